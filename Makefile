@@ -1,0 +1,41 @@
+# The two commands for a fresh machine are "make run" and "make test"; each installs what it needs first.
+# ARGS is handed on: make test ARGS="-k approve", make lock ARGS=--upgrade.
+
+.PHONY: help run test test-all check lock clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:[^#]*## /	/' | expand -t 12
+
+run: ## the web server, the worker and the sandbox mail server (PORT, HOST, MAILHUB_HOME)
+	@bin/bootstrap agent
+	@# exec: no shell in between, so that a signal ends the program and make waits until it has ended.
+	@exec .venv/bin/python manage.py run
+
+test: ## the test suite, on SQLite and then on PostgreSQL
+	@bin/bootstrap test
+	@bin/system-packages
+	@exec .venv/bin/python bin/test $(ARGS)
+
+test-all: ## the test suite with its long and heavy parts
+	@bin/bootstrap test
+	@bin/system-packages
+	@exec .venv/bin/python bin/test --long $(ARGS)
+
+check: ## style, types, import rules, migrations, settings
+	@bin/bootstrap test
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/python -m mypy
+	.venv/bin/lint-imports
+	@# The tests' settings bring keys of their own, so that a fresh clone can be checked.
+	.venv/bin/python manage.py makemigrations --check --dry-run --settings tests.settings
+	.venv/bin/python manage.py check --fail-level WARNING --settings tests.settings
+
+lock: ## new pins from requirements/*.in (ARGS=--upgrade for the newest)
+	@bin/bootstrap runtime
+	@bin/lock $(ARGS)
+
+clean: ## removes .venv and caches; the data in var/ stays
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis test-output
+	find . -name var -prune -o -name .git -prune -o -name node_modules -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,43 @@
+"""From what a request carries to the Caller who asks."""
+
+from datetime import timedelta
+from typing import cast
+
+from django.db.models import Q
+from django.http import HttpRequest
+from django.utils import timezone
+
+from accounts.caller import Caller, Surface
+from accounts.models import ApiToken, User, digest_of
+from accounts.problems import Problem
+
+LAST_USED_EVERY = timedelta(minutes=1)
+
+
+def caller_of_token(secret: str, *, surface: Surface) -> Caller:
+    """The caller behind a bearer token; raises Problem `unauthenticated`, the same for every reason."""
+    now = timezone.now()
+    token = (
+        ApiToken.objects.select_related("user")
+        .filter(digest=digest_of(secret), revoked_at=None, user__is_active=True)
+        .filter(Q(expires_at=None) | Q(expires_at__gt=now))
+        .first()
+    )
+    if token is None:
+        raise Problem("unauthenticated", "The token is missing, unknown, expired or revoked.")
+    # Once a minute is exact enough for a person and spares a write on each call.
+    if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    return Caller(user=token.user, surface=surface, token=token, scopes=frozenset(token.scopes))
+
+
+def caller_of_bearer(request: HttpRequest, *, surface: Surface = "rest") -> Caller:
+    """Reads `Authorization: Bearer …` or `X-API-Key`; a cookie is never looked at."""
+    scheme, _, value = request.headers.get("Authorization", "").partition(" ")
+    secret = value.strip() if scheme.lower() == "bearer" else request.headers.get("X-API-Key", "")
+    return caller_of_token(secret, surface=surface)
+
+
+def caller_of_session(request: HttpRequest) -> Caller:
+    """The signed-in person; the view stands behind `login_required`."""
+    return Caller(user=cast(User, request.user), surface="web")

@@ -1,0 +1,35 @@
+"""Who asks, and by which door."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+from uuid import UUID
+
+from accounts.models import ApiToken, User
+
+Surface = Literal["rest", "mcp", "agent", "web", "command"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """A person, or a token that a person owns.
+
+    `scopes` limits a token; a signed-in person has none to limit. `name` is the token's name: together with the
+    user it is the proposer, so that a rotated token keeps its idempotency keys.
+    """
+
+    user: User
+    surface: Surface
+    token: ApiToken | None = None
+    scopes: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def name(self) -> str:
+        return self.token.name if self.token else ""
+
+    @property
+    def mailbox_ids(self) -> frozenset[UUID] | None:
+        """The mailboxes a token is bound to; None for a person, who is bound to none in particular."""
+        return self.token.bound_to() if self.token else None
+
+    def may(self, scope: str) -> bool:
+        return self.token is None or scope in self.scopes

@@ -1,0 +1,38 @@
+"""Putting a mailbox on record once its access is proven."""
+
+import uuid
+from typing import Any
+
+from django.db import transaction
+
+from accounts import credentials
+from accounts.models import Mailbox, Membership, Role, User
+
+
+@transaction.atomic
+def connect_mailbox(
+    *, owner: User, address: str, provider: str, secrets: dict[str, Any], scopes: list[str], name: str = ""
+) -> Mailbox:
+    """Store a new mailbox, or fresh access to one that the owner manages; the owner becomes its manager.
+
+    Raises PermissionError when the address is connected already and somebody else manages it.
+    """
+    address = address.strip().lower()
+    mailbox = Mailbox.objects.select_for_update().filter(address__iexact=address).first()
+    if mailbox is None:
+        mailbox_id = uuid.uuid4()
+        mailbox = Mailbox.objects.create(
+            id=mailbox_id, address=address, name=name or owner.get_full_name(), provider=provider, scopes=scopes,
+            credentials=credentials.encrypt(secrets, mailbox_id=mailbox_id),
+        )  # fmt: skip
+        Membership.objects.create(mailbox=mailbox, user=owner, role=Role.MANAGER)
+        return mailbox
+    if not Membership.objects.filter(mailbox=mailbox, user=owner, role=Role.MANAGER).exists():
+        raise PermissionError
+    mailbox.provider = provider
+    mailbox.scopes = scopes
+    mailbox.status = Mailbox.Status.ACTIVE
+    mailbox.credentials = credentials.encrypt(secrets, mailbox_id=mailbox.id)
+    mailbox.credentials_version += 1  # kept connections of the old access are not used again
+    mailbox.save(update_fields=["provider", "scopes", "status", "credentials", "credentials_version"])
+    return mailbox

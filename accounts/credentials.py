@@ -1,0 +1,64 @@
+"""What gives access to a mailbox, encrypted and bound to its row.
+
+A record is `key id (4) ‖ nonce (12) ‖ AES-256-GCM ciphertext`. The associated data names table, column and row,
+so that a ciphertext moved to another row does not decrypt.
+"""
+
+import base64
+import hashlib
+import json
+import os
+from typing import Any
+from uuid import UUID
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from django.conf import settings
+
+KEY_ID_BYTES = 4
+NONCE_BYTES = 12
+
+
+class CannotDecrypt(Exception):
+    """The record was made with a key that is not configured, or belongs to another row."""
+
+
+class Secrets(dict[str, Any]):
+    """A mailbox's access data; its repr shows no value, so that no log or error page can."""
+
+    def __repr__(self) -> str:
+        return f"Secrets({', '.join(sorted(self))})"
+
+    __str__ = __repr__
+
+
+def encrypt(secrets: dict[str, Any], *, mailbox_id: UUID) -> bytes:
+    """Encrypt with the first configured key."""
+    key = _keys()[0]
+    nonce = os.urandom(NONCE_BYTES)
+    return _key_id(key) + nonce + AESGCM(key).encrypt(nonce, json.dumps(secrets).encode(), _bound_to(mailbox_id))
+
+
+def decrypt(record: bytes, *, mailbox_id: UUID) -> Secrets:
+    """Decrypt with whichever configured key made the record; raises CannotDecrypt."""
+    key_id, nonce = record[:KEY_ID_BYTES], record[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES]
+    for key in _keys():
+        if _key_id(key) == key_id:
+            try:
+                plain = AESGCM(key).decrypt(nonce, record[KEY_ID_BYTES + NONCE_BYTES :], _bound_to(mailbox_id))
+            except InvalidTag:
+                raise CannotDecrypt("the record does not belong to this row") from None
+            return Secrets(json.loads(plain))
+    raise CannotDecrypt("the key that made the record is not configured")
+
+
+def _keys() -> list[bytes]:
+    return [base64.b64decode(key) for key in settings.MAILHUB_ENCRYPTION_KEYS]
+
+
+def _key_id(key: bytes) -> bytes:
+    return hashlib.sha256(b"mailhub key id" + key).digest()[:KEY_ID_BYTES]
+
+
+def _bound_to(mailbox_id: UUID) -> bytes:
+    return f"accounts_mailbox:credentials:{mailbox_id}".encode()

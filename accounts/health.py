@@ -1,0 +1,28 @@
+"""Whether a mailbox works, as the last use of it has shown."""
+
+from uuid import UUID
+
+from django.utils import timezone
+
+from accounts.models import Mailbox
+
+SHOWN_BY_USE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
+
+
+def works(mailbox_id: UUID) -> None:
+    Mailbox.objects.filter(pk=mailbox_id, status=Mailbox.Status.ERROR).update(
+        status=Mailbox.Status.ACTIVE, checked_at=timezone.now()
+    )
+
+
+def unreachable(mailbox_id: UUID) -> None:
+    Mailbox.objects.filter(pk=mailbox_id, status=Mailbox.Status.ACTIVE).update(
+        status=Mailbox.Status.ERROR, checked_at=timezone.now()
+    )
+
+
+def login_refused(mailbox_id: UUID) -> None:
+    """Nothing is tried with these credentials again until somebody reconnects: repeated tries lock accounts."""
+    Mailbox.objects.filter(pk=mailbox_id, status__in=SHOWN_BY_USE).update(
+        status=Mailbox.Status.NEEDS_REAUTH, checked_at=timezone.now()
+    )

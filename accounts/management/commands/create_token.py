@@ -1,0 +1,40 @@
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import IntegrityError
+
+from accounts.management.named import mailbox_named, user_named
+from accounts.models import SCOPES, ApiToken, Membership
+
+
+class Command(BaseCommand):
+    help = "Makes an API token and prints it once."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", required=True, help="e-mail address of the owner")
+        parser.add_argument("--name", required=True)
+        parser.add_argument("--scopes", required=True, help=f"comma-separated: {', '.join(SCOPES)}")
+        parser.add_argument("--mailboxes", required=True, help="comma-separated addresses")
+        parser.add_argument("--days", type=int, help="how long it is valid; for ever when left out")
+
+    def handle(
+        self, *args: Any, user: str, name: str, scopes: str, mailboxes: str, days: int | None, **options: Any
+    ) -> None:
+        owner = user_named(user)
+        wanted = [scope.strip() for scope in scopes.split(",") if scope.strip()]
+        unknown = [scope for scope in wanted if scope not in SCOPES]
+        if unknown or not wanted:
+            raise CommandError(f"Unknown scope: {', '.join(unknown) or 'none given'}. There are: {', '.join(SCOPES)}.")
+        bound = [mailbox_named(address) for address in mailboxes.split(",") if address.strip()]
+        if Membership.objects.filter(user=owner, mailbox__in=bound).count() != len(bound) or not bound:
+            raise CommandError("A token can be bound to mailboxes of its owner alone, and to at least one.")
+        try:
+            _, secret = ApiToken.issue(
+                user=owner, name=name, scopes=wanted, mailboxes=bound,
+                lifetime=timedelta(days=days) if days else None,
+            )  # fmt: skip
+        except IntegrityError:
+            raise CommandError("This person has a token of that name already.") from None
+        self.stdout.write(secret)

@@ -1,0 +1,29 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.core.validators import validate_email
+from django.db import IntegrityError
+
+from accounts.models import User
+
+
+class Command(BaseCommand):
+    help = "Creates a person without a password; sign_in_link lets them in."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--email", required=True)
+        parser.add_argument("--name", default="")
+        parser.add_argument("--staff", action="store_true", help="may use the admin site")
+
+    def handle(self, *args: Any, email: str, name: str, staff: bool, **options: Any) -> None:
+        first, _, last = name.partition(" ")
+        try:
+            validate_email(email)
+            user = User.objects.create_user(email, first_name=first, last_name=last, is_staff=staff, is_superuser=staff)
+        except ValidationError:
+            raise CommandError("This is not an e-mail address.") from None
+        except IntegrityError:
+            raise CommandError("There is a person with this address already.") from None
+        self.stdout.write(str(user.pk))

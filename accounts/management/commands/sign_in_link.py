@@ -1,0 +1,22 @@
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+from django.urls import reverse
+
+from accounts.management.named import user_named
+from accounts.models import SignInLink
+
+
+class Command(BaseCommand):
+    help = "Prints a one-time link that signs a person in."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", required=True, help="e-mail address")
+        parser.add_argument("--minutes", type=int, default=60, help="how long it can be used")
+
+    def handle(self, *args: Any, user: str, minutes: int, **options: Any) -> None:
+        secret = SignInLink.issue(user=user_named(user), lifetime=timedelta(minutes=minutes))
+        self.stdout.write(settings.MAILHUB_PUBLIC_URL + reverse("sign_in_by_link", args=[secret]))

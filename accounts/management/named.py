@@ -1,0 +1,19 @@
+"""Who and what a command line names."""
+
+from django.core.management.base import CommandError
+
+from accounts.models import Mailbox, User
+
+
+def user_named(email: str) -> User:
+    user = User.objects.filter(email=email.strip().lower()).first()
+    if user is None:
+        raise CommandError("There is nobody with this address; create_user makes them.")
+    return user
+
+
+def mailbox_named(address: str) -> Mailbox:
+    mailbox = Mailbox.objects.filter(address__iexact=address.strip()).first()
+    if mailbox is None:
+        raise CommandError("There is no mailbox with this address; connect_mailbox connects it.")
+    return mailbox

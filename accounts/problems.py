@@ -1,0 +1,88 @@
+"""What a caller is told when something cannot be done: one exception for every surface.
+
+The codes and statuses are those of `docs/contract` (RFC 9457 problem details). A detail never quotes mail content.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+STATUS = {
+    "invalid_input": 422,
+    "unauthenticated": 401,
+    "forbidden": 403,
+    "policy_blocked": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "too_large": 413,
+    "idempotency_mismatch": 422,
+    "auth_error": 424,
+    "rate_limited": 429,
+    "transient": 503,
+}
+
+TITLES = {
+    "invalid_input": "The request is not valid",
+    "unauthenticated": "Sign in or send a token",
+    "forbidden": "Not allowed",
+    "policy_blocked": "Blocked by policy",
+    "not_found": "Not found",
+    "conflict": "The state has changed",
+    "too_large": "Too large",
+    "idempotency_mismatch": "This idempotency key belongs to another request",
+    "auth_error": "The mailbox must be reconnected",
+    "rate_limited": "Too many requests",
+    "transient": "Not available right now",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldError:
+    """One wrong parameter: `field` is its path (`to.0`), `message` a sentence."""
+
+    field: str
+    message: str
+
+
+class Problem(Exception):
+    """A refusal with a code a program can branch on and a sentence a person can read.
+
+    `retry_after` is in seconds; `required_scope` names a provider's permission.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        status: int | None = None,
+        errors: tuple[FieldError, ...] = (),
+        retry_after: int | None = None,
+        required_scope: str | None = None,
+    ) -> None:
+        super().__init__(code)
+        self.code = code
+        self.detail = detail
+        self.status = status or STATUS[code]
+        self.errors = errors
+        self.retry_after = retry_after
+        self.required_scope = required_scope
+
+    def as_dict(self, instance: str = "") -> dict[str, Any]:
+        """The members of an `application/problem+json` document; empty ones are left out."""
+        members = {
+            "type": f"urn:mailhub:problem:{self.code}",
+            "title": TITLES[self.code],
+            "status": self.status,
+            "detail": self.detail,
+            "instance": instance,
+            "code": self.code,
+            "errors": [{"field": e.field, "message": e.message} for e in self.errors],
+            "retry_after": self.retry_after,
+            "required_scope": self.required_scope,
+        }
+        return {name: value for name, value in members.items() if value not in ("", [], None)}
+
+
+def not_found(what: str = "It") -> Problem:
+    """The same answer for what does not exist and for what belongs to somebody else."""
+    return Problem("not_found", f"{what} does not exist, or you may not see it.")

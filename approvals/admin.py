@@ -1,0 +1,41 @@
+"""The admin looks at actions; it decides nothing and changes nothing."""
+
+from typing import Any
+
+from django.contrib import admin
+
+from accounts.admin import ReadOnlyAdmin
+from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
+
+
+class AttemptInline(admin.TabularInline):
+    model = Attempt
+    extra = 0
+    can_delete = False
+    readonly_fields = ["fence", "phase", "verdict", "code", "started_at", "wire_started_at", "ended_at"]
+    fields = tuple(readonly_fields)
+
+    def has_add_permission(self, *args: Any) -> bool:
+        return False
+
+
+@admin.register(PendingAction)
+class PendingActionAdmin(ReadOnlyAdmin):
+    list_display = ["id", "kind", "status", "mailbox", "created_at", "finished_at"]
+    list_filter = ["status", "kind"]
+    inlines = [AttemptInline]
+
+
+@admin.register(Decision)
+class DecisionAdmin(ReadOnlyAdmin):
+    list_display = ["action", "verdict", "person", "revision", "created_at"]
+
+
+@admin.register(ApprovalPolicy)
+class ApprovalPolicyAdmin(ReadOnlyAdmin):
+    list_display = ["mailbox", "approvals_needed", "self_approval"]
+
+
+@admin.register(AuditEvent)
+class AuditEventAdmin(ReadOnlyAdmin):
+    list_display = ["sequence", "mailbox", "event", "action_id", "actor", "at"]

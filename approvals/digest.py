@@ -1,0 +1,12 @@
+"""The seal of what is approved."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """SHA-256, as 64 hex digits, of the canonical JSON: sorted keys, no white space, UTF-8."""
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,14 @@
+"""What the forms of the review page carry."""
+
+from django import forms
+
+
+class ApproveForm(forms.Form):
+    """The seal and revision of what was shown; nothing else is needed to approve."""
+
+    digest = forms.RegexField(r"^[0-9a-f]{64}$")
+    revision = forms.IntegerField(min_value=1)
+
+
+class RejectForm(forms.Form):
+    note = forms.CharField(required=False, max_length=2000)

@@ -1,0 +1,19 @@
+"""The gate's tables. Only approvals imports them."""
+
+from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revision
+from approvals.models.audit import AuditChain, AuditEvent
+from approvals.models.execution import Attempt, Heartbeat
+from approvals.models.people import ApprovalPolicy, Decision
+
+__all__ = [
+    "ApprovalPolicy",
+    "Attempt",
+    "AuditChain",
+    "AuditEvent",
+    "Blob",
+    "Decision",
+    "Heartbeat",
+    "IdempotencyRecord",
+    "PendingAction",
+    "Revision",
+]

@@ -1,0 +1,159 @@
+"""The pending action, its revisions, the bytes they name, and the idempotency records that lead to it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+
+from accounts.models import Mailbox
+from approvals.states import APPROVED_OR_LATER, TRANSITIONS, Status
+
+
+class PendingAction(models.Model):
+    """Something that may happen once a person has said yes to exactly this.
+
+    The payload lives in Revision rows, which are only added; `current` names the newest, `digest` repeats its digest
+    so that one row says what is approved. `approval_round` counts how often decisions were made void.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    kind = models.CharField(max_length=40)
+    tool = models.CharField(max_length=40)
+    mailbox = models.ForeignKey(Mailbox, models.PROTECT, related_name="+")
+    proposer = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    proposer_name = models.CharField(max_length=100, blank=True)
+    token_id = models.UUIDField(null=True)
+    status = models.CharField(max_length=12, choices=Status.choices, default=Status.PENDING)
+    revision = models.PositiveIntegerField(default=1)
+    digest = models.CharField(max_length=64)
+    message_id = models.CharField(max_length=255, unique=True)
+    fingerprint = models.CharField(max_length=64)
+    approval_round = models.PositiveIntegerField(default=1)
+    approvals_needed = models.PositiveSmallIntegerField(default=1)
+    approvals_given = models.PositiveSmallIntegerField(default=0)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    approved_at = models.DateTimeField(null=True)
+    undo_until = models.DateTimeField(null=True)
+    not_before = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    fence = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+    next_probe_at = models.DateTimeField(null=True)
+    probes = models.PositiveSmallIntegerField(default=0)
+    settle_at = models.DateTimeField(null=True)
+    settle_tries = models.PositiveSmallIntegerField(default=0)
+    receipt = models.JSONField(null=True)
+    error = models.JSONField(null=True)
+
+    class Meta:
+        ordering = ["created_at", "id"]
+        constraints = [
+            models.CheckConstraint(condition=Q(status__in=Status.values), name="action_known_status"),
+            models.CheckConstraint(
+                condition=~Q(status__in=APPROVED_OR_LATER) | Q(approvals_given__gte=F("approvals_needed")),
+                name="action_approved_needs_decisions",
+            ),
+            models.CheckConstraint(condition=Q(approvals_needed__gte=1), name="action_needs_a_person"),
+            models.CheckConstraint(
+                condition=Q(status=Status.SUCCEEDED, receipt__isnull=False)
+                | (~Q(status=Status.SUCCEEDED) & Q(receipt__isnull=True)),
+                name="action_succeeded_has_receipt",
+            ),
+            models.CheckConstraint(
+                condition=Q(status=Status.EXECUTING, lease_until__isnull=False)
+                | (~Q(status=Status.EXECUTING) & Q(lease_until__isnull=True)),
+                name="action_executing_has_lease",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["mailbox", "status", "created_at", "id"], name="action_queue_page"),
+            models.Index(fields=["mailbox", "fingerprint", "created_at"], name="action_duplicates"),
+            models.Index(fields=["proposer", "created_at", "id"], name="action_of_proposer"),
+            models.Index(fields=["not_before"], condition=Q(status=Status.APPROVED), name="action_due"),
+            models.Index(fields=["lease_until"], condition=Q(status=Status.EXECUTING), name="action_leased"),
+            models.Index(fields=["next_probe_at"], condition=Q(status=Status.UNKNOWN), name="action_to_probe"),
+            models.Index(fields=["settle_at"], condition=Q(settle_at__isnull=False), name="action_to_settle"),
+            models.Index(fields=["expires_at"], condition=Q(status=Status.PENDING), name="action_expiring"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id} {self.status}"
+
+    def move(self, source: Status, target: Status, *conditions: Q, **changes: Any) -> bool:
+        """The one way a state changes: one conditional UPDATE. False means somebody else was first."""
+        assert target in TRANSITIONS[source], f"{source} → {target} is not a transition"
+        if target is not Status.EXECUTING:
+            changes.setdefault("lease_until", None)
+        changed = PendingAction.objects.filter(*conditions, pk=self.pk, status=source).update(status=target, **changes)
+        if changed:
+            self.refresh_from_db()
+        return bool(changed)
+
+    @property
+    def current(self) -> Revision:
+        return self.revisions.get(number=self.revision)
+
+    @property
+    def is_final(self) -> bool:
+        return Status(self.status) not in TRANSITIONS
+
+
+class Revision(models.Model):
+    """One version of what is to happen; never changed, only followed by another."""
+
+    action = models.ForeignKey(PendingAction, models.CASCADE, related_name="revisions")
+    number = models.PositiveIntegerField()
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    payload = models.JSONField()
+    preview = models.JSONField()
+    digest = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["action", "number"], name="revision_once")]
+
+    def __str__(self) -> str:
+        return f"{self.action_id} r{self.number}"
+
+
+class Blob(models.Model):
+    """Bytes that a payload names by their SHA-256: the message as it will leave, attachments."""
+
+    action = models.ForeignKey(PendingAction, models.CASCADE, related_name="blobs")
+    sha256 = models.CharField(max_length=64)
+    content = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["action", "sha256"], name="blob_once_an_action")]
+
+    def __str__(self) -> str:
+        return self.sha256
+
+
+class IdempotencyRecord(models.Model):
+    """Which action a key led to. The key answers as long as the action's row exists."""
+
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
+    proposer = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    proposer_name = models.CharField(max_length=100, blank=True)
+    tool = models.CharField(max_length=40)
+    key = models.CharField(max_length=255)
+    request_digest = models.CharField(max_length=64)
+    action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["mailbox", "proposer", "proposer_name", "tool", "key"], name="idempotency_key_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.action_id}"

@@ -1,0 +1,65 @@
+"""What workers did: attempts, and signs of life."""
+
+from django.db import models
+from django.db.models import Q
+
+from approvals.models.action import PendingAction
+
+
+class Attempt(models.Model):
+    """One try to carry an action out. Written before the provider is called, so that a crash leaves a trace."""
+
+    class Phase(models.TextChoices):
+        PREPARED = "prepared"  # nothing can have been sent
+        WIRE_STARTED = "wire_started"  # from here on it may have been
+
+    class Verdict(models.TextChoices):
+        ACCEPTED = "accepted"
+        REFUSED = "refused"
+        NOT_SENT = "not_sent"
+        UNKNOWN = "unknown"
+
+    action = models.ForeignKey(PendingAction, models.CASCADE, related_name="attempts")
+    fence = models.PositiveIntegerField()
+    phase = models.CharField(max_length=12, choices=Phase.choices, default=Phase.PREPARED)
+    verdict = models.CharField(max_length=12, choices=Verdict.choices, null=True)
+    code = models.CharField(max_length=60, blank=True)
+    evidence = models.CharField(max_length=60, blank=True)
+    worker = models.CharField(max_length=100)
+    started_at = models.DateTimeField()
+    wire_started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["fence"]
+        constraints = [
+            models.CheckConstraint(condition=Q(phase__in=["prepared", "wire_started"]), name="attempt_known_phase"),
+            models.CheckConstraint(
+                condition=Q(verdict__isnull=True) | Q(verdict__in=["accepted", "refused", "not_sent", "unknown"]),
+                name="attempt_known_verdict",
+            ),
+            models.CheckConstraint(
+                condition=Q(verdict__isnull=True, ended_at__isnull=True)
+                | Q(verdict__isnull=False, ended_at__isnull=False),
+                name="attempt_ended_has_verdict",
+            ),
+            models.CheckConstraint(
+                condition=~Q(verdict="accepted") | Q(phase="wire_started"), name="attempt_accepted_was_on_wire"
+            ),
+            models.UniqueConstraint(fields=["action", "fence"], name="attempt_one_a_fence"),
+            models.UniqueConstraint(fields=["action"], condition=Q(verdict=None), name="attempt_one_open"),
+            models.UniqueConstraint(fields=["action"], condition=Q(verdict="accepted"), name="attempt_one_accepted"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action_id} #{self.fence} {self.phase} {self.verdict or 'open'}"
+
+
+class Heartbeat(models.Model):
+    """When a worker was last seen."""
+
+    worker = models.CharField(primary_key=True, max_length=100)
+    seen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.worker

@@ -1,0 +1,113 @@
+"""Reading actions: for programs in the contract's shape, for pages as rows."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.urls import reverse
+
+from accounts import access
+from accounts.caller import Caller
+from accounts.models import Mailbox, User
+from accounts.problems import Problem
+from approvals.models import Blob, PendingAction, Revision
+from approvals.states import Status
+
+
+def visible_to(person: User) -> QuerySet[PendingAction]:
+    """The actions of mailboxes this person is a member of."""
+    return PendingAction.objects.filter(mailbox__memberships__user=person)
+
+
+def of_caller(caller: Caller) -> QuerySet[PendingAction]:
+    """A token sees what was proposed under its own name in its mailboxes; a person sees their mailboxes'."""
+    if caller.token is None:
+        return visible_to(caller.user)
+    return PendingAction.objects.filter(
+        proposer=caller.user, proposer_name=caller.name, mailbox__in=access.mailboxes(caller)
+    )
+
+
+def find(actions: QuerySet[PendingAction], action_id: str | UUID) -> PendingAction | None:
+    """The action with this id among these; None for an unknown or malformed one."""
+    try:
+        wanted = UUID(str(action_id))
+    except ValueError:
+        return None
+    return actions.select_related("mailbox", "proposer").filter(pk=wanted).first()
+
+
+def with_preview(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
+    """Adds `shown`, the current revision's preview, in the same query and without its payload."""
+    current = Revision.objects.filter(action=OuterRef("pk"), number=OuterRef("revision"))
+    return actions.annotate(shown=Subquery(current.values("preview")[:1]))
+
+
+def counts_for(person: User, statuses: tuple[Status, ...], *, at_most: int = 100) -> dict[Status, int]:
+    """How many in each state, counted no further than `at_most`: nobody reads 'pending 48,113' as a number."""
+    mailboxes = Mailbox.objects.filter(memberships__user=person)
+    return {
+        status: PendingAction.objects.filter(mailbox__in=mailboxes, status=status).order_by()[:at_most].count()
+        for status in statuses
+    }
+
+
+def review_url(action: PendingAction) -> str:
+    return settings.MAILHUB_PUBLIC_URL + reverse("review", args=[action.pk])
+
+
+def described(action: PendingAction) -> dict[str, Any]:
+    """The contract's `action` object; members marked optional there are left out when empty."""
+    members: dict[str, Any] = {
+        "id": str(action.pk),
+        "state": str(action.status),
+        "tool": action.tool,
+        "mailbox": action.mailbox.address,
+        "review_url": review_url(action),
+        "created_at": action.created_at.isoformat().replace("+00:00", "Z"),
+        "expires_at": action.expires_at.isoformat().replace("+00:00", "Z"),
+    }
+    if action.receipt:
+        members["receipt"] = action.receipt
+    if action.error:
+        members["error"] = action.error
+    decision = action.decisions.filter(approval_round=action.approval_round).select_related("person").last()
+    if decision:
+        members["review"] = {"by": str(decision.person), "verdict": decision.verdict}
+        if decision.note:
+            members["review"]["note"] = decision.note
+    return members
+
+
+def page(
+    actions: QuerySet[PendingAction], *, cursor: str | None, limit: int, newest_first: bool
+) -> tuple[list[PendingAction], str | None]:
+    """One keyset page by (created_at, id), and the cursor of the next. Raises `invalid_input` for a foreign cursor."""
+    order = ("-created_at", "-id") if newest_first else ("created_at", "id")
+    if cursor:
+        at, action_id = _cursor_parts(cursor)
+        beyond = "lt" if newest_first else "gt"
+        actions = actions.filter(Q(**{f"created_at__{beyond}": at}) | Q(created_at=at, **{f"id__{beyond}": action_id}))
+    rows = list(actions.select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
+    if len(rows) <= limit:
+        return rows, None
+    last = rows[limit - 1]
+    return rows[:limit], f"{last.created_at.isoformat()}~{last.pk.hex}"
+
+
+def _cursor_parts(cursor: str) -> tuple[datetime, UUID]:
+    at, _, action_id = cursor.partition("~")
+    try:
+        return datetime.fromisoformat(at), UUID(action_id)
+    except ValueError:
+        raise Problem("invalid_input", "The cursor is not one that this list gave.") from None
+
+
+def blob_of(action: PendingAction, sha256: str) -> bytes:
+    """Bytes that the action's payload names; raises KeyError when their content has been purged."""
+    blob = Blob.objects.filter(action=action, sha256=sha256).first()
+    if blob is None:
+        raise KeyError(sha256)
+    return bytes(blob.content)

@@ -1,0 +1,168 @@
+"""What the environment may say, checked once at start.
+
+Order of precedence: the environment, `NAME_FILE` (the value stands in that file), `$MAILHUB_HOME/mailhub.env`
+(written by `manage.py run`, so that every command on the same home sees the same keys), the default.
+"""
+
+import base64
+import os
+import secrets
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from dotenv import dotenv_values
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+KEY_BYTES = 32  # AES-256
+
+
+class Environment(BaseSettings):
+    """One field for each variable; the field's description is the line in `.env.example`."""
+
+    model_config = SettingsConfigDict(case_sensitive=True, extra="ignore", env_ignore_empty=True)
+
+    MAILHUB_HOME: Path = Field(Path("var"), description="Database, keys and sandbox mail live here")
+    SECRET_KEY: str = Field(min_length=32, description="Signs sessions and audit entries; `make run` makes one")
+    MAILHUB_ENCRYPTION_KEYS: Annotated[list[str], NoDecode] = Field(
+        description="Base64 keys of 32 bytes, comma-separated; the first encrypts, all decrypt"
+    )
+    DATABASE_URL: str = Field("", description="sqlite:///… or postgres://…; empty: SQLite in MAILHUB_HOME")
+    MAILHUB_QUEUE: Literal["database"] = Field("database", description="What carries approved actions to a worker")
+    ALLOWED_HOSTS: Annotated[list[str], NoDecode] = Field(
+        default=[],
+        description="Host names this server answers to, comma-separated; loopback and the public host always",
+    )
+    HOST: str = Field("127.0.0.1", description="Address that `manage.py run` listens on")
+    PORT: int = Field(8000, ge=1, le=65535, description="Port that `manage.py run` listens on")
+    MAILHUB_PUBLIC_URL: str = Field("", description="Address people and links use; empty: follows HOST and PORT")
+    MAILHUB_UNDO_SECONDS: int = Field(10, ge=0, le=3600, description="How long an approval can be undone")
+    MAILHUB_ACTION_TTL_HOURS: int = Field(24, ge=1, le=24 * 30, description="How long a proposal waits for a person")
+    MAILHUB_LEASE_SECONDS: int = Field(30, ge=3, le=3600, description="A worker's claim, renewed while it works")
+    MAILHUB_WIRE_TIMEOUT_SECONDS: int = Field(600, ge=1, le=3600, description="Bounds one sending call; then unknown")
+    MAILHUB_RETENTION_DAYS: int = Field(90, ge=1, description="How long the content of a finished action is kept")
+    DUPLICATE_WINDOW_SECONDS: int = Field(120, ge=0, description="Same recipients, subject, text: warn within")
+    MAILHUB_ALLOW_LOOPBACK_HOSTS: bool = Field(
+        False, description="Let mail servers on loopback through the host filter"
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings, env_settings, _NameFile(settings_cls), dotenv_settings)
+
+    @field_validator("MAILHUB_ENCRYPTION_KEYS", "ALLOWED_HOSTS", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+    @field_validator("MAILHUB_ENCRYPTION_KEYS")
+    @classmethod
+    def _keys_are_keys(cls, keys: list[str]) -> list[str]:
+        try:
+            decoded = [base64.b64decode(key, validate=True) for key in keys]
+        except ValueError:
+            raise ValueError("is not base64") from None
+        if not decoded or any(len(key) != KEY_BYTES for key in decoded):
+            raise ValueError(f"needs at least one key, each of {KEY_BYTES} bytes in base64")
+        return keys
+
+    @field_validator("MAILHUB_PUBLIC_URL")
+    @classmethod
+    def _is_http(cls, url: str) -> str:
+        if url and not url.startswith(("http://", "https://")):
+            raise ValueError("must start with http:// or https://")
+        return url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _fill_in(self) -> Self:
+        self.MAILHUB_HOME = self.MAILHUB_HOME.resolve()
+        self.DATABASE_URL = self.DATABASE_URL or f"sqlite:///{self.MAILHUB_HOME}/mailhub.sqlite3"
+        if not self.MAILHUB_PUBLIC_URL:
+            host = f"[{self.HOST}]" if ":" in self.HOST else self.HOST
+            self.MAILHUB_PUBLIC_URL = f"http://{host}:{self.PORT}"
+        return self
+
+
+class _NameFile(PydanticBaseSettingsSource):
+    """`NAME_FILE=/run/secrets/name`: the way containers hand over secrets."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        path = os.environ.get(f"{field_name}_FILE")
+        return (Path(path).read_text().strip() if path else None), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        values = {name: self.get_field_value(None, name)[0] for name in self.settings_cls.model_fields}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def env_file(home: Path) -> Path:
+    """The file in which `manage.py run` keeps what every command on this home must share."""
+    return home / "mailhub.env"
+
+
+def prepare_home() -> None:
+    """Write down what every command on this home must share: new keys where there are none, and what this process
+    was told by its environment. Keys stay as they are from run to run."""
+    home = Path(os.environ.get("MAILHUB_HOME") or "var").resolve()
+    os.environ["MAILHUB_HOME"] = str(home)  # the children start elsewhere
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = env_file(home)
+    before = dotenv_values(path)
+    host, port = os.environ.get("HOST") or "127.0.0.1", os.environ.get("PORT") or "8000"
+    shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    values = {
+        "SECRET_KEY": before.get("SECRET_KEY") or secrets.token_urlsafe(48),
+        "MAILHUB_ENCRYPTION_KEYS": before.get("MAILHUB_ENCRYPTION_KEYS") or _new_key(),
+        "MAILHUB_PUBLIC_URL": f"http://{shown}:{port}",
+        "MAILHUB_ALLOW_LOOPBACK_HOSTS": "1" if is_loopback(host) else "0",
+    }
+    values |= {name: os.environ[name] for name in Environment.model_fields if os.environ.get(name)}
+    for name in ("SECRET_KEY", "MAILHUB_ENCRYPTION_KEYS"):
+        if f"{name}_FILE" in os.environ:
+            del values[name]
+    text = "".join(f"{name}='{value}'\n" for name, value in values.items() if name != "MAILHUB_HOME")
+    written = path.with_suffix(".new")
+    written.touch(mode=0o600)
+    written.write_text(f"# Written by `manage.py run`; read by every command on this home.\n{text}")
+    written.replace(path)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _new_key() -> str:
+    return base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
+
+
+def load() -> Environment:
+    """Read and check everything; a wrong or missing value ends the process with one line."""
+    home = Path(os.environ.get("MAILHUB_HOME") or "var")
+    try:
+        return Environment(_env_file=env_file(home))
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(str(part) for part in item['loc'])}: {_sentence(item['type'], item['msg'])}"
+            for item in error.errors(include_input=False, include_url=False)
+        )
+        sys.exit(f"mailhub cannot start: {wrong}")
+    except OSError as error:
+        sys.exit(f"mailhub cannot start: {error.filename}: {error.strerror}")
+
+
+def _sentence(kind: str, message: str) -> str:
+    if kind == "missing":
+        return "is not set (`make run` makes one; see .env.example)"
+    return message.removeprefix("Value error, ")

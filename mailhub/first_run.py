@@ -1,0 +1,80 @@
+"""What `manage.py run` prepares for a person: a user, the connected sandbox mailbox, a token, a way to sign in."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.urls import reverse
+from django.utils import timezone
+
+from accounts.connect.connecting import connect_mailbox
+from accounts.connect.imap import ImapAccess
+from accounts.hosts import Endpoint
+from accounts.models import SCOPES, ApiToken, Mailbox, SignInLink, User, digest_of
+from mailhub.sandbox.server import Account, Sandbox
+
+TOKEN_NAME = "sandbox"  # noqa: S105  # a name, not a secret
+LINK_LIFETIME = timedelta(hours=12)
+
+
+def prepare(sandbox: Sandbox) -> dict[str, Any]:
+    """Make or refresh all of it and write `sandbox.json`, mode 0600; returns what it holds."""
+    me = sandbox.accounts[0]
+    first, _, last = me.name.partition(" ")
+    user = User.objects.filter(email=me.address).first() or User.objects.create_user(
+        me.address, first_name=first, last_name=last, is_staff=True, is_superuser=True
+    )
+    mailbox = _connected(user, me, sandbox)
+    path = Path(settings.MAILHUB_HOME) / "sandbox.json"
+    imap = {"host": sandbox.host, "port": sandbox.imap_port}
+    content = {
+        "url": settings.MAILHUB_PUBLIC_URL,
+        "user": user.email,
+        "sign_in_url": settings.MAILHUB_PUBLIC_URL
+        + reverse("sign_in_by_link", args=[SignInLink.issue(user=user, lifetime=LINK_LIFETIME)]),
+        "api_token": _token(user, mailbox, path),
+        "mailbox": mailbox.address,
+        "imap": {**imap, "user": me.address, "password": me.password},
+        "smtp": {"host": sandbox.host, "port": sandbox.smtp_port},
+        "others": [
+            {"address": other.address, "imap": {**imap, "user": other.address, "password": other.password}}
+            for other in sandbox.accounts[1:]
+        ],
+    }
+    written = path.with_suffix(".new")
+    written.touch(mode=0o600)
+    written.write_text(json.dumps(content, indent=1))
+    written.replace(path)
+    return content
+
+
+def _connected(user: User, me: Account, sandbox: Sandbox) -> Mailbox:
+    """An ordinary IMAP mailbox; connected afresh at each start, since a port may have changed."""
+    access = ImapAccess(
+        imap=Endpoint(host=sandbox.host, port=sandbox.imap_port, security="plain"),
+        smtp=Endpoint(host=sandbox.host, port=sandbox.smtp_port, security="plain"),
+        username=me.address,
+        password=me.password,
+    )
+    return connect_mailbox(
+        owner=user,
+        address=me.address,
+        provider=Mailbox.Provider.IMAP,
+        secrets=access.as_secrets(),
+        scopes=["read", "draft", "send"],
+    )
+
+
+def _token(user: User, mailbox: Mailbox, path: Path) -> str:
+    """The token of the last run if it is still good, else a new one."""
+    try:
+        kept = str(json.loads(path.read_text())["api_token"])
+    except (OSError, ValueError, KeyError):
+        kept = ""
+    mine = ApiToken.objects.filter(user=user, name=TOKEN_NAME, revoked_at=None)
+    if kept and mine.filter(digest=digest_of(kept)).exists():
+        return kept
+    mine.update(revoked_at=timezone.now())
+    return ApiToken.issue(user=user, name=TOKEN_NAME, scopes=list(SCOPES), mailboxes=[mailbox])[1]

@@ -1,0 +1,99 @@
+"""Logs hold listed fields and nothing else, so that no mail content can reach them.
+
+A field that is not in ALLOWED is dropped. Records of other libraries keep their logger, level and the constant
+template of the message, never its arguments: an argument may be an address. An exception is logged as its type
+and the places it passed through, never its text.
+"""
+
+import logging
+import sys
+import traceback
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+from django.dispatch import receiver
+from django.http import HttpRequest, HttpResponse
+from django_structlog.signals import bind_extra_request_finished_metadata, bind_extra_request_metadata
+
+ALLOWED = frozenset(
+    {
+        "event", "level", "timestamp", "logger", "request_id", "method", "route", "code", "status", "duration_ms",
+        "action", "attempt", "mailbox", "provider", "tool", "kind", "outcome", "phase", "fence", "count", "port",
+        "recipient_count", "size", "sha256", "worker", "process", "exit_code", "error_type", "trace", "retry_after",
+        "surface", "token", "user_id", "body_type", "importance",
+    }
+)  # fmt: skip
+
+
+def _exception_without_text(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    info = event.pop("exc_info", None)
+    error = sys.exc_info()[1] if info is True else info[1] if isinstance(info, tuple) else info
+    if isinstance(error, BaseException):
+        event["error_type"] = type(error).__qualname__
+        frames = traceback.extract_tb(error.__traceback__)[-8:]
+        event["trace"] = " < ".join(f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno}:{f.name}" for f in reversed(frames))
+    return event
+
+
+def _template_only(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A foreign record says its constant template; what was to be filled in stays out."""
+    record = event.get("_record")
+    if isinstance(record, logging.LogRecord) and event.get("_from_structlog") is False:
+        event["event"] = record.msg if isinstance(record.msg, str) and record.args else record.name
+        if record.exc_info:
+            event["exc_info"] = record.exc_info
+    return event
+
+
+def _listed_only(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {name: value for name, value in event.items() if name in ALLOWED}
+
+
+def configure(level: int = logging.INFO) -> None:
+    """Send everything that is logged, by us or by a library, through the allow-list to standard error."""
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                _template_only,
+                _exception_without_text,
+                _listed_only,
+                structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
+            ],
+        )
+    )
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    # Django writes a warning with the path of each refused request; the request log line below has the route.
+    logging.getLogger("django.request").setLevel(logging.ERROR)
+    # These write what goes over the wire, or one line for each start.
+    for name in ("imapclient", "mail.log", "mail.error", "uvicorn.error"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+@receiver(bind_extra_request_metadata)
+def _forget_the_address(sender: type, request: HttpRequest, logger: Any, **_: Any) -> None:
+    structlog.contextvars.unbind_contextvars("ip")
+
+
+@receiver(bind_extra_request_finished_metadata)
+def _name_the_route(
+    sender: type, request: HttpRequest, logger: Any, response: HttpResponse, log_kwargs: dict[str, Any], **_: Any
+) -> None:
+    """The route's pattern stands for the path: a path can hold a one-time token."""
+    match = request.resolver_match
+    log_kwargs |= {"method": request.method, "route": match.route if match else "-", "status": response.status_code}

@@ -1,0 +1,70 @@
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from mailhub.first_run import prepare
+from mailhub.sandbox.server import Sandbox, load_state
+from mailhub.settings import ENV
+from mailhub.supervisor import POLL_SECONDS, Supervisor
+
+MANAGE = [sys.executable, str(Path(sys.argv[0]).resolve())]
+SANDBOX_SECONDS = 20.0
+
+
+class Command(BaseCommand):
+    help = "The whole of mailhub in the foreground: web server, worker, and the sandbox mail server on loopback."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if _answers(ENV.HOST, ENV.PORT):
+            raise CommandError(f"Port {ENV.PORT} on {ENV.HOST} is in use; choose another with PORT=…")
+        supervisor = Supervisor()
+        try:
+            call_command("migrate", verbosity=0, interactive=False)
+            sandbox = None
+            if settings.MAILHUB_ALLOW_LOOPBACK_HOSTS:
+                supervisor.start("sandbox", [*MANAGE, "sandbox"])
+                sandbox = self._sandbox(supervisor)
+            if supervisor.stopping:
+                return
+            prepared = prepare(sandbox) if sandbox else None
+            supervisor.start("worker", [*MANAGE, "worker"])
+            supervisor.start("web", [*MANAGE, "web", "--host", ENV.HOST, "--port", str(ENV.PORT)])
+            self._welcome(prepared)
+            supervisor.watch()
+        finally:
+            supervisor.end()
+
+    def _sandbox(self, supervisor: Supervisor) -> Sandbox:
+        """The sandbox once both of its ports answer."""
+        deadline = time.monotonic() + SANDBOX_SECONDS
+        while time.monotonic() < deadline and not supervisor.stopping:
+            state = load_state(settings.MAILHUB_HOME)
+            if state and _answers(state.host, state.imap_port) and _answers(state.host, state.smtp_port):
+                return state
+            time.sleep(POLL_SECONDS / 4)
+        raise CommandError("The sandbox mail server did not start.")
+
+    def _welcome(self, prepared: dict[str, Any] | None) -> None:
+        lines = [f"mailhub   {settings.MAILHUB_PUBLIC_URL}"]
+        if prepared:
+            lines.append(f"sign in   {prepared['sign_in_url']}  (once)")
+            lines.append(f"sandbox   {settings.MAILHUB_HOME / 'sandbox.json'}")
+        else:
+            lines.append("sign in   manage.py create_user --email …, then manage.py sign_in_link --user …")
+            lines.append("sandbox   none: it is for a server on loopback alone")
+        self.stdout.write("\n".join([*lines, "Ctrl-C ends it."]))
+        self.stdout.flush()
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=1):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,231 @@
+"""The mailboxes as pymap wants to see them, on top of the store.
+
+pymap's own Maildir backend does not serve here: it writes messages back through `email.generator` (line ends
+and header spacing change, keywords are lost), and two connections that look into a folder while a message is
+added can give that message two UIDs. Its memory backend forgets everything at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from pymap.backend.mailbox import MailboxDataInterface, MailboxSetInterface
+from pymap.concurrent import Event
+from pymap.exceptions import NotSupportedError
+from pymap.flags import FlagOp
+from pymap.interfaces.message import CachedMessage
+from pymap.listtree import ListTree
+from pymap.mailbox import MailboxSnapshot
+from pymap.parsing.message import AppendMessage
+from pymap.parsing.specials import Flag, ObjectId
+from pymap.parsing.specials.flag import Recent, Seen, Wildcard, get_system_flags
+from pymap.selected import SelectedMailbox, SelectedSet
+
+from mailhub.sandbox.message import Contents, Message
+from mailhub.sandbox.store import Entry, Folder, Incoming, Store
+
+
+class Snapshot(MailboxSnapshot):
+    """The state of a folder, as SELECT and STATUS report it."""
+
+    @property
+    def flags(self) -> frozenset[Flag]:
+        # The wildcard belongs into PERMANENTFLAGS; the FLAGS answer names real flags only.
+        return super().flags - {Wildcard}
+
+
+class MailboxData(MailboxDataInterface[Message]):
+    """One folder, shared by all connections that look at it.
+
+    Everything happens on one event loop and no method waits half way: each is atomic without a lock.
+    """
+
+    def __init__(self, folder: Folder, store: Store, contents: Contents) -> None:
+        self.folder = folder
+        self._store = store
+        self._contents = contents
+        self._messages = {entry.uid: Message(entry, contents) for entry in store.entries(folder.id)}
+        self._selected_set = SelectedSet()
+        self._changed = Event.for_asyncio()
+        self._revision = 0
+
+    @property
+    def mailbox_id(self) -> ObjectId:
+        return ObjectId(b"F%x-%x" % (self.folder.id, self.folder.uid_validity))
+
+    @property
+    def readonly(self) -> bool:
+        return False
+
+    @property
+    def uid_validity(self) -> int:
+        return self.folder.uid_validity
+
+    @property
+    def permanent_flags(self) -> frozenset[Flag]:
+        return (get_system_flags() - {Recent}) | {Wildcard}
+
+    @property
+    def selected_set(self) -> SelectedSet:
+        return self._selected_set
+
+    async def update_selected(self, selected: SelectedMailbox, *, wait_on: Event | None = None) -> SelectedMailbox:
+        if wait_on is not None and selected.mod_sequence == self._revision:
+            await wait_on.or_event(self._changed).wait()
+        if selected.mod_sequence == self._revision:
+            selected.add_updates((), ())
+        else:
+            selected.set_messages(list(self._messages.values()))
+        selected.mod_sequence = self._revision
+        return selected
+
+    async def append(self, append_msg: AppendMessage, *, recent: bool = False) -> Message:
+        (entry,) = self._store.add(
+            [
+                Incoming(
+                    folder=self.folder.id,
+                    raw=append_msg.literal,
+                    received=append_msg.when or datetime.now(UTC),
+                    flags=frozenset(str(flag) for flag in append_msg.flag_set - {Recent}),
+                    recent=recent,
+                )
+            ]
+        )
+        return self.arrived(entry)
+
+    def arrived(self, entry: Entry) -> Message:
+        """Shows a message that the store has just taken to every connection."""
+        message = Message(entry, self._contents)
+        self._messages[entry.uid] = message
+        self._touch()
+        return message
+
+    async def copy(self, uid: int, destination: MailboxData, *, recent: bool = False) -> int | None:
+        message = self._messages.get(uid)
+        if message is None:
+            return None
+        entry = self._store.copy(message.id, destination.folder.id, recent=recent)
+        return None if entry is None else destination.arrived(entry).uid
+
+    async def move(self, uid: int, destination: MailboxData, *, recent: bool = False) -> int | None:
+        message = self._messages.get(uid)
+        if message is None:
+            return None
+        entry = self._store.move(message.id, destination.folder.id, recent=recent)
+        del self._messages[uid]
+        self._touch()
+        return None if entry is None else destination.arrived(entry).uid
+
+    async def get(self, uid: int, cached_msg: CachedMessage) -> Message:
+        message = self._messages.get(uid)
+        if message is None:
+            assert isinstance(cached_msg, Message)
+            return cached_msg.as_expunged()
+        return message
+
+    async def update(self, uid: int, cached_msg: CachedMessage, flag_set: frozenset[Flag], mode: FlagOp) -> Message:
+        message = await self.get(uid, cached_msg)
+        flags = mode.apply(message.permanent_flags, flag_set - {Recent, Wildcard})
+        if not message.expunged and flags != message.permanent_flags:
+            self._store.set_flags(message.id, frozenset(str(flag) for flag in flags))
+            message.permanent_flags = flags
+            self._touch()
+        return message
+
+    async def delete(self, uids: Iterable[int]) -> None:
+        gone = [uid for uid in uids if uid in self._messages]
+        self._store.delete([self._messages[uid].id for uid in gone])
+        for uid in gone:
+            del self._messages[uid]
+        self._touch()
+
+    async def claim_recent(self, selected: SelectedMailbox) -> None:
+        self._store.claim_recent(self.folder.id)
+        for message in self._messages.values():
+            if message.recent:
+                message.recent = False
+                selected.session_flags.add_recent(message.uid)
+        self._touch()
+
+    async def cleanup(self) -> None:
+        """Nothing to keep house of: the store is always tidy."""
+
+    async def snapshot(self) -> MailboxSnapshot:
+        messages = list(self._messages.values())
+        unseen = [seq for seq, message in enumerate(messages, 1) if Seen not in message.permanent_flags]
+        return Snapshot(
+            self.mailbox_id,
+            self.readonly,
+            self.uid_validity,
+            self.permanent_flags,
+            self.session_flags,
+            len(messages),
+            sum(message.recent for message in messages),
+            len(unseen),
+            unseen[0] if unseen else None,
+            self._store.next_uid(self.folder.id),
+        )
+
+    def _touch(self) -> None:
+        self._revision += 1
+        self._changed.set()
+
+
+class MailboxSet(MailboxSetInterface[MailboxData]):
+    """All folders of one account."""
+
+    def __init__(self, account: str, store: Store) -> None:
+        self.account = account
+        self._store = store
+        self._contents = Contents(store)
+        self._mailboxes = {folder.name: MailboxData(folder, store, self._contents) for folder in store.folders(account)}
+
+    @property
+    def delimiter(self) -> str:
+        return "/"
+
+    @property
+    def inbox(self) -> MailboxData:
+        return self._mailboxes["INBOX"]
+
+    async def set_subscribed(self, name: str, subscribed: bool) -> None:
+        self._store.set_subscribed(self.account, name, subscribed)
+
+    async def list_subscribed(self) -> ListTree:
+        return ListTree(self.delimiter).update(*self._store.subscribed(self.account))
+
+    async def list_mailboxes(self) -> ListTree:
+        return ListTree(self.delimiter).update(*self._mailboxes)
+
+    async def get_mailbox(self, name: str) -> MailboxData:
+        return self._mailboxes[_canonical(name)]
+
+    async def add_mailbox(self, name: str) -> ObjectId:
+        if not name or name in self._mailboxes:
+            raise ValueError(name)
+        folder = self._store.add_folder(self.account, name)
+        mailbox = MailboxData(folder, self._store, self._contents)
+        self._mailboxes[name] = mailbox
+        return mailbox.mailbox_id
+
+    async def delete_mailbox(self, name: str) -> None:
+        mailbox = self._mailboxes.pop(name)
+        self._store.delete_folder(mailbox.folder.id)
+
+    async def rename_mailbox(self, before: str, after: str) -> None:
+        if _canonical(before) == "INBOX":
+            raise NotSupportedError()
+        if before not in self._mailboxes:
+            raise KeyError(before)
+        if not after or after in self._mailboxes:
+            raise ValueError(after)
+        for name in [name for name in self._mailboxes if name == before or name.startswith(f"{before}/")]:
+            mailbox = self._mailboxes.pop(name)
+            renamed = after + name.removeprefix(before)
+            self._store.rename_folder(mailbox.folder.id, renamed)
+            self._mailboxes[renamed] = mailbox
+
+
+def _canonical(name: str) -> str:
+    return "INBOX" if name.upper() == "INBOX" else name

@@ -1,0 +1,151 @@
+"""Django's settings, made from the environment that `mailhub.environment` has checked."""
+
+import logging
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import dj_database_url
+from csp.constants import NONE, SELF
+from django.utils.translation import gettext_lazy as _
+
+from mailhub import environment, logs
+
+ENV = environment.load()
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+SECRET_KEY = ENV.SECRET_KEY
+DEBUG = False
+_public = urlsplit(ENV.MAILHUB_PUBLIC_URL)
+ALLOWED_HOSTS = [*ENV.ALLOWED_HOSTS, _public.hostname or "", "localhost", "127.0.0.1", "[::1]"]
+CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"] if _public.scheme == "https" else []
+
+MAILHUB_HOME = ENV.MAILHUB_HOME
+MAILHUB_PUBLIC_URL = ENV.MAILHUB_PUBLIC_URL
+MAILHUB_ENCRYPTION_KEYS = ENV.MAILHUB_ENCRYPTION_KEYS
+MAILHUB_QUEUE = ENV.MAILHUB_QUEUE
+MAILHUB_UNDO_SECONDS = ENV.MAILHUB_UNDO_SECONDS
+MAILHUB_ACTION_TTL_HOURS = ENV.MAILHUB_ACTION_TTL_HOURS
+MAILHUB_LEASE_SECONDS = ENV.MAILHUB_LEASE_SECONDS
+MAILHUB_WIRE_TIMEOUT_SECONDS = ENV.MAILHUB_WIRE_TIMEOUT_SECONDS
+MAILHUB_ALLOW_LOOPBACK_HOSTS = ENV.MAILHUB_ALLOW_LOOPBACK_HOSTS
+MAILHUB_RETENTION_DAYS = ENV.MAILHUB_RETENTION_DAYS
+DUPLICATE_WINDOW_SECONDS = ENV.DUPLICATE_WINDOW_SECONDS
+
+# What the gate can hold. A kind is found by its path, so that approvals need not import tools.
+MAILHUB_KINDS = {"mail.send": "tools.sends.SendMail"}
+MAILHUB_PROVIDERS = {"imap": "tools.providers.imap.ImapProvider"}
+MAILHUB_QUEUES = {"database": "approvals.queues.database.DatabaseQueue"}
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_structlog",
+    "csp",
+    "accounts",
+    "approvals",
+    "tools",
+    "mailhub",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django_structlog.middlewares.RequestMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.http.ConditionalGetMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "csp.middleware.CSPMiddleware",
+]
+
+ROOT_URLCONF = "mailhub.urls"
+WSGI_APPLICATION = "mailhub.wsgi.application"
+ASGI_APPLICATION = "mailhub.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": dj_database_url.parse(ENV.DATABASE_URL)}
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    # IMMEDIATE takes the write lock at BEGIN: with Django's default a third of concurrent updates die of
+    # "database is locked", because a reader that becomes a writer cannot wait.
+    DATABASES["default"]["OPTIONS"] = {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+else:
+    # Under ASGI a connection kept by each thread runs the server out of connections: a pool instead.
+    DATABASES["default"]["OPTIONS"] = {"pool": {"min_size": 1, "max_size": 10, "timeout": 20}}
+
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_USER_MODEL = "accounts.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "sign_in"
+LOGIN_REDIRECT_URL = "queue"
+LOGOUT_REDIRECT_URL = "sign_in"
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", _("English"))]
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "static/"
+WHITENOISE_USE_FINDERS = True  # no collectstatic step between a clone and a running server
+
+_https = _public.scheme == "https"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
+SECURE_HSTS_SECONDS = 31_536_000 if _https else 0
+SECURE_SSL_REDIRECT = False  # the proxy in front does that
+SESSION_COOKIE_HTTPONLY = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "style-src": [SELF],
+        "script-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "connect-src": [SELF],
+        "frame-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+# A body is at most 100,000 characters; attachments of 4 MB arrive in base64.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+
+DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG  # one line a request is enough
+DJANGO_STRUCTLOG_USER_ID_FIELD = None  # the API never looks at a cookie, not even to log whose it is
+LOGGING_CONFIG = None
+logs.configure()

@@ -1,0 +1,16 @@
+"""Where everything is found."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+from mailhub import health
+from tools.api import make_api
+
+urlpatterns = [
+    path("", include("approvals.urls")),
+    path("", include("accounts.urls")),
+    path("api/v1/", make_api().urls),
+    path("admin/", admin.site.urls),
+    path("healthz", health.healthz),
+    path("readyz", health.readyz),
+]

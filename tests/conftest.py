@@ -1,0 +1,156 @@
+"""Alice manages the mailbox, Bob may approve, Charlie is a stranger with a mailbox of his own."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from accounts import credentials
+from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
+from approvals.models import PendingAction
+from tools.providers.memory import SERVERS, MemoryServer
+
+HELLO = {"to": ["mira@northwind.example"], "subject": "Hello", "body": "Hello Mira,\nuntil Thursday.\nAlice"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Api:
+    """A program that speaks REST with a token."""
+
+    secret: str
+    client: Client = field(default_factory=Client)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        content = body if isinstance(body, bytes | str) else json.dumps(body if body is not None else {})
+        return self.client.post(
+            f"/api/v1{path}", content, content_type="application/json", headers=self._headers(headers)
+        )
+
+    def get(self, path: str, **headers: str) -> Any:
+        return self.client.get(f"/api/v1{path}", headers=self._headers(headers))
+
+    def tool(self, name: str, *, key: str | None = None, **arguments: Any) -> Any:
+        return self.post(f"/tools/{name}", arguments, **({"Idempotency-Key": key} if key is not None else {}))
+
+    def propose(self, *, key: str | None = None, **changes: Any) -> str:
+        """Propose a mail; returns the action's id."""
+        answer = self.tool("send_email", key=key, **{**HELLO, "confirm": True, **changes})
+        assert answer.status_code == 202, answer.content
+        return str(answer.json()["action"]["id"])
+
+    def _headers(self, more: dict[str, str]) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.secret}", **more}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reviewer:
+    """A person in front of the review page, with CSRF checks on."""
+
+    user: User
+    client: Client
+
+    @classmethod
+    def signed_in(cls, user: User) -> "Reviewer":
+        client = Client(enforce_csrf_checks=True)
+        client.force_login(user)
+        return cls(user=user, client=client)
+
+    def page(self, action_id: str) -> Any:
+        return self.client.get(f"/actions/{action_id}/")
+
+    def decide(self, action_id: str, verdict: str, **fields: Any) -> Any:
+        """Post the form of the page as it stands now, with some fields changed."""
+        self.page(action_id)
+        action = PendingAction.objects.filter(pk=action_id).first()
+        shown = {"digest": action.digest, "revision": action.revision} if action else {}
+        token = self.client.cookies["csrftoken"].value if "csrftoken" in self.client.cookies else ""
+        return self.client.post(f"/actions/{action_id}/{verdict}/", {**shown, "csrfmiddlewaretoken": token, **fields})
+
+
+@pytest.fixture(autouse=True)
+def _quick(settings: Any) -> None:
+    """No undo window unless a test is about it: nothing waits for a clock."""
+    settings.MAILHUB_UNDO_SECONDS = 0
+
+
+@pytest.fixture
+def server() -> Iterator[MemoryServer]:
+    """The in-memory mail server; its ledger is independent of the database."""
+    name = uuid.uuid4().hex
+    SERVERS[name] = MemoryServer(name=name)
+    yield SERVERS[name]
+    del SERVERS[name]
+
+
+def make_mailbox(address: str, server: MemoryServer, *managers: User) -> Mailbox:
+    mailbox_id = uuid.uuid4()
+    mailbox = Mailbox.objects.create(
+        id=mailbox_id,
+        address=address,
+        provider="memory",
+        credentials=credentials.encrypt({"server": server.name}, mailbox_id=mailbox_id),
+        scopes=["read", "send"],
+    )
+    for manager in managers:
+        Membership.objects.create(mailbox=mailbox, user=manager, role=Role.MANAGER)
+    return mailbox
+
+
+def make_api(user: User, *mailboxes: Mailbox, name: str = "agent", scopes: list[str] | None = None) -> Api:
+    token_scopes = list(SCOPES) if scopes is None else scopes
+    return Api(secret=ApiToken.issue(user=user, name=name, scopes=token_scopes, mailboxes=list(mailboxes))[1])
+
+
+@pytest.fixture
+def alice(db: None) -> User:
+    return User.objects.create_user("alice@lovelace.example", first_name="Alice")
+
+
+@pytest.fixture
+def bob(mailbox: Mailbox) -> User:
+    user = User.objects.create_user("bob@lovelace.example", first_name="Bob")
+    Membership.objects.create(mailbox=mailbox, user=user, role=Role.APPROVER)
+    return user
+
+
+@pytest.fixture
+def charlie(db: None) -> User:
+    return User.objects.create_user("charlie@stranger.example", first_name="Charlie")
+
+
+@pytest.fixture
+def mailbox(alice: User, server: MemoryServer) -> Mailbox:
+    return make_mailbox("alice@lovelace.example", server, alice)
+
+
+@pytest.fixture
+def foreign_mailbox(charlie: User, server: MemoryServer) -> Mailbox:
+    return make_mailbox("charlie@stranger.example", server, charlie)
+
+
+@pytest.fixture
+def api(alice: User, mailbox: Mailbox) -> Api:
+    return make_api(alice, mailbox)
+
+
+@pytest.fixture
+def foreign_api(charlie: User, foreign_mailbox: Mailbox) -> Api:
+    return make_api(charlie, foreign_mailbox)
+
+
+@pytest.fixture
+def reviewer(alice: User) -> Reviewer:
+    return Reviewer.signed_in(alice)
+
+
+def problem_of(answer: HttpResponse) -> dict[str, Any]:
+    """The problem document of an answer."""
+    assert answer["Content-Type"] == "application/problem+json", answer.content
+    document: dict[str, Any] = json.loads(answer.content)
+    assert document["status"] == answer.status_code
+    return document

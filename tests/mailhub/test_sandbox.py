@@ -1,0 +1,315 @@
+"""The sandbox as its clients see it: a process that is reached by IMAP and SMTP only."""
+
+from __future__ import annotations
+
+import imaplib
+import os
+import select
+import signal
+import smtplib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from email import message_from_bytes
+from email.policy import SMTP
+from pathlib import Path
+
+import pytest
+from imapclient import IMAPClient
+from imapclient.exceptions import LoginError
+
+from mailhub.sandbox.server import Sandbox, load_state
+
+PROJECT = Path(__file__).resolve().parents[2]
+SECONDS = 10
+LETTER = (
+    b"From: =?utf-8?q?Zo=C3=AB?= <zoe@atelier-zoe.example>\r\nTo: ada@lovelace.example\r\n"
+    b"Subject:  two  spaces \r\n\tand a fold\r\nMessage-ID: <letter@atelier-zoe.example>\r\nX-Odd:tight\r\n\r\n"
+    b"From here\r\n.dot\r\n\xe6\x97\xa5\xe6\x9c\xac\r\n\r\nno line end"
+)
+
+# The child's main without `manage.py`; the pipe says when `ready` was called.
+CHILD = """
+import os, sys
+from pathlib import Path
+from mailhub.sandbox.server import run
+sys.exit(run(Path(sys.argv[1]), ready=lambda sandbox: os.write(int(sys.argv[2]), b"ready")))
+"""
+
+
+@contextmanager
+def running(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], Sandbox]]:
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(home), str(writing)],
+        cwd=PROJECT,
+        pass_fds=[writing],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    os.close(writing)
+    try:
+        assert select.select([reading], [], [], SECONDS)[0], "not ready in time"
+        assert os.read(reading, 16) == b"ready"
+        sandbox = load_state(home)
+        assert sandbox is not None
+        yield process, sandbox
+    finally:
+        os.close(reading)
+        process.kill()
+        output, _ = process.communicate(timeout=SECONDS)
+    assert output == b"", "the sandbox is quiet"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def sandbox(home: Path) -> Iterator[Sandbox]:
+    with running(home) as (_, sandbox):
+        yield sandbox
+
+
+@contextmanager
+def connected(sandbox: Sandbox) -> Iterator[IMAPClient]:
+    client = IMAPClient(sandbox.host, sandbox.imap_port, ssl=False, timeout=SECONDS)
+    try:
+        yield client
+    finally:
+        client.shutdown()
+
+
+@contextmanager
+def signed_in(sandbox: Sandbox, who: int = 0, folder: str = "INBOX") -> Iterator[IMAPClient]:
+    with connected(sandbox) as client:
+        client.login(sandbox.accounts[who].address, sandbox.accounts[who].password)
+        client.select_folder(folder)
+        yield client
+
+
+def send(sandbox: Sandbox, raw: bytes, *recipients: str) -> None:
+    with smtplib.SMTP(sandbox.host, sandbox.smtp_port, local_hostname="test.example", timeout=SECONDS) as client:
+        client.sendmail("zoe@atelier-zoe.example", recipients, raw)
+
+
+def by_message_id(client: IMAPClient, message_id: str) -> list[int]:
+    return list(client.search(["HEADER", "Message-ID", message_id]))
+
+
+def body(client: IMAPClient, uid: int) -> bytes:
+    raw = client.fetch([uid], ["BODY.PEEK[]"])[uid][b"BODY[]"]
+    assert isinstance(raw, bytes)
+    return raw
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Polls with a bound; the calls inside wait for the server, so that nothing spins."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+
+
+def test_the_first_start_seeds_three_accounts_with_folders_and_ada_with_mail(sandbox: Sandbox) -> None:
+    assert [account.address for account in sandbox.accounts] == [
+        "ada@lovelace.example",
+        "charles@lovelace.example",
+        "mira@northwind.example",
+    ]
+    for who in range(3):
+        with signed_in(sandbox, who) as client:
+            assert {name for _, _, name in client.list_folders()} == {"INBOX", "Sent", "Drafts"}
+    with signed_in(sandbox) as client:
+        assert len(client.search()) == 14
+        assert client.search(["UNSEEN"])
+        assert client.search(["SUBJECT", "日本語"], "UTF-8")
+        (report,) = client.search(["FROM", "desk@roadassist.example"])
+        (attachment,) = message_from_bytes(body(client, report), policy=SMTP).iter_attachments()
+        assert attachment.get_content_type() == "application/pdf"
+        assert attachment.get_content().startswith(b"%PDF-")
+
+
+def test_the_seed_knows_mira_as_a_recipient_but_not_the_insurer(sandbox: Sandbox) -> None:
+    with signed_in(sandbox, folder="Sent") as client:
+        assert client.search(["TO", "mira@northwind.example"])
+        assert not client.search(["TO", "claims@insura.example"])
+
+
+def test_answers_in_the_seed_name_messages_that_exist(sandbox: Sandbox) -> None:
+    messages = []
+    for folder in ("INBOX", "Sent"):
+        with signed_in(sandbox, folder=folder) as client:
+            messages += [message_from_bytes(body(client, uid), policy=SMTP) for uid in client.search()]
+    known = {message["Message-ID"] for message in messages}
+    answers = [message for message in messages if message["In-Reply-To"]]
+    assert answers
+    for answer in answers:
+        references = answer["References"].split()
+        assert references[-1] == answer["In-Reply-To"]
+        assert known.issuperset(references)
+
+
+def test_what_smtp_accepts_lands_once_in_each_inbox_with_its_bytes_unchanged(sandbox: Sandbox) -> None:
+    send(sandbox, LETTER, "ada@lovelace.example", "ADA@lovelace.example", "charles@lovelace.example")
+    for who, expected in ((0, 1), (1, 1), (2, 0)):
+        with signed_in(sandbox, who) as client:
+            found = by_message_id(client, "<letter@atelier-zoe.example>")
+            assert len(found) == expected
+            for uid in found:
+                # SMTP ends a message with a line end, which the letter lacks.
+                before, content = body(client, uid).split(LETTER)
+                assert content == b"\r\n"
+                assert [line.split(b":")[0] for line in before.splitlines() if not line.startswith(b"\t")] == [
+                    b"Return-Path",
+                    b"Delivered-To",
+                    b"Received",
+                ]
+
+
+def test_an_unknown_recipient_is_refused_and_nobody_gets_the_mail(sandbox: Sandbox) -> None:
+    with pytest.raises(smtplib.SMTPRecipientsRefused) as refused:
+        send(sandbox, LETTER, "stranger@lovelace.example")
+    code, text = refused.value.recipients["stranger@lovelace.example"]
+    assert (code, text[:5]) == (550, b"5.1.1")
+
+
+def test_a_message_over_the_size_limit_is_refused_before_it_is_sent(sandbox: Sandbox) -> None:
+    with smtplib.SMTP(sandbox.host, sandbox.smtp_port, local_hostname="test.example", timeout=SECONDS) as client:
+        client.ehlo()
+        assert client.esmtp_features["size"] == str(35 * 1024 * 1024)
+        code, _ = client.mail("zoe@atelier-zoe.example", ["SIZE=40000000"])
+        assert code == 552
+
+
+def test_an_appended_copy_is_found_in_sent_by_its_message_id(sandbox: Sandbox) -> None:
+    with signed_in(sandbox, folder="Sent") as client:
+        answer = client.append("Sent", LETTER, [b"\\Seen", b"$Forwarded"])
+        (uid,) = by_message_id(client, "<letter@atelier-zoe.example>")
+        assert f"APPENDUID {client.folder_status('Sent')[b'UIDVALIDITY']} {uid}]".encode() in answer
+        assert body(client, uid) == LETTER
+        assert {b"\\Seen", b"$Forwarded"} <= set(client.get_flags([uid])[uid])
+    with signed_in(sandbox) as client:
+        assert by_message_id(client, "<letter@atelier-zoe.example>") == []
+
+
+def test_a_message_leaves_a_folder_by_uid_expunge_and_its_uid_is_not_used_again(sandbox: Sandbox) -> None:
+    with signed_in(sandbox, folder="Drafts") as client:
+        client.append("Drafts", LETTER, [b"\\Draft"])
+        (first,) = client.search()
+        client.add_flags([first], [b"\\Deleted"])
+        client.uid_expunge([first])
+        assert client.search() == []
+        client.append("Drafts", LETTER)
+        assert client.search() == [first + 1]
+
+
+def test_a_kept_connection_sees_new_mail_by_noop_and_while_idling(sandbox: Sandbox) -> None:
+    with signed_in(sandbox) as asking, signed_in(sandbox) as idling:
+        idling.idle()
+        send(sandbox, LETTER, "ada@lovelace.example")
+        seen: list[object] = []
+
+        def told() -> bool:
+            seen.extend(idling.idle_check(timeout=1))
+            return (15, b"EXISTS") in seen
+
+        until(told)
+        idling.idle_done()
+        asking.noop()
+        assert len(by_message_id(asking, "<letter@atelier-zoe.example>")) == 1
+
+
+def test_parts_are_described_and_fetched_one_by_one(sandbox: Sandbox) -> None:
+    with signed_in(sandbox) as client:
+        (uid,) = client.search(["FROM", "desk@roadassist.example"])
+        found = client.fetch([uid], ["BODYSTRUCTURE", "BODY.PEEK[1]", "BODY.PEEK[2]", "BODY.PEEK[HEADER]", "FLAGS"])[
+            uid
+        ]
+        _, pdf = found[b"BODYSTRUCTURE"][0]
+        assert pdf[:2] == (b"application", b"pdf")
+        assert pdf[6] == len(found[b"BODY[2]"])
+        assert pdf[8] == (b"attachment", (b"filename", b"accident-report-4471.pdf"))
+        assert b"canal" in found[b"BODY[1]"]
+        assert b"\r\nSubject: Accident report" in found[b"BODY[HEADER]"]
+        assert b"\\Seen" not in found[b"FLAGS"]
+
+
+def test_a_message_with_broken_headers_does_not_end_the_connection(sandbox: Sandbox) -> None:
+    broken = (
+        'From: Zoë <z@x.example>\r\nDate: rubbish\r\nTo: broken <\r\nCc: "open\r\n'
+        'Content-Type: text/plain; charset="utf-8\r\n\r\nhello'
+    ).encode()
+    with signed_in(sandbox, folder="Drafts") as client:
+        client.append("Drafts", broken)
+        (uid,) = client.search()
+        envelope = client.fetch([uid], ["ENVELOPE", "BODYSTRUCTURE"])[uid][b"ENVELOPE"]
+        assert envelope.from_[0].name == "Zoë".encode()
+        assert client.search(["TEXT", "hello"]) == [uid]
+
+
+def test_a_wrong_password_and_an_unknown_name_are_refused(sandbox: Sandbox) -> None:
+    for name in ("ada@lovelace.example", "stranger@lovelace.example"):
+        with connected(sandbox) as client, pytest.raises(LoginError):
+            client.login(name, "wrong")
+
+
+def test_a_restart_keeps_ports_passwords_mail_and_uids(home: Path) -> None:
+    with running(home) as (_, first):
+        send(first, LETTER, "ada@lovelace.example")
+        with signed_in(first) as client:
+            uids = client.search()
+            validity = client.folder_status("INBOX")[b"UIDVALIDITY"]
+    assert (home / "sandbox" / "state.json").stat().st_mode & 0o777 == 0o600
+    # It was killed just now: nothing that was answered may depend on a clean end.
+    with running(home) as (_, second), signed_in(second) as client:
+        assert second == first
+        assert client.search() == uids
+        assert client.folder_status("INBOX")[b"UIDVALIDITY"] == validity
+
+
+def test_a_port_that_is_taken_at_the_next_start_is_replaced_and_saved(home: Path) -> None:
+    with running(home) as (process, first):
+        process.terminate()
+        process.wait(timeout=SECONDS)
+    with (
+        socket.create_server((first.host, first.imap_port)),
+        running(home) as (_, second),
+        signed_in(second) as client,
+    ):
+        assert second.imap_port != first.imap_port
+        assert second.smtp_port == first.smtp_port
+        assert len(client.search()) == 14
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_within_two_seconds_though_clients_are_connected(home: Path, number: signal.Signals) -> None:
+    with running(home) as (process, sandbox), signed_in(sandbox) as idling, signed_in(sandbox):
+        idling.idle()
+        with smtplib.SMTP(sandbox.host, sandbox.smtp_port, local_hostname="test.example", timeout=SECONDS):
+            process.send_signal(number)
+            assert process.wait(timeout=2) == 0
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((sandbox.host, sandbox.imap_port), timeout=SECONDS)
+
+
+def test_a_second_sandbox_on_the_same_home_is_refused(home: Path, sandbox: Sandbox) -> None:
+    second = subprocess.run(
+        [sys.executable, "-m", "mailhub.sandbox", str(home)],
+        cwd=PROJECT,
+        capture_output=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert second.returncode == 1
+    assert second.stderr == b"Another sandbox is running on this home.\n"
+
+
+def test_plain_imaplib_can_sign_in(sandbox: Sandbox) -> None:
+    with imaplib.IMAP4(sandbox.host, sandbox.imap_port, timeout=SECONDS) as client:
+        client.login(sandbox.accounts[0].address, sandbox.accounts[0].password)
+        assert client.select("Sent")[0] == "OK"

@@ -1,0 +1,256 @@
+"""Private servers for tests: started on a free port with a data folder of their own, ended with the block.
+
+    with Postgres() as postgres, Redis() as redis:
+        ...  # postgres.url, redis.url
+
+`stop()` and `start()` in between play an outage: same address, same data.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+START_SECONDS = 30
+STOP_SECONDS = 20
+
+
+class ServiceError(Exception):
+    """A server is not installed, or did not come up; the text holds what it said."""
+
+
+class Service:
+    """One server process: a child of ours, known by its pid, with a folder that goes when it ends."""
+
+    name: ClassVar[str]
+    # What asks this server to end now, without waiting for its clients.
+    stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
+    # None, or the account to run as: some servers refuse root.
+    account: pwd.struct_passwd | None = None
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"mailhub-{self.name}-"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def prepare(self) -> None:
+        """Make what the first start needs in `folder`."""
+
+    def command(self) -> Sequence[str | Path]:
+        """The command line of the server, which must stay in the foreground."""
+        raise NotImplementedError
+
+    def is_ready(self) -> bool:
+        """Say whether the server answers a client."""
+        raise NotImplementedError
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id, None while it is down."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_dying_with_us(self.stop_signal), *self.command()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                # Its own group: a Ctrl-C is for the test run, which then ends the server in order.
+                process_group=0,
+                **self._identity(),
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self.is_ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise ServiceError(f"{self.name} did not start:\n{self.log()}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End the server; fine to call when it is down."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(self.stop_signal)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def close(self) -> None:
+        """End the server for good, with its data."""
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log(self) -> str:
+        """What the server has written so far."""
+        path = self.folder / "log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def run(self, command: Sequence[str | Path]) -> None:
+        """Run one of the server's own tools to its end, as the server's account."""
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd=self.folder,
+            timeout=START_SECONDS,
+            check=False,
+            **self._identity(),
+        )
+        if done.returncode:
+            raise ServiceError(f"{self.name}: {command[0]} failed:\n{done.stderr.decode(errors='replace')}")
+
+    def _identity(self) -> dict[str, Any]:
+        if self.account is None:
+            return {}
+        return {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []}
+
+    def __enter__(self) -> Self:
+        try:
+            self.prepare()
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Postgres(Service):
+    """A PostgreSQL server for tests alone: it lets in anybody on this machine, a crash may cost its data."""
+
+    name = "postgres"
+    # "Fast shutdown": ends sessions, where SIGTERM would wait for them.
+    stop_signal = signal.SIGINT
+
+    def __init__(self) -> None:
+        self._bin = find_postgres()
+        super().__init__()
+        if os.geteuid() == 0:
+            self.account = _ordinary_account()
+            os.chown(self.folder, self.account.pw_uid, self.account.pw_gid)
+
+    @property
+    def url(self) -> str:
+        """The address of an empty database, as `DATABASE_URL` takes it."""
+        return self._url("mailhub")
+
+    def create_database(self, name: str) -> str:
+        """Make another empty database and return its address."""
+        self.run([self._bin / "createdb", *self._client(), name])
+        return self._url(name)
+
+    def prepare(self) -> None:
+        options = ["--auth=trust", "--username=mailhub", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+        self.run([self._bin / "initdb", f"--pgdata={self.folder}/data", *options])
+
+    def start(self) -> None:
+        first = not self.log()
+        super().start()
+        if first:
+            self.create_database("mailhub")
+
+    def command(self) -> Sequence[str | Path]:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            # Every worker of the suite has its own database, and some tests start processes with a pool each.
+            "max_connections": "300",
+            # Nobody needs this data after a crash, and the suite is faster without the waits.
+            "fsync": "off",
+            "synchronous_commit": "off",
+            "full_page_writes": "off",
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return [self._bin / "postgres", "-D", self.folder / "data", *options]
+
+    def is_ready(self) -> bool:
+        ask: list[str | Path] = [self._bin / "pg_isready", "--quiet", *self._client()]
+        return subprocess.run(ask, check=False, timeout=START_SECONDS).returncode == 0
+
+    def _client(self) -> list[str]:
+        return ["--host=127.0.0.1", f"--port={self.port}", "--username=mailhub"]
+
+    def _url(self, database: str) -> str:
+        return f"postgres://mailhub@127.0.0.1:{self.port}/{database}"
+
+
+class Redis(Service):
+    """A Redis server that keeps its data in memory alone, so a stop forgets it."""
+
+    name = "redis"
+
+    @property
+    def url(self) -> str:
+        """The address, as `REDIS_URL` takes it."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def command(self) -> Sequence[str | Path]:
+        server = shutil.which("redis-server")
+        if server is None:
+            raise ServiceError("redis-server is not installed (bin/system-packages)")
+        return [server, "--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--appendonly", "no"]
+
+    def is_ready(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as client:
+                client.sendall(b"PING\r\n")
+                return client.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def find_postgres() -> Path:
+    """Return the folder of PostgreSQL's programs, the newest version's where there are several."""
+    # Debian keeps them out of PATH, a folder for each version.
+    versions = Path("/usr/lib/postgresql").glob("*/bin/initdb")
+    for initdb in sorted(versions, key=lambda path: float(path.parts[-3]), reverse=True):
+        return initdb.parent
+    on_path = shutil.which("initdb")
+    if on_path is None:
+        raise ServiceError("PostgreSQL's server is not installed (bin/system-packages)")
+    return Path(on_path).resolve().parent
+
+
+def _ordinary_account() -> pwd.struct_passwd:
+    """Return the account that stands in for root, which PostgreSQL refuses."""
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise ServiceError("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+
+
+def _dying_with_us(signum: signal.Signals) -> list[str]:
+    """Return a prefix that has Linux end the server when the test run is killed and cannot do it itself."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", signum.name.removeprefix("SIG"), "--"] if setpriv else []

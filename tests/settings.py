@@ -1,0 +1,22 @@
+"""The settings of the test run: fixed keys, and a home that is thrown away."""
+
+import base64
+import os
+import tempfile
+
+os.environ.setdefault("SECRET_KEY", "a key for tests, long enough to be taken for one")
+os.environ.setdefault("MAILHUB_ENCRYPTION_KEYS", base64.b64encode(b"k" * 32).decode())
+_home = tempfile.TemporaryDirectory(prefix="mailhub-test-")  # removed when the process ends
+os.environ.setdefault("MAILHUB_HOME", _home.name)
+os.environ.setdefault("MAILHUB_ALLOW_LOOPBACK_HOSTS", "1")
+
+from mailhub.settings import *  # noqa: F403  # the environment must stand before it is read
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+# The in-memory twin, for tests of what stands above the providers.
+MAILHUB_PROVIDERS["memory"] = "tools.providers.memory.MemoryProvider"  # noqa: F405
+
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # noqa: F405
+    # A file: an SQLite database in memory cannot be shared by threads the way a real one is.
+    DATABASES["default"]["TEST"] = {"NAME": f"{_home.name}/test.sqlite3"}  # noqa: F405

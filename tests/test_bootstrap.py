@@ -1,0 +1,111 @@
+"""What a fresh machine relies on before anything is installed: lock files, Makefile, bin/bootstrap."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.services import Redis
+
+pytestmark = pytest.mark.static
+
+ROOT = Path(__file__).resolve().parent.parent
+SETS = ("runtime", "agent", "test")
+LOCKED = ("bootstrap", *SETS)
+PINNED = re.compile(r"[a-z0-9._-]+(\[[a-z0-9,_-]+\])?==[^ ;]+( ; [^-]+)?\s+--hash=sha256:[0-9a-f]{64}\b")
+INDEX = re.compile(r"^\s*(-i|-f|--index-url|--extra-index-url|--find-links|--trusted-host)\b", re.MULTILINE)
+PLACE = re.compile(r"(^|[\s=@])(/|~/|file:)", re.MULTILINE)
+
+
+def entries(name: str) -> list[str]:
+    """Return each requirement of a lock file as one line, comments left out."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text()
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    return "\n".join(lines).replace("\\\n", " ").splitlines()
+
+
+def pins(name: str) -> set[str]:
+    """Return "name==version", with the marker where there is one."""
+    return {entry.split("--hash")[0].strip() for entry in entries(name)}
+
+
+def bootstrap(tree: Path, python: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a copy of bin/bootstrap in an empty tree, so that the .venv of this one stays as it is."""
+    for folder in ("bin", "requirements"):
+        shutil.copytree(ROOT / folder, tree / folder)
+    return subprocess.run(
+        [tree / "bin" / "bootstrap", *arguments],
+        env={"PATH": "/usr/bin:/bin", "PYTHON": python},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_every_requirement_is_one_version_with_hashes(name: str) -> None:
+    assert entries(name)
+    for entry in entries(name):
+        assert PINNED.match(entry), entry
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "requirements").iterdir()), ids=lambda path: path.name)
+def test_requirement_files_name_no_index_and_no_place_on_a_machine(path: Path) -> None:
+    text = path.read_text()
+    assert "://" not in text
+    assert not INDEX.search(text)
+    assert not PLACE.search(text)
+
+
+def test_each_set_is_part_of_the_next_larger_one_with_the_same_versions() -> None:
+    assert pins("runtime") < pins("agent") < pins("test")
+
+
+def test_makefile_has_the_documented_targets() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    assert {"run", "test", "test-all", "check", "lock", "clean", "help"} <= targets
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    assert phony
+    assert set(phony[1].split()) == targets
+
+
+def test_bootstrap_refuses_an_old_python_in_one_line(tmp_path: Path) -> None:
+    # The check is Python's own code, so an old interpreter is played by telling that code an old version.
+    old = tmp_path / "python"
+    program = "import sys; sys.version_info = (3, 9, 2); exec(sys.argv[1])"
+    old.write_text(f'#!/bin/sh\nfor code; do :; done\nexec "{sys.executable}" -c "{program}" "$code"\n')
+    old.chmod(0o755)
+    done = bootstrap(tmp_path / "tree", str(old), "runtime")
+    assert done.returncode == 1
+    assert re.fullmatch(r"bootstrap: mailhub needs Python 3\.11 or newer; .* is 3\.9\n", done.stderr)
+    assert not (tmp_path / "tree" / ".venv").exists()
+
+
+def test_bootstrap_refuses_a_python_that_is_not_there_in_one_line(tmp_path: Path) -> None:
+    done = bootstrap(tmp_path, "no-such-python", "runtime")
+    assert done.returncode == 1
+    assert done.stderr == "bootstrap: no-such-python not found: mailhub needs Python 3.11 or newer\n"
+
+
+def test_bootstrap_refuses_an_unknown_set(tmp_path: Path) -> None:
+    done = bootstrap(tmp_path, "python3", "everything")
+    assert done.returncode == 1
+    assert done.stderr == "bootstrap: name a set: runtime, agent or test\n"
+
+
+def test_a_private_server_comes_back_after_an_outage_and_leaves_nothing() -> None:
+    with Redis() as redis:
+        url = redis.url
+        assert redis.is_ready()
+        redis.stop()
+        assert not redis.is_ready()
+        redis.start()
+        assert redis.is_ready()
+        assert redis.url == url
+    assert not redis.is_ready()
+    assert not redis.folder.exists()

@@ -1,0 +1,38 @@
+"""Tools about the proposer's own pending actions. They only look, or tighten."""
+
+from typing import Any
+
+from accounts import access
+from accounts.caller import Caller
+from accounts.models import Role
+from accounts.problems import not_found
+from approvals import queries, services
+from tools.schemas import ActionParameters, ListActions
+
+
+def get_action(caller: Caller, parameters: ActionParameters) -> dict[str, Any]:
+    action = queries.find(queries.of_caller(caller), parameters.action_id)
+    if action is None:
+        raise not_found("The action")
+    return queries.described(action)
+
+
+def cancel_action(caller: Caller, parameters: ActionParameters) -> dict[str, Any]:
+    action = queries.find(queries.of_caller(caller), parameters.action_id)
+    if action is None:
+        raise not_found("The action")
+    return queries.described(services.cancel(action_id=action.pk, caller=caller))
+
+
+def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
+    """Newest first, in pages that stay where they are while new actions come in."""
+    actions = queries.of_caller(caller)
+    if parameters.mailbox is not None:
+        actions = actions.filter(mailbox=access.get_mailbox(caller, parameters.mailbox, need=Role.VIEWER))
+    if parameters.state is not None:
+        actions = actions.filter(status=parameters.state)
+    page, next_cursor = queries.page(actions, cursor=parameters.cursor, limit=parameters.limit, newest_first=True)
+    result: dict[str, Any] = {"actions": [queries.described(action) for action in page]}
+    if next_cursor:
+        result["next_cursor"] = next_cursor
+    return result

@@ -1,0 +1,52 @@
+"""Addresses and header texts as callers may give them: one bare addr-spec, no control characters, no tricks."""
+
+import re
+import unicodedata
+
+from email_validator import EmailNotValidError, validate_email
+
+ENCODED_WORD = re.compile(r"=\?[^?\s]*\?[bBqQ]\?[^?]*\?=")
+# Bidirectional controls make an address or a file name read as another.
+BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def bare_address(value: str) -> str:
+    """The address with its domain in ASCII (IDNA), as it goes into envelope and header; ValueError otherwise.
+
+    Groups, comments, display names, quoted local parts, literals and routes are refused: an address that reads as
+    one thing and goes to another is how a person is deceived.
+    """
+    if "%" in value or BIDI.search(value):
+        raise ValueError("is not a plain e-mail address")
+    try:
+        found = validate_email(value, check_deliverability=False, allow_smtputf8=False)
+    except EmailNotValidError:
+        raise ValueError("is not a plain e-mail address, such as name@company.example") from None
+    assert found.ascii_email, "without SMTPUTF8 there is always an ASCII form"
+    return found.ascii_email
+
+
+def domain_of(address: str) -> str:
+    return address.rpartition("@")[2].lower()
+
+
+def header_text(value: str) -> str:
+    """A text that may stand in a header: no control or line characters, no encoded words; ValueError otherwise.
+
+    Python before 3.11.10 turns an encoded newline into a header of its own (CVE-2024-6923).
+    """
+    for character in value:
+        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+            raise ValueError(f"must not hold the character U+{ord(character):04X}")
+    if value != value.strip():
+        raise ValueError("must not begin or end with white space")
+    if ENCODED_WORD.search(value):
+        raise ValueError("must not hold encoded words (=?…?=)")
+    return value
+
+
+def body_text(value: str) -> str:
+    """A body: any text without NUL and lone surrogates, line ends as \\n; ValueError otherwise."""
+    if "\0" in value or any(unicodedata.category(c) == "Cs" for c in value):
+        raise ValueError("must not hold NUL or unpaired surrogates")
+    return value.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,156 @@
+"""REST: bearer token to Caller, JSON to arguments, Problem to problem details. No rule lives here."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from ninja import NinjaAPI, Router
+
+from accounts.auth import caller_of_bearer
+from accounts.problems import Problem
+from tools.catalog import TOOLS, Tool
+from tools.services import Answer, call_tool, tools_for
+
+log = structlog.get_logger(__name__)
+
+RETRY_AFTER_SECONDS = "5"
+router = Router()
+
+
+def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
+    response = JsonResponse(
+        problem.as_dict(request.path), status=problem.status, content_type="application/problem+json"
+    )
+    if problem.retry_after is not None:
+        response["Retry-After"] = str(problem.retry_after)
+    if problem.code == "unauthenticated":
+        response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+@router.get("/tools", summary="The tools your token may call")
+def list_tools(request: HttpRequest) -> HttpResponse:
+    caller = caller_of_bearer(request)
+    return JsonResponse(
+        {
+            "tools": [
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "effect": tool.effect.value,
+                    "scope": tool.scope,
+                    "parameters": tool.parameters.model_json_schema(),
+                }
+                for tool in tools_for(caller)
+            ]
+        }
+    )
+
+
+@router.get("/actions", summary="What you have proposed")
+def list_actions(request: HttpRequest) -> HttpResponse:
+    arguments: dict[str, Any] = dict(request.GET.items())
+    if arguments.get("limit", "").isdecimal():
+        arguments["limit"] = int(arguments["limit"])
+    return _answer(request, "list_actions", arguments)
+
+
+@router.get("/actions/{action_id}", summary="One action")
+def get_action(request: HttpRequest, action_id: str) -> HttpResponse:
+    return _answer(request, "get_action", {"action_id": action_id})
+
+
+@router.post("/actions/{action_id}/cancel", summary="Withdraw an action that has not left")
+def cancel_action(request: HttpRequest, action_id: str) -> HttpResponse:
+    return _answer(request, "cancel_action", {"action_id": action_id})
+
+
+@router.get("/mailboxes", summary="Your mailboxes")
+def list_mailboxes(request: HttpRequest) -> HttpResponse:
+    return _answer(request, "list_mailboxes", {})
+
+
+@router.get("/mailboxes/{mailbox_id}", summary="One mailbox")
+def get_mailbox(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
+    listed = call_tool(caller_of_bearer(request), "list_mailboxes", {}).result["mailboxes"]
+    found = next((mailbox for mailbox in listed if mailbox["id"] == str(mailbox_id)), None)
+    if found is None:
+        raise Problem("not_found", "The mailbox does not exist, or you may not see it.")
+    return JsonResponse(found)
+
+
+def _register(tool: Tool) -> None:
+    """One documented operation for each tool; what comes in is checked by `call_tool` alone, on every surface."""
+
+    def operation(request: HttpRequest) -> HttpResponse:
+        return _answer(request, tool.name, _arguments(request))
+
+    schema = tool.parameters.model_json_schema(ref_template=f"#/components/schemas/{tool.name}/$defs/{{model}}")
+    router.post(
+        f"/tools/{tool.name}",
+        summary=tool.name,
+        description=tool.description,
+        operation_id=tool.name,
+        openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}},
+    )(operation)
+
+
+for _tool in TOOLS.values():
+    _register(_tool)
+
+
+@router.post("/tools/{name}", include_in_schema=False)
+def call_unknown_tool(request: HttpRequest, name: str) -> HttpResponse:
+    return _answer(request, name, {})
+
+
+def _arguments(request: HttpRequest) -> dict[str, Any]:
+    try:
+        arguments = json.loads(request.body or b"{}")
+    except ValueError:
+        raise Problem("invalid_input", "The body is not JSON.", status=400) from None
+    if not isinstance(arguments, dict):
+        raise Problem("invalid_input", "The body must be a JSON object.", status=400)
+    return arguments
+
+
+def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpResponse:
+    answer: Answer = call_tool(caller_of_bearer(request), name, arguments, _key_of(request))
+    proposal = answer.proposal
+    if proposal is None:
+        return JsonResponse(answer.result)
+    response = JsonResponse(answer.result, status=200 if proposal.final else 202)
+    if not proposal.final:
+        response["Location"] = f"{request.path.partition('/tools/')[0]}/actions/{proposal.action_id}"
+        response["Retry-After"] = RETRY_AFTER_SECONDS
+    if proposal.replayed:
+        response["Idempotency-Replayed"] = "true"
+    return response
+
+
+def _key_of(request: HttpRequest) -> str | None:
+    """The draft has the key as a quoted string; most clients send it bare. Both name the same key."""
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and len(key) >= 2 and key[0] == key[-1] == '"':
+        return key[1:-1]
+    return key
+
+
+def make_api() -> NinjaAPI:
+    api = NinjaAPI(title="mailhub", version="1", urls_namespace="api", docs_url=None)
+    api.add_router("", router)
+
+    @api.exception_handler(Problem)
+    def _problem(request: HttpRequest, problem: Problem) -> HttpResponse:
+        return problem_response(request, problem)
+
+    @api.exception_handler(Exception)
+    def _fault(request: HttpRequest, error: Exception) -> HttpResponse:
+        log.error("request_failed", exc_info=error)
+        return problem_response(
+            request, Problem("transient", "Something went wrong here. Nothing was sent by this request.", status=500)
+        )
+
+    return api

@@ -1,0 +1,35 @@
+"""From what a provider says to what a caller is told, and to the mailbox's health."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from accounts import health
+from accounts.models import Mailbox
+from accounts.problems import Problem, not_found
+from tools.providers.base import NotAuthorized, ProviderError, Refused, Unavailable
+
+RETRY_SECONDS = 30
+
+
+@contextmanager
+def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
+    """For reads: an unreachable mailbox is a `transient` problem in the answer and a red mark on its page."""
+    if mailbox.status == Mailbox.Status.NEEDS_REAUTH:
+        raise Problem("auth_error", "The mailbox must be reconnected: its sign-in was refused.")
+    try:
+        yield
+    except NotAuthorized:
+        health.login_refused(mailbox.id)
+        raise Problem("auth_error", "The mailbox must be reconnected: its sign-in was refused.") from None
+    except Refused as error:
+        if error.code == "not_found":
+            raise not_found("The message or folder") from None
+        raise Problem("invalid_input", error.detail or "The mail server refused it.") from None
+    except Unavailable as error:
+        health.unreachable(mailbox.id)
+        raise Problem(
+            "transient", "The mailbox cannot be reached right now.", retry_after=error.retry_after or RETRY_SECONDS
+        ) from None
+    except ProviderError:
+        raise Problem("transient", "The mailbox gave no answer.", retry_after=RETRY_SECONDS) from None
+    health.works(mailbox.id)

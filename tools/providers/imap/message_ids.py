@@ -1,0 +1,42 @@
+"""Opaque message ids: folder, UIDVALIDITY and UID, bound to their mailbox.
+
+The seal makes an id of one mailbox meaningless in another, so that it can never name a different message there.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from dataclasses import dataclass
+from uuid import UUID
+
+SEAL_BYTES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    folder: str
+    uid_validity: int
+    uid: int
+
+
+def encode(place: Place, mailbox_id: UUID) -> str:
+    plain = b"%d\0%d\0%s" % (place.uid_validity, place.uid, place.folder.encode())
+    return base64.urlsafe_b64encode(_seal(plain, mailbox_id) + plain).decode().rstrip("=")
+
+
+def decode(message_id: str, mailbox_id: UUID) -> Place | None:
+    """The place an id names; None when it is malformed or of another mailbox."""
+    try:
+        raw = base64.b64decode(message_id + "=" * (-len(message_id) % 4), altchars=b"-_", validate=True)
+        seal, plain = raw[:SEAL_BYTES], raw[SEAL_BYTES:]
+        if not hmac.compare_digest(seal, _seal(plain, mailbox_id)):
+            return None
+        uid_validity, uid, folder = plain.split(b"\0", 2)
+        return Place(folder=folder.decode(), uid_validity=int(uid_validity), uid=int(uid))
+    except (ValueError, binascii.Error):
+        return None
+
+
+def _seal(plain: bytes, mailbox_id: UUID) -> bytes:
+    return hashlib.blake2b(plain, digest_size=SEAL_BYTES, key=mailbox_id.bytes).digest()

@@ -1,0 +1,107 @@
+"""Kept IMAP sessions: a few signed-in connections for each mailbox, each with its folder still selected.
+
+Signing in and selecting again is most of what a read costs. A session is lent to one thread at a time, checked with
+NOOP before it is used again, closed when idle too long, and never crosses a fork.
+"""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from imapclient import IMAPClient
+
+MAX_IDLE_SECONDS = 240.0
+MAX_KEPT = 3
+
+
+@dataclass
+class Session:
+    """A signed-in connection, and what is selected on it."""
+
+    client: IMAPClient
+    folder: str | None = None
+    uid_validity: int = 0
+    uid_next: int = 0
+    used_at: float = field(default_factory=time.monotonic)
+
+    def select(self, folder: str) -> None:
+        """Select read-write, so that the same session can append and flag; a folder stays selected."""
+        if self.folder == folder:
+            return
+        self.folder = None
+        answer = self.client.select_folder(folder)
+        self.folder = folder
+        self.uid_validity = int(answer[b"UIDVALIDITY"])
+        self.uid_next = int(answer.get(b"UIDNEXT", 0))
+
+    def alive(self) -> bool:
+        try:
+            self.client.noop()
+        except (IMAPClient.Error, OSError):
+            return False
+        return True
+
+    def close(self) -> None:
+        with contextlib.suppress(IMAPClient.Error, OSError):
+            self.client.shutdown()
+
+
+class SessionPool:
+    """The kept sessions of this process, by key: mailbox and version of its credentials."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: dict[object, list[Session]] = {}
+        self._pid = os.getpid()
+
+    @contextmanager
+    def session(self, key: object, connect: Callable[[], IMAPClient]) -> Iterator[Session]:
+        """Lend a session; it comes back unless something went wrong with it."""
+        session = self._take(key) or Session(client=connect())
+        try:
+            yield session
+        except BaseException:
+            session.close()
+            raise
+        self._give_back(key, session)
+
+    def close_all(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for sessions in idle.values():
+            for session in sessions:
+                session.close()
+
+    def _take(self, key: object) -> Session | None:
+        while True:
+            with self._lock:
+                self._forget_what_was_forked()
+                sessions = self._idle.get(key)
+                if not sessions:
+                    return None
+                session = sessions.pop()
+            if time.monotonic() - session.used_at < MAX_IDLE_SECONDS and session.alive():
+                return session
+            session.close()
+
+    def _give_back(self, key: object, session: Session) -> None:
+        session.used_at = time.monotonic()
+        with self._lock:
+            self._forget_what_was_forked()
+            kept = self._idle.setdefault(key, [])
+            if len(kept) < MAX_KEPT:
+                kept.append(session)
+                return
+        session.close()
+
+    def _forget_what_was_forked(self) -> None:
+        """Two processes on one connection would read each other's mail; the parent goes on with its own."""
+        if self._pid != os.getpid():
+            self._idle, self._pid = {}, os.getpid()
+
+
+POOL = SessionPool()

@@ -1,0 +1,99 @@
+"""Handing one message over by SMTP, keeping track of how far it got.
+
+smtplib raises the same exception for a drop at RCPT and after the final dot. The difference is everything: before
+the dot nothing can have been sent, after it only the server knows (RFC 1047). So the dialogue is led step by step.
+"""
+
+import smtplib
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from tools.providers.base import Envelope, OutcomeUnknown, Receipt, Refused, Unavailable
+
+MESSAGE_REFUSED = {550: "refused", 552: "too_large", 553: "send_as_denied", 554: "refused"}
+
+
+def hand_over(
+    smtp: smtplib.SMTP, envelope: Envelope, *, wire_started: Callable[[], None], answer_seconds: float
+) -> Receipt:
+    """Send once. `answer_seconds` bounds the wait for the answer to the final dot.
+
+    1. MAIL and RCPT; if one recipient is refused, RSET: nobody gets it, for what was approved was the whole list.
+    2. DATA and the content, all but the final dot: without the dot no server takes it.
+    3. `wire_started`: what happens from here on may have been sent.
+    4. The dot, and the answer: 2xx accepted, 4xx and 5xx a definite no, none unknown.
+    """
+    try:
+        _envelope(smtp, envelope)
+        code, _ = smtp.docmd("DATA")
+        if code != 354:
+            raise _refusal(code)
+        smtp.send(_dot_stuffed(envelope.source))
+    except (smtplib.SMTPServerDisconnected, OSError):
+        smtp.close()
+        raise Unavailable("connection_lost") from None
+    except Exception:
+        smtp.close()
+        raise
+    try:
+        wire_started()
+    except BaseException:
+        smtp.close()  # the connection ends without the dot: the server drops the message
+        raise
+    try:
+        assert smtp.sock is not None
+        smtp.sock.settimeout(answer_seconds)
+        smtp.send(b".\r\n")
+        code, _ = smtp.getreply()
+    except (smtplib.SMTPException, OSError):
+        smtp.close()
+        raise OutcomeUnknown("no_answer") from None
+    _leave(smtp)
+    if 200 <= code < 300:
+        return Receipt(at=datetime.now(UTC))
+    raise _refusal(code)
+
+
+def _envelope(smtp: smtplib.SMTP, envelope: Envelope) -> None:
+    limit = smtp.esmtp_features.get("size", "")
+    if limit.isdigit() and 0 < int(limit) < len(envelope.source):
+        raise Refused("too_large", f"The server takes at most {int(limit)} bytes.")
+    code, _ = smtp.mail(envelope.sender, [f"size={len(envelope.source)}"] if limit else [])
+    if code != 250:
+        raise _refusal(code, "send_as_denied")
+    refused = []
+    for recipient in envelope.recipients:
+        code, _ = smtp.rcpt(recipient)
+        if code == 421:
+            raise Unavailable("smtp_421")
+        if code not in (250, 251):
+            refused.append((recipient, code))
+    if refused:
+        smtp.rset()
+        if all(400 <= code < 500 for _, code in refused):
+            raise Unavailable(f"smtp_{refused[0][1]}")
+        named = ", ".join(recipient for recipient, code in refused if code >= 500)
+        raise Refused("invalid_recipient", f"The server refused {named}. Nobody has got the message.")
+
+
+def _refusal(code: int, permanent: str = "") -> Refused | Unavailable:
+    """The server's number decides; its text is never used."""
+    if 400 <= code < 500:
+        return Unavailable(f"smtp_{code}")
+    named = permanent or MESSAGE_REFUSED.get(code, "refused")
+    return Refused(named, f"The server refused it with code {code}.")
+
+
+def _dot_stuffed(source: bytes) -> bytes:
+    """RFC 5321 4.5.2: a line that begins with a dot gets another; the content ends in CRLF."""
+    stuffed = source.replace(b"\r\n.", b"\r\n..")
+    stuffed = b"." + stuffed if stuffed.startswith(b".") else stuffed
+    return stuffed if stuffed.endswith(b"\r\n") else stuffed + b"\r\n"
+
+
+def _leave(smtp: smtplib.SMTP) -> None:
+    """The verdict is in; a drop at QUIT changes nothing."""
+    try:
+        smtp.quit()
+    except (smtplib.SMTPException, OSError):
+        smtp.close()
