@@ -10,7 +10,7 @@ _home = tempfile.TemporaryDirectory(prefix="mailhub-test-")  # removed when the 
 os.environ.setdefault("MAILHUB_HOME", _home.name)
 os.environ.setdefault("MAILHUB_ALLOW_LOOPBACK_HOSTS", "1")
 
-from mailhub.settings import *  # noqa: F403  # the environment must stand before it is read
+from mailhub.settings import *  # noqa: E402, F403  # the environment must stand before it is read
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 

@@ -73,9 +73,13 @@ class _Tally(HTMLParser):
         self.counts: Counter[str] = Counter()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in _SCAFFOLD:
-            self.counts[tag] += 1
-            self.counts.update(f"{tag} {name}" for name, _ in attrs if name != "class")
+        given = dict(attrs)
+        if tag in _SCAFFOLD and (given.get("http-equiv") or "content-type").lower() == "content-type":
+            return
+        self.counts[tag] += 1
+        self.counts.update(f"{tag} {name}" for name in given if name not in ("class", "style"))
+        declarations = (given.get("style") or "").split(";")
+        self.counts.update(f"style {d.partition(':')[0].strip().lower()}" for d in declarations if d.strip())
 
     def handle_comment(self, data: str) -> None:
         self.counts["<!--"] += 1

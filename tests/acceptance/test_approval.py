@@ -1,0 +1,362 @@
+"""A person decides about exactly what was shown; nobody and nothing else does."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
+
+from accounts.caller import Caller
+from accounts.models import Mailbox, Membership, Role, User
+from accounts.problems import Problem
+from approvals import services
+from approvals.digest import digest_of
+from approvals.execution import execute
+from approvals.models import ApprovalPolicy, AuditEvent, Decision, PendingAction, Revision
+from approvals.queues.base import queue
+from tests.concurrently import all_at_once
+from tests.conftest import Api, Reviewer
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def edited(action_id: str) -> PendingAction:
+    """The action after somebody changed its subject: revision 2."""
+    action = PendingAction.objects.get(pk=action_id)
+    payload = {**action.current.payload, "subject": "Changed meanwhile"}
+    Revision.objects.create(
+        action=action, number=2, author=action.proposer, payload=payload, digest=digest_of(payload),
+        preview=action.current.preview, created_at=timezone.now(),
+    )  # fmt: skip
+    PendingAction.objects.filter(pk=action_id).update(revision=2, digest=digest_of(payload))
+    action.refresh_from_db()
+    return action
+
+
+def test_row8_the_form_of_an_earlier_revision_approves_nothing(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+    shown = PendingAction.objects.get()
+    edited(action_id)
+
+    answer = reviewer.decide(action_id, "approve", digest=shown.digest, revision=1)
+    work()
+
+    assert answer.status_code == 409
+    assert "Changed meanwhile" in answer.content.decode()
+    assert not Decision.objects.exists()
+    assert server.ledger == []
+
+
+def test_row9_a_seal_that_differs_in_one_digit_approves_nothing_and_is_audited(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+    digest = PendingAction.objects.get().digest
+    altered = ("0" if digest[0] != "0" else "1") + digest[1:]
+
+    answer = reviewer.decide(action_id, "approve", digest=altered)
+    work()
+
+    assert answer.status_code == 409
+    assert AuditEvent.objects.filter(event="approval_refused", action_id=action_id).count() == 1
+    assert not Decision.objects.exists()
+    assert server.ledger == []
+
+
+@pytest.mark.parametrize("fields", [{"digest": ""}, {"digest": "x" * 64}, {"revision": "one"}, {"digest": "A" * 64}])
+def test_a_form_without_a_readable_seal_approves_nothing(api: Api, reviewer: Reviewer, fields: dict[str, str]) -> None:
+    action_id = api.propose()
+
+    assert reviewer.decide(action_id, "approve", **fields).status_code == 409
+    assert PendingAction.objects.get().status == "pending"
+
+
+def test_row10_who_may_only_propose_may_not_approve(api: Api, mailbox: Mailbox, charlie: User) -> None:
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.PROPOSER)
+    action_id = api.propose()
+
+    answer = Reviewer.signed_in(charlie).decide(action_id, "approve")
+
+    assert answer.status_code == 403
+    assert PendingAction.objects.get().status == "pending"
+    assert AuditEvent.objects.filter(event="approval_refused").count() == 1
+
+
+def test_row10_the_proposer_may_not_approve_where_the_mailbox_forbids_it(
+    api: Api, mailbox: Mailbox, reviewer: Reviewer, bob: User
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
+    action_id = api.propose()
+
+    assert reviewer.decide(action_id, "approve").status_code == 403
+    assert PendingAction.objects.get().status == "pending"
+    assert Reviewer.signed_in(bob).decide(action_id, "approve").status_code == 302
+
+
+def test_row10_a_token_approves_nothing(api: Api, server: MemoryServer) -> None:
+    action_id = api.propose()
+    action = PendingAction.objects.get()
+    for client in (Client(), Client(enforce_csrf_checks=True)):
+        answer = client.post(
+            f"/actions/{action_id}/approve/",
+            {"digest": action.digest, "revision": 1},
+            headers={"Authorization": f"Bearer {api.secret}", "X-API-Key": api.secret},
+        )
+        assert answer.status_code in (302, 403)
+    work()
+    action.refresh_from_db()
+    assert action.status == "pending"
+    assert server.ledger == []
+
+
+def test_row11_eight_approvals_at_once_by_one_person_are_one(api: Api, alice: User, server: MemoryServer) -> None:
+    action_id = api.propose()
+    action = PendingAction.objects.get()
+
+    def approve() -> PendingAction:
+        return services.approve(action_id=UUID(action_id), person=alice, digest=action.digest, revision=1)
+
+    all_at_once([approve] * 8)
+    work()
+
+    assert Decision.objects.count() == 1
+    assert AuditEvent.objects.filter(event="approved").count() == 1
+    assert len(server.ledger) == 1
+
+
+def test_row12_two_approvals_take_two_people(
+    api: Api, mailbox: Mailbox, charlie: User, bob: User, server: MemoryServer
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
+    action_id = api.propose()
+    first, second = Reviewer.signed_in(bob), Reviewer.signed_in(charlie)
+
+    first.decide(action_id, "approve")
+    first.decide(action_id, "approve")
+    work()
+    assert PendingAction.objects.get().status == "pending"
+    assert server.ledger == []
+
+    second.decide(action_id, "approve")
+    work()
+    assert len(server.ledger) == 1
+
+
+def test_row13_of_approve_reject_and_cancel_at_once_exactly_one_wins(
+    api: Api, alice: User, bob: User, server: MemoryServer
+) -> None:
+    withdrawer = Caller(user=alice, surface="web")
+    for _ in range(5):
+        action_id = api.propose()
+        action = PendingAction.objects.get(pk=action_id)
+        before = len(server.ledger)
+
+        refusals = all_at_once(
+            [
+                lambda action=action: _refusal(
+                    services.approve, action_id=action.pk, person=alice, digest=action.digest, revision=1
+                ),
+                lambda action=action: _refusal(services.reject, action_id=action.pk, person=bob),
+                lambda action=action: _refusal(services.cancel, action_id=action.pk, caller=withdrawer),
+            ]
+        )
+        assert set(refusals) <= {"", "conflict"}
+        work()
+
+        action.refresh_from_db()
+        # A cancelled action may have been approved first: withdrawing what has not left is allowed.
+        assert action.status in ("succeeded", "rejected", "cancelled")
+        assert len(server.ledger) - before == (1 if action.status == "succeeded" else 0)
+        if action.status == "rejected":
+            assert not Decision.objects.filter(action=action, verdict="approved").exists()
+
+
+def _refusal(call: Callable[..., object], **arguments: object) -> str:
+    """The code of the problem that a call ended with, or nothing."""
+    try:
+        call(**arguments)
+    except Problem as problem:
+        return problem.code
+    return ""
+
+
+def _paths(action_id: str) -> list[str]:
+    """Every page of the project that can be named for this action."""
+    found = []
+
+    def walk(patterns: Any, prefix: str) -> None:
+        for pattern in patterns:
+            route = prefix + str(pattern.pattern)
+            if isinstance(pattern, URLResolver):
+                if not route.startswith("admin"):
+                    walk(pattern.url_patterns, route)
+            elif isinstance(pattern, URLPattern):
+                found.append("/" + route.replace("<uuid:action_id>", action_id).replace("<action_id>", action_id))
+
+    walk(get_resolver().url_patterns, "")
+    return [path for path in found if "<" not in path]
+
+
+@pytest.mark.parametrize("method", ["get", "head", "options"])
+@pytest.mark.parametrize("signed_in", [True, False])
+def test_row14_looking_at_any_address_changes_nothing(
+    api: Api, alice: User, method: str, signed_in: bool, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+    before = PendingAction.objects.values().get()
+    client = Client()
+    if signed_in:
+        client.force_login(alice)
+    paths = _paths(action_id)
+    assert f"/actions/{action_id}/approve/" in paths
+
+    for path in paths:
+        getattr(client, method)(path, headers={"Sec-Purpose": "prefetch", "Authorization": f"Bearer {api.secret}"})
+    work()
+
+    assert PendingAction.objects.values().get() == before
+    assert not Decision.objects.exists()
+    assert server.ledger == []
+
+
+@pytest.mark.parametrize("verdict", ["approve", "reject", "cancel", "undo"])
+def test_row15_a_post_without_token_or_from_another_site_is_refused(api: Api, reviewer: Reviewer, verdict: str) -> None:
+    action_id = api.propose()
+    action = PendingAction.objects.get()
+    fields = {"digest": action.digest, "revision": 1}
+
+    without = reviewer.client.post(f"/actions/{action_id}/{verdict}/", fields)
+    reviewer.page(action_id)
+    token = reviewer.client.cookies["csrftoken"].value
+    foreign = reviewer.client.post(
+        f"/actions/{action_id}/{verdict}/",
+        {**fields, "csrfmiddlewaretoken": token},
+        headers={"Origin": "https://evil.example"},
+    )
+
+    assert (without.status_code, foreign.status_code) == (403, 403)
+    action.refresh_from_db()
+    assert action.status == "pending"
+
+
+def test_row15_no_page_can_be_framed_but_the_preview_by_our_own(api: Api, reviewer: Reviewer) -> None:
+    action_id = api.propose(body="<p>Hello</p>", body_type="html")
+    for path in ("/", f"/actions/{action_id}/", "/mailboxes/", "/sign-in/", "/api/v1/tools", "/nowhere", "/admin/"):
+        answer = reviewer.client.get(path)
+        assert "frame-ancestors 'none'" in answer["Content-Security-Policy"], path
+        assert answer["X-Frame-Options"] == "DENY", path
+
+    body = reviewer.client.get(f"/actions/{action_id}/body/")
+
+    policy = dict(part.strip().partition(" ")[::2] for part in body["Content-Security-Policy"].split(";"))
+    assert policy["frame-ancestors"] == "'self'"
+    assert policy["default-src"] == policy["script-src"] == policy["form-action"] == "'none'"
+    assert "sandbox" in policy
+    assert body["X-Frame-Options"] == "SAMEORIGIN"
+
+
+def test_row16_the_form_of_one_action_approves_no_other(api: Api, reviewer: Reviewer) -> None:
+    first, second = api.propose(), api.propose(subject="Another")
+    digest = PendingAction.objects.get(pk=first).digest
+
+    assert reviewer.decide(second, "approve", digest=digest).status_code == 409
+    assert PendingAction.objects.get(pk=second).status == "pending"
+
+
+def test_row16_an_old_form_approves_nothing_once_it_was_rejected(api: Api, reviewer: Reviewer) -> None:
+    action_id = api.propose()
+    reviewer.decide(action_id, "reject")
+
+    assert reviewer.decide(action_id, "approve").status_code == 409
+    assert PendingAction.objects.get().status == "rejected"
+
+
+def test_an_expired_proposal_cannot_be_approved(api: Api, reviewer: Reviewer) -> None:
+    action_id = api.propose()
+    PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+
+    assert reviewer.decide(action_id, "approve").status_code == 409
+
+
+@pytest.mark.parametrize(
+    "change", ["approver_removed", "approver_inactive", "mailbox_paused", "expired", "disconnected"]
+)
+def test_row17_what_changed_between_approval_and_claim_stops_the_call(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User, server: MemoryServer, change: str
+) -> None:
+    action_id = api.propose()
+    reviewer.decide(action_id, "approve")
+    match change:
+        case "approver_removed":
+            Membership.objects.filter(user=alice).update(role=Role.PROPOSER)
+        case "approver_inactive":
+            User.objects.filter(pk=alice.pk).update(is_active=False)
+        case "mailbox_paused":
+            Mailbox.objects.update(status="paused")
+        case "disconnected":
+            Mailbox.objects.update(status="disconnected")
+        case "expired":
+            PendingAction.objects.update(expires_at=timezone.now())
+
+    work()
+    assert execute(UUID(action_id), worker="test") is False
+
+    assert server.ledger == []
+
+
+def test_row19_two_workers_at_once_make_one_claim(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+    action_id = api.propose()
+    reviewer.decide(action_id, "approve")
+
+    claims = all_at_once([lambda: execute(UUID(action_id), worker="test")] * 8)
+
+    assert claims.count(True) == 1
+    assert len(server.ledger) == 1
+
+
+class BrokenQueue:
+    """A queue whose broker is down."""
+
+    def ring(self, action_id: UUID) -> None:
+        raise ConnectionError("the broker is down")
+
+
+def test_row21_a_bell_that_fails_costs_neither_the_approval_nor_the_mail(
+    api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any
+) -> None:
+    settings.MAILHUB_QUEUES = {"database": f"{__name__}.BrokenQueue"}
+    queue.cache_clear()
+    try:
+        action_id = api.propose()
+        assert reviewer.decide(action_id, "approve").status_code == 302
+        assert PendingAction.objects.get().status == "approved"
+    finally:
+        settings.MAILHUB_QUEUES = {"database": "approvals.queues.database.DatabaseQueue"}
+        queue.cache_clear()
+
+    work()
+
+    assert len(server.ledger) == 1
+
+
+def test_an_approved_payload_that_was_changed_behind_our_back_is_not_sent(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+    reviewer.decide(action_id, "approve")
+    revision = Revision.objects.get()
+    Revision.objects.update(payload={**revision.payload, "to": ["eve@evil.example"]})
+
+    work()
+
+    assert server.ledger == []
+    assert PendingAction.objects.get(pk=action_id).status == "approved"

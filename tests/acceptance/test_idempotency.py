@@ -1,0 +1,163 @@
+"""The same key leads to the same action, for ever; another request with it is refused."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import Mailbox, User
+from approvals import maintenance
+from approvals.models import AuditEvent, IdempotencyRecord, PendingAction
+from tests.concurrently import all_at_once
+from tests.conftest import HELLO, Api, Reviewer, make_api, make_mailbox, problem_of
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ASK = {**HELLO, "confirm": True}
+
+
+def test_row1_sixteen_at_once_with_one_key_make_one_action(api: Api) -> None:
+    answers = all_at_once([lambda: Api(secret=api.secret).tool("send_email", key="k", **ASK)] * 16)
+
+    assert {answer.status_code for answer in answers} == {202}
+    assert len({answer.json()["action"]["id"] for answer in answers}) == 1
+    assert sum(answer.get("Idempotency-Replayed") == "true" for answer in answers) == 15
+    assert PendingAction.objects.count() == 1
+    assert AuditEvent.objects.filter(event="created").count() == 1
+
+
+def test_row2_the_same_key_with_another_request_is_refused(api: Api) -> None:
+    action_id = api.propose(key="k")
+    before = PendingAction.objects.values().get()
+
+    answer = api.tool("send_email", key="k", **{**ASK, "body": "Something else"})
+
+    assert answer.status_code == 422
+    assert problem_of(answer)["code"] == "idempotency_mismatch"
+    assert PendingAction.objects.values().get() == before
+    assert str(before["id"]) == action_id
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "a\tb", "a\nb", "a\x00b", "schlüssel"])
+def test_row3_a_key_that_is_none_is_refused_and_nothing_stored(api: Api, key: str) -> None:
+    answer = api.tool("send_email", **ASK, idempotency_key=key)
+
+    assert answer.status_code == 400
+    assert problem_of(answer)["code"] == "invalid_input"
+    assert not PendingAction.objects.exists()
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256])
+def test_row3_a_header_that_is_no_key_is_refused(api: Api, key: str) -> None:
+    assert api.tool("send_email", key=key, **ASK).status_code == 400
+    assert not PendingAction.objects.exists()
+
+
+def test_row3_header_and_body_must_not_disagree(api: Api) -> None:
+    assert api.tool("send_email", key="a", **ASK, idempotency_key="b").status_code == 400
+    assert not PendingAction.objects.exists()
+    assert api.tool("send_email", key="a", **ASK, idempotency_key="a").status_code == 202
+
+
+def test_row3_without_a_key_each_proposal_is_a_new_one_and_the_preview_warns(api: Api) -> None:
+    assert api.propose() != api.propose()
+    PendingAction.objects.update(created_at=timezone.now() - timedelta(hours=1))
+
+    warnings = api.tool("send_email", **HELLO).json()["warnings"]
+
+    assert "possible_duplicate" in {warning["code"] for warning in warnings}
+
+
+def test_a_quoted_key_is_the_same_key(api: Api) -> None:
+    first = api.tool("send_email", key='"8e03978e"', **ASK).json()["action"]["id"]
+    assert api.tool("send_email", key="8e03978e", **ASK).json()["action"]["id"] == first
+
+
+def test_row4_the_key_of_another_proposer_or_mailbox_or_token_name_is_another_key(
+    api: Api, foreign_api: Api, alice: User, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    second_mailbox = make_mailbox("sales@lovelace.example", server, alice)
+    others = [
+        foreign_api,
+        make_api(alice, second_mailbox, name="agent 2"),
+        make_api(alice, mailbox, name="another agent"),
+    ]
+    first = api.propose(key="k")
+
+    for other in others:
+        answer = other.tool("send_email", key="k", **{**ASK, "body": "Not the same at all"})
+        assert answer.status_code == 202
+        assert "Idempotency-Replayed" not in answer
+        assert answer.json()["action"]["id"] != first
+
+
+def test_a_rotated_token_of_the_same_name_keeps_its_keys(api: Api, alice: User, mailbox: Mailbox) -> None:
+    first = api.propose(key="k")
+    alice.tokens.update(revoked_at=timezone.now())
+
+    answer = make_api(alice, mailbox).tool("send_email", key="k", **ASK)
+
+    assert answer.json()["action"]["id"] == first
+
+
+@pytest.mark.parametrize("ending", ["sent", "rejected", "expired", "purged"])
+def test_row5_the_key_answers_with_the_present_state_whatever_became_of_it(
+    api: Api, reviewer: Reviewer, server: MemoryServer, ending: str
+) -> None:
+    action_id = api.propose(key="k")
+    match ending:
+        case "rejected":
+            reviewer.decide(action_id, "reject")
+        case "expired":
+            PendingAction.objects.update(expires_at=timezone.now())
+            maintenance.expire()
+        case "sent" | "purged":
+            reviewer.decide(action_id, "approve")
+            work()
+    if ending == "purged":
+        PendingAction.objects.update(finished_at=timezone.now() - timedelta(days=400))
+        maintenance.purge()
+        assert PendingAction.objects.get().current.payload == {}
+
+    answer = api.tool("send_email", key="k", **ASK)
+    work()
+
+    assert answer.status_code == 200
+    assert answer["Idempotency-Replayed"] == "true"
+    assert answer.json()["action"]["id"] == action_id
+    assert answer.json()["status"] == {"sent": "succeeded", "purged": "succeeded"}.get(ending, ending)
+    assert answer.json()["action"]["message"] == "Already executed"
+    assert PendingAction.objects.count() == IdempotencyRecord.objects.count() == 1
+    assert len(server.ledger) == (1 if ending in ("sent", "purged") else 0)
+
+
+def test_row6_the_same_mail_under_a_new_key_is_accepted_and_flagged_within_the_window(
+    api: Api, reviewer: Reviewer
+) -> None:
+    first = {**ASK, "to": ["mira@northwind.example", "jo@northwind.example"], "body": "x" * 200 + " first"}
+    again = {**first, "to": first["to"][::-1], "subject": "HELLO", "body": "x" * 200 + " second"}
+    api.tool("send_email", key="1", **first)
+
+    answer = api.tool("send_email", key="2", **again)
+
+    assert answer.status_code == 202
+    assert "possible_duplicate" in {warning["code"] for warning in answer.json()["warnings"]}
+    assert "Possibly the same again" in reviewer.page(answer.json()["action"]["id"]).content.decode()
+
+
+def test_row6_after_the_window_there_is_no_flag(api: Api, reviewer: Reviewer) -> None:
+    reviewer.decide(api.propose(key="1"), "approve")
+    work()
+    PendingAction.objects.update(created_at=timezone.now() - timedelta(seconds=121))
+
+    answer = api.tool("send_email", key="2", **ASK)
+
+    assert "possible_duplicate" not in {warning["code"] for warning in answer.json()["warnings"]}
+
+
+def test_another_subject_recipient_or_beginning_is_no_duplicate(api: Api) -> None:
+    api.propose()
+    for change in ({"subject": "Hello!"}, {"to": ["jo@northwind.example"]}, {"body": "Another beginning"}):
+        answer = api.tool("send_email", **{**ASK, **change})
+        assert "possible_duplicate" not in {warning["code"] for warning in answer.json()["warnings"]}, change

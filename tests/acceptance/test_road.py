@@ -1,0 +1,166 @@
+"""The road in one process, through REST and the review page, on the in-memory twin."""
+
+from typing import Any
+
+import pytest
+
+from approvals.models import PendingAction
+from tests.conftest import HELLO, Api, Reviewer
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_an_approved_mail_leaves_once_and_the_answer_says_so(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+    work()
+    assert server.ledger == []
+
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    work()
+    work()
+
+    assert [envelope.recipients for envelope in server.ledger] == [("mira@northwind.example",)]
+    action: dict[str, Any] = api.get(f"/actions/{action_id}").json()
+    assert action["state"] == "succeeded"
+    assert action["receipt"]["recipient_count"] == 1
+    assert set(action["receipt"]) == {"at", "recipient_count", "provider"}
+    assert len(server.folder("alice@lovelace.example", "sent")) == 1
+    assert PendingAction.objects.get().attempts.count() == 1
+
+
+def test_a_preview_stores_nothing_and_names_everything(api: Api, server: MemoryServer) -> None:
+    answer = api.tool("send_email", **HELLO, cc=["bob@lovelace.example"], bcc=["eve@lovelace.example"])
+
+    assert answer.status_code == 200
+    result = answer.json()
+    preview = result["preview"]
+    assert result["status"] == "preview"
+    assert (preview["to"], preview["cc"], preview["bcc"]) == (
+        ["mira@northwind.example"],
+        ["bob@lovelace.example"],
+        ["eve@lovelace.example"],
+    )
+    assert preview["subject"] == "Hello"
+    assert preview["body_excerpt"] == HELLO["body"]
+    assert preview["body_chars"] == len(HELLO["body"])
+    for said in ("3 recipients", "mira@northwind.example", "bob@lovelace.example", "eve@lovelace.example", "Hello"):
+        assert said in preview["text"]
+    assert preview["text"].endswith("Nothing has been sent.")
+    assert len(preview["digest"]) == 64
+    assert not PendingAction.objects.exists()
+    assert server.ledger == []
+
+
+def test_a_proposal_is_accepted_with_the_place_to_look(api: Api) -> None:
+    answer = api.tool("send_email", **HELLO, confirm=True)
+
+    assert answer.status_code == 202
+    action = answer.json()["action"]
+    assert answer["Location"] == f"/api/v1/actions/{action['id']}"
+    assert int(answer["Retry-After"]) > 0
+    assert answer.json()["status"] == action["state"] == "pending"
+    assert action["review_url"].startswith("http://")
+    assert api.get(f"/actions/{action['id']}").json() == action
+
+
+def test_a_rejected_mail_never_leaves_and_the_agent_reads_why(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+
+    assert reviewer.decide(action_id, "reject", note="Not this week.").status_code == 302
+    work()
+
+    assert server.ledger == []
+    action = api.get(f"/actions/{action_id}").json()
+    assert action["state"] == "rejected"
+    assert action["review"] == {"by": "Alice", "verdict": "rejected", "note": "Not this week."}
+
+
+def test_an_undone_approval_waits_again_and_must_be_given_anew(
+    api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    action_id = api.propose()
+    reviewer.decide(action_id, "approve")
+    work()
+    assert server.ledger == []
+
+    assert reviewer.decide(action_id, "undo").status_code == 302
+    assert api.get(f"/actions/{action_id}").json()["state"] == "pending"
+    work()
+    assert server.ledger == []
+
+    settings.MAILHUB_UNDO_SECONDS = 0
+    reviewer.decide(action_id, "approve")
+    work()
+    assert len(server.ledger) == 1
+
+
+def test_a_cancelled_mail_never_leaves_and_cannot_be_approved(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+
+    assert api.post(f"/actions/{action_id}/cancel").json()["state"] == "cancelled"
+    assert api.post(f"/actions/{action_id}/cancel").status_code == 200
+    assert reviewer.decide(action_id, "approve").status_code == 409
+    work()
+
+    assert server.ledger == []
+
+
+def test_what_has_left_cannot_be_cancelled(api: Api, reviewer: Reviewer) -> None:
+    action_id = api.propose()
+    reviewer.decide(action_id, "approve")
+    work()
+
+    assert api.post(f"/actions/{action_id}/cancel").status_code == 409
+    assert api.get(f"/actions/{action_id}").json()["state"] == "succeeded"
+
+
+def test_an_unreachable_mailbox_is_a_transient_problem_and_a_mark_on_its_page(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    server.reachable = False
+
+    answer = api.tool("list_emails")
+
+    assert answer.status_code == 503
+    assert answer.json()["code"] == "transient"
+    assert int(answer["Retry-After"]) == answer.json()["retry_after"]
+    assert "cannot be reached" in reviewer.client.get("/mailboxes/").content.decode()
+    server.reachable = True
+    assert api.tool("list_emails").status_code == 200
+    assert "cannot be reached" not in reviewer.client.get("/mailboxes/").content.decode()
+
+
+def test_a_refused_sign_in_is_an_auth_error_and_is_not_tried_again(api: Api, server: MemoryServer) -> None:
+    server.accepts_login = False
+    assert api.tool("list_emails").status_code == 424
+    server.accepts_login = True
+
+    answer = api.tool("list_emails")
+
+    assert (answer.status_code, answer.json()["code"]) == (424, "auth_error")
+
+
+def test_a_mailbox_that_is_down_makes_the_mail_wait_and_leave_once_later(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+    server.reachable = False
+    reviewer.decide(action_id, "approve")
+    work()
+    assert api.get(f"/actions/{action_id}").json()["state"] == "approved"
+
+    server.reachable = True
+    PendingAction.objects.update(not_before=None)
+    work()
+
+    assert api.get(f"/actions/{action_id}").json()["state"] == "succeeded"
+    assert len(server.ledger) == 1

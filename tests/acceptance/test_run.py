@@ -1,0 +1,160 @@
+"""`manage.py run`: what it prepares, what it keeps alive, how it ends; and the commands beside it."""
+
+import os
+import signal
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.processes import END_SECONDS, Mailhub, Program, manage, request, until
+from tests.services import free_port
+
+pytestmark = pytest.mark.process
+MIRA, CHARLES = "mira@northwind.example", "charles@lovelace.example"
+
+
+def test_what_a_script_needs_stands_in_a_file_that_only_the_owner_reads(mailhub: Mailhub) -> None:
+    sandbox = mailhub.sandbox
+    assert stat.S_IMODE((mailhub.home / "sandbox.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE(mailhub.home.stat().st_mode) & 0o077 == 0
+    assert set(sandbox) == {"url", "user", "sign_in_url", "api_token", "mailbox", "imap", "smtp", "others"}
+    assert set(sandbox["imap"]) == {"host", "port", "user", "password"}
+    assert set(sandbox["smtp"]) == {"host", "port"}
+    assert [other["address"] for other in sandbox["others"]] == [CHARLES, MIRA]
+    assert [set(other["imap"]) for other in sandbox["others"]] == [set(sandbox["imap"])] * 2
+    assert sandbox["user"] == sandbox["mailbox"] == sandbox["imap"]["user"] == "ada@lovelace.example"
+    assert sandbox["url"] == mailhub.url
+    assert sandbox["sign_in_url"].startswith(f"{mailhub.url}/sign-in/")
+    assert sandbox["sign_in_url"] in mailhub.stdout()
+    assert str(mailhub.home / "sandbox.json") in mailhub.stdout()
+
+
+def test_what_the_script_needs_is_there_before_the_first_sign_of_readiness(tmp_path: Path) -> None:
+    """Also: a first start is ready and ended by SIGTERM to the one process, though a person's page is open."""
+    with Mailhub(tmp_path / "home") as mailhub:
+        # `with` returns on the first 200 of /readyz.
+        sandbox = mailhub.sandbox
+        assert mailhub.rest("GET", "/mailboxes").json()["mailboxes"][0]["address"] == sandbox["mailbox"]
+        with socket.create_connection(("127.0.0.1", mailhub.port), timeout=10) as kept:
+            kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert kept.recv(12) == b"HTTP/1.1 200"
+            os.kill(mailhub.pid, signal.SIGTERM)
+            assert mailhub.wait(END_SECONDS) == 0
+        assert "Traceback" not in mailhub.log()
+
+
+def test_a_second_start_goes_on_where_the_first_one_stopped(tmp_path: Path) -> None:
+    home, port = tmp_path / "home", free_port()
+    with Mailhub(home, port=port, MAILHUB_UNDO_SECONDS=0) as mailhub:
+        first = mailhub.sandbox
+        keys = (home / "mailhub.env").read_text()
+        action = mailhub.propose("Kept over the night")
+        assert mailhub.interrupt() == 0
+        assert "Traceback" not in mailhub.log()
+
+    with Mailhub(home, port=port, MAILHUB_UNDO_SECONDS=0) as mailhub:
+        second = mailhub.sandbox
+        assert (home / "mailhub.env").read_text() == keys
+        assert second.pop("sign_in_url") != first.pop("sign_in_url")
+        assert second == first
+        assert mailhub.person(mailhub.sandbox["sign_in_url"]).submit(action["review_url"], "approve").status == 302
+        assert mailhub.ended(action["id"])["state"] == "succeeded"
+        assert len(mailhub.mail(MIRA, "INBOX", "Kept over the night")) == 1
+
+
+def test_ctrl_c_during_the_start_ends_it_without_a_traceback(tmp_path: Path) -> None:
+    mailhub = Mailhub(tmp_path / "home")
+    try:
+        mailhub.start()
+        until(lambda: {"worker", "web"} <= set(mailhub.children()), say=mailhub.log)
+        assert mailhub.interrupt() == 0
+        assert "Traceback" not in mailhub.log()
+    finally:
+        mailhub.kill()
+
+
+def test_a_worker_that_is_killed_is_started_again_and_the_web_server_never_notices(mailhub: Mailhub) -> None:
+    before = mailhub.children()
+    os.kill(before["worker"], signal.SIGKILL)
+
+    def again() -> bool:
+        assert request(f"{mailhub.url}/healthz").status == 200
+        return mailhub.children().get("worker", before["worker"]) != before["worker"]
+
+    until(again, say=mailhub.log)
+    action = mailhub.propose("After the worker died")
+    mailhub.person().submit(action["review_url"], "approve")
+    assert mailhub.ended(action["id"])["state"] == "succeeded"
+    assert {name: pid for name, pid in mailhub.children().items() if name != "worker"} == {
+        name: pid for name, pid in before.items() if name != "worker"
+    }
+
+
+def test_a_web_server_that_is_killed_is_started_again_and_the_worker_never_notices(mailhub: Mailhub) -> None:
+    before = mailhub.children()
+    os.kill(before["web"], signal.SIGKILL)
+    until(lambda: mailhub.children().get("web", before["web"]) != before["web"], say=mailhub.log)
+    mailhub.wait_ready()
+    assert mailhub.children()["worker"] == before["worker"]
+    assert mailhub.children()["sandbox"] == before["sandbox"]
+
+
+def test_a_port_that_is_taken_is_said_in_one_line_and_nothing_is_started(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        program = Program(tmp_path, "run", PORT=port)
+        with program:
+            assert program.wait() != 0
+    (line,) = program.log().splitlines()
+    assert str(port) in line
+    assert program.stdout() == ""
+    assert not (tmp_path / "sandbox.json").exists()
+
+
+def test_a_second_mailhub_on_the_same_home_is_refused_and_leaves_the_first_alone(
+    mailhub: Mailhub, tmp_path: Path
+) -> None:
+    files = {name: (mailhub.home / name).read_bytes() for name in ("mailhub.env", "sandbox.json")}
+    children = mailhub.children()
+    second = manage(mailhub.home, "run", PORT=free_port())
+    assert second.returncode != 0
+    assert len(second.stderr.splitlines()) == 1, second.stderr
+    assert second.stdout == ""
+    assert {name: (mailhub.home / name).read_bytes() for name in files} == files
+    assert mailhub.children() == children
+
+
+def test_commands_beside_it_see_the_same_data_and_print_what_is_asked_for_alone(mailhub: Mailhub) -> None:
+    # The link of a new person signs in at the running server.
+    assert manage(mailhub.home, "create_user", "--email", CHARLES, "--name", "Charles Babbage").returncode == 0
+    (link,) = manage(mailhub.home, "sign_in_link", "--user", CHARLES).stdout.splitlines()
+    assert link.startswith(f"{mailhub.url}/sign-in/")
+    charles = mailhub.person(link)
+    assert CHARLES not in charles.get("/mailboxes/").text.replace("connect_mailbox imap --address " + CHARLES, "")
+
+    sandbox = mailhub.sandbox
+    mail_servers = [
+        f"--imap={sandbox['imap']['host']}:{sandbox['imap']['port']}:plain",
+        f"--smtp={sandbox['smtp']['host']}:{sandbox['smtp']['port']}:plain",
+    ]
+    connect = ["connect_mailbox", "imap", "--address", CHARLES, "--owner", CHARLES, *mail_servers, "--password-stdin"]
+    password = sandbox["others"][0]["imap"]["password"]
+
+    wrong = manage(mailhub.home, *connect, stdin=f"{password}x\n")
+    assert (wrong.returncode != 0, wrong.stdout) == (True, "")
+    assert "imap_login" in wrong.stderr
+    assert len(wrong.stderr.splitlines()) == 1
+    closed = manage(mailhub.home, *connect, stdin=f"{password}\n", MAILHUB_ALLOW_LOOPBACK_HOSTS=0)
+    assert (closed.returncode != 0, closed.stdout) == (True, "")
+    assert len(closed.stderr.splitlines()) == 1
+    token = ["create_token", "--user", CHARLES, "--name", "t", "--scopes", "mail:read", "--mailboxes", CHARLES]
+    assert manage(mailhub.home, *token).returncode != 0, "neither of the two was saved"
+
+    connected = manage(mailhub.home, *connect, stdin=f"{password}\n")
+    assert (connected.returncode, connected.stderr) == (0, "")
+    (mailbox_id,) = connected.stdout.splitlines()
+    (secret,) = manage(mailhub.home, *token).stdout.splitlines()
+    (seen,) = mailhub.rest("GET", "/mailboxes", Authorization=f"Bearer {secret}").json()["mailboxes"]
+    assert (seen["id"], seen["address"]) == (mailbox_id, CHARLES)

@@ -1,0 +1,559 @@
+"""Real mailhub processes in a home that is thrown away: started, driven from outside, ended without a trace.
+
+    with Mailhub(tmp_path) as mailhub:
+        ...  # mailhub.rest("POST", "/tools/send_email", {...}), mailhub.person(), mailhub.mail("mira@…", "INBOX", …)
+
+Nothing here imports the application: what is seen is what an outsider sees.
+"""
+
+import contextlib
+import http.client
+import imaplib
+import json
+import os
+import re
+import signal
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from html.parser import HTMLParser
+from http.cookies import SimpleCookie
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from tests.services import free_port
+
+PROJECT = Path(__file__).resolve().parent.parent
+MANAGE = [sys.executable, str(PROJECT / "manage.py")]
+SECONDS = 60.0  # bounds every wait; generous, because a busy machine is no fault
+END_SECONDS = 15.0  # what a Ctrl-C may take
+POLL_SECONDS = 0.03
+T = TypeVar("T")
+KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "COVERAGE_PROCESS_START")
+
+
+def until(condition: Callable[[], T], *, seconds: float = SECONDS, say: Callable[[], str] = lambda: "") -> T:
+    """Poll until the condition holds, and return what it returned."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s. {say()}"
+        time.sleep(POLL_SECONDS)
+    return found
+
+
+def environment(home: Path, changes: Mapping[str, object]) -> dict[str, str]:
+    """The environment of a mailhub process: what a shell has, and nothing of the test run's own settings."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return kept | {"MAILHUB_HOME": str(home)} | {name: str(value) for name, value in changes.items()}
+
+
+def manage(home: Path, *arguments: str, stdin: str = "", **changes: object) -> subprocess.CompletedProcess[str]:
+    """Run one command on a home to its end."""
+    return subprocess.run(
+        [*MANAGE, *arguments],
+        env=environment(home, changes),
+        cwd=home,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def session_of(leader: int) -> dict[int, list[str]]:
+    """The living processes of a session that we began, by pid, with their command lines."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        with contextlib.suppress(OSError):  # it ended while we looked
+            # state, ppid, pgrp, session: after the name, which may hold anything but ends at the last bracket
+            state, _, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(session) == leader and state not in "ZX":
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().decode().split("\0")
+    return found
+
+
+class Program:
+    """A process in a session of its own, with its output in files of the home."""
+
+    def __init__(self, home: Path, *arguments: str, **changes: object) -> None:
+        self.home = home
+        self._arguments = arguments
+        self._changes = changes
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self) -> None:
+        with (self.home / "stdout").open("ab") as out, (self.home / "stderr").open("ab") as err:
+            self.process = subprocess.Popen(
+                [*MANAGE, *self._arguments],
+                env=environment(self.home, self._changes),
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+
+    def stdout(self) -> str:
+        return (self.home / "stdout").read_text()
+
+    def log(self) -> str:
+        return (self.home / "stderr").read_text()
+
+    def wait(self, seconds: float = SECONDS) -> int:
+        """Wait for its end, see that nothing of it is left, and return its exit code."""
+        assert self.process is not None
+        code = self.process.wait(seconds)
+        until(lambda: not session_of(self.pid), seconds=2, say=lambda: f"left behind: {session_of(self.pid)}")
+        return code
+
+    def kill(self) -> None:
+        """Make sure that nothing runs, however the test went."""
+        if self.process is not None:
+            for pid in session_of(self.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.process.wait(SECONDS)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+
+class WorkerProcess(Program):
+    """`manage.py worker` alone."""
+
+    def __init__(self, home: Path, **changes: object) -> None:
+        super().__init__(home, "worker", **changes)
+
+    def kill_9(self) -> None:
+        """Die without a last word."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(SECONDS)
+
+    def end(self) -> int:
+        """Ask it to end; returns its exit code."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.wait()
+
+    def waits_for_signal(self, number: signal.Signals) -> bool:
+        """Whether a signal was sent and has not been taken yet."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        pending = int(re.findall(r"^ShdPnd:\s+([0-9a-f]+)$", status, re.MULTILINE)[0], 16)
+        return bool(pending & (1 << (number - 1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came back over HTTP."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    content: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+    @property
+    def text(self) -> str:
+        return self.content.decode()
+
+
+def request(
+    url: str, method: str = "GET", *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+) -> Answer:
+    """One request, no redirect followed."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=SECONDS)
+    try:
+        path = parts.path + (f"?{parts.query}" if parts.query else "")
+        connection.request(method, path, body, dict(headers or {}))
+        response = connection.getresponse()
+        return Answer(status=response.status, headers=response.msg, content=response.read())
+    finally:
+        connection.close()
+
+
+class Forms(HTMLParser):
+    """The forms of a page by their `data-action`: address, and the fields that a browser would send unasked."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: dict[str, tuple[str, dict[str, str]]] = {}
+        self._open: dict[str, str] | None = None
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "form" and given.get("method", "").lower() == "post":
+            self._open = {}
+            self.found[given.get("data-action", "")] = (given.get("action", ""), self._open)
+        elif tag == "input" and given.get("type") == "hidden" and self._open is not None:
+            self._open[given["name"]] = given.get("value", "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._open = None
+
+
+class Person:
+    """Somebody with a browser that runs no scripts: cookies, pages, and the forms on them."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._cookies = SimpleCookie()
+
+    def get(self, path: str) -> Answer:
+        return self._go("GET", path)
+
+    def submit(self, path: str, action: str, **changes: str) -> Answer:
+        """Open a page and send the form with that `data-action`, as the page fills it in."""
+        page = self.get(path)
+        forms = Forms(page.text).found
+        assert action in forms, f"{path} answers {page.status} with the forms {sorted(forms)}"
+        address, fields = forms[action]
+        return self._go("POST", address or path, fields | changes)
+
+    def _go(self, method: str, path: str, fields: Mapping[str, str] | None = None) -> Answer:
+        headers = {"Cookie": "; ".join(f"{name}={morsel.value}" for name, morsel in self._cookies.items())}
+        body = None
+        if fields is not None:
+            body = urlencode(fields).encode()
+            headers |= {"Content-Type": "application/x-www-form-urlencoded", "Origin": self._url}
+        answer = request(path if "://" in path else self._url + path, method, body=body, headers=headers)
+        for cookie in answer.headers.get_all("Set-Cookie") or []:
+            self._cookies.load(cookie)
+        return answer
+
+
+class Mailhub(Program):
+    """`manage.py run` on a free port, ready when the block begins and ended by a Ctrl-C with it."""
+
+    def __init__(self, home: Path, *, port: int | None = None, **changes: object) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        super().__init__(home, "run", PORT=self.port, **changes)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+            self.wait_ready()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and self.process is not None and self.process.poll() is None:
+                assert self.interrupt() == 0
+        finally:
+            self.kill()
+
+    def wait_ready(self) -> None:
+        """Return once /readyz says 200."""
+
+        def ready() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, f"it ended: {self.log()}"
+            try:
+                return request(f"{self.url}/readyz").status == 200
+            except OSError:
+                return False
+
+        until(ready, say=self.log)
+
+    def interrupt(self) -> int:
+        """What Ctrl-C does: SIGINT to everybody at once. Returns the exit code; nothing may be left."""
+        os.killpg(self.pid, signal.SIGINT)
+        return self.wait(END_SECONDS)
+
+    def children(self) -> dict[str, int]:
+        """The pids of the children by their command."""
+        return {
+            line[2]: pid
+            for pid, line in session_of(self.pid).items()
+            if pid != self.pid and line[1:2] == [str(PROJECT / "manage.py")]
+        }
+
+    @property
+    def sandbox(self) -> dict[str, Any]:
+        """What `sandbox.json` holds."""
+        content: dict[str, Any] = json.loads((self.home / "sandbox.json").read_text())
+        return content
+
+    def rest(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
+        """Call the API with the token of `sandbox.json`; names of headers are written with underscores."""
+        given = {"Authorization": f"Bearer {self.sandbox['api_token']}"}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        content = None
+        if body is not None:
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            given |= {"Content-Type": "application/json"}
+        address = path if path.startswith("/api/") else f"/api/v1{path}"
+        return request(self.url + address, method, body=content, headers=given)
+
+    def propose(self, subject: str, **changes: object) -> dict[str, Any]:
+        """Propose a mail to the customer; returns the action."""
+        mail = {"to": ["mira@northwind.example"], "subject": subject, "body": "Hello Mira.", "confirm": True}
+        answer = self.rest("POST", "/tools/send_email", mail | changes)
+        assert answer.status == 202, answer.text
+        action: dict[str, Any] = answer.json()["action"]
+        return action
+
+    def action(self, action_id: str) -> dict[str, Any]:
+        action: dict[str, Any] = self.rest("GET", f"/actions/{action_id}").json()
+        return action
+
+    def ended(self, action_id: str) -> dict[str, Any]:
+        """The action once nothing more happens to it by itself."""
+        until(lambda: self.action(action_id)["state"] not in ("pending", "approved", "executing"), say=self.log)
+        return self.action(action_id)
+
+    def new_link(self) -> str:
+        """One more one-time link for the person of `sandbox.json`."""
+        return manage(self.home, "sign_in_link", "--user", self.sandbox["user"]).stdout.strip()
+
+    def person(self, link: str | None = None) -> Person:
+        """The person of `sandbox.json`, signed in by a one-time link."""
+        person = Person(self.url)
+        answer = person.submit(link or self.new_link(), "sign-in")
+        assert answer.status == 302, answer.text
+        return person
+
+    def mail(self, address: str, folder: str, subject: str) -> list[EmailMessage]:
+        """What lies in a folder of the sandbox with that subject."""
+        accounts = [self.sandbox["imap"], *(other["imap"] for other in self.sandbox["others"])]
+        account = next(account for account in accounts if account["user"] == address)
+        return mail_in(account, folder, "SUBJECT", subject)
+
+
+@contextlib.contextmanager
+def signed_in(account: Mapping[str, Any]) -> Iterator[imaplib.IMAP4]:
+    """An IMAP session for an account as `sandbox.json` writes it."""
+    client = imaplib.IMAP4(account["host"], account["port"], timeout=SECONDS)
+    try:
+        client.login(account["user"], account["password"])
+        yield client
+    finally:
+        client.shutdown()
+
+
+def mail_in(account: Mapping[str, Any], folder: str, *criteria: str) -> list[EmailMessage]:
+    """The messages of a folder that a SEARCH finds; the last criterion is quoted."""
+    with signed_in(account) as client:
+        assert client.select(folder, readonly=True)[0] == "OK"
+        _, (numbers,) = client.search(None, *criteria[:-1], f'"{criteria[-1]}"')
+        fetched = [client.fetch(number.decode(), "(BODY.PEEK[])")[1] for number in numbers.split()]
+    return [
+        message_from_bytes(part[1], policy=policy.default) for rows in fetched for part in rows if isinstance(part, tuple)
+    ]
+
+
+Stage = Literal["data", "dot", "answer"]
+
+
+@dataclass(kw_only=True)
+class Hold:
+    """A point at which the server stops once: DATA without 354 yet; the dot, nothing taken yet; taken, not answered.
+
+    `go_on` lets it continue, or drop the connection.
+    """
+
+    stage: Stage
+    reached: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+    drop: bool = False
+
+    def go_on(self, *, drop: bool = False) -> None:
+        self.drop = drop
+        self.released.set()
+
+
+class Dropped(Exception):
+    """The connection ends here, without a word."""
+
+
+class HeldSmtp:
+    """An SMTP server in a thread that stops where it is told; `ledger` is its own record of what it took."""
+
+    def __init__(self, *, saved: Callable[[bytes], None] = lambda content: None) -> None:
+        self.ledger: list[EmailMessage] = []
+        self._saved = saved
+        self._holds: list[Hold] = []
+        self._lock = threading.Lock()
+        outer = self
+
+        class Connection(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                with contextlib.suppress(OSError, Dropped):
+                    outer._talk(self)
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+            block_on_close = False
+            allow_reuse_address = True
+
+        self._server = Server(("127.0.0.1", 0), Connection)
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.05), daemon=True)
+
+    def hold(self, stage: Stage) -> Hold:
+        """Stop the next dialogue that comes to this stage."""
+        hold = Hold(stage=stage)
+        with self._lock:
+            self._holds.append(hold)
+        return hold
+
+    def ids(self) -> list[str]:
+        """The Message-IDs of what it took, in that order."""
+        return [str(message["Message-ID"]) for message in self.ledger]
+
+    def _at(self, stage: Stage) -> None:
+        with self._lock:
+            hold = next((hold for hold in self._holds if hold.stage == stage), None)
+            if hold is None:
+                return
+            self._holds.remove(hold)
+        hold.reached.set()
+        hold.released.wait(SECONDS)
+        if hold.drop or not hold.released.is_set():
+            raise Dropped
+
+    def _talk(self, connection: socketserver.StreamRequestHandler) -> None:
+        def say(line: bytes) -> None:
+            connection.wfile.write(line + b"\r\n")
+
+        say(b"220 held.example ESMTP")
+        while line := connection.rfile.readline():
+            match line.split(b" ")[0].strip().upper():
+                case b"DATA":
+                    self._at("data")
+                    say(b"354 go on")
+                    self._take(self._content(connection))
+                    say(b"250 taken")
+                case b"QUIT":
+                    say(b"221 bye")
+                    return
+                case b"EHLO" | b"HELO" | b"MAIL" | b"RCPT" | b"RSET" | b"NOOP":
+                    say(b"250 ok")
+                case _:
+                    say(b"502 no")
+
+    def _content(self, connection: socketserver.StreamRequestHandler) -> bytes:
+        lines = []
+        while (line := connection.rfile.readline()) != b".\r\n":
+            if not line:
+                raise Dropped  # the other side went away without the dot: nothing is taken
+            lines.append(line.removeprefix(b".") if line.startswith(b"..") else line)
+        return b"".join(lines)
+
+    def _take(self, content: bytes) -> None:
+        self._at("dot")
+        with self._lock:
+            self.ledger.append(message_from_bytes(content, policy=policy.default))
+        self._saved(content)
+        self._at("answer")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for hold in self._holds:
+            hold.go_on(drop=True)
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(SECONDS)
+
+
+class CuttingProxy:
+    """Stands between a client and PostgreSQL, and cuts the connection at the first COMMIT: before it, or after."""
+
+    def __init__(self, target: tuple[str, int], *, forward: bool) -> None:
+        self._target = target
+        self._forward = forward
+        self.cuts = 0
+        self._armed = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._sockets: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+
+    def arm(self) -> None:
+        """Cut at the next COMMIT, once."""
+        self._armed.set()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._target, timeout=SECONDS)
+                server.settimeout(None)
+                self._sockets += [client, server]
+                for source, sink, asks in ((client, server, True), (server, client, False)):
+                    threading.Thread(target=self._pump, args=(source, sink), kwargs={"asks": asks}, daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, *, asks: bool) -> None:
+        with contextlib.suppress(OSError):
+            while content := source.recv(65536):
+                # A simple query: 'Q', length, text, NUL.
+                if asks and b"COMMIT\0" in content and self._armed.is_set():
+                    self._armed.clear()
+                    self.cuts += 1
+                    if self._forward:
+                        source.shutdown(socket.SHUT_RDWR)  # the client is gone before the answer comes
+                        sink.sendall(content)
+                        continue
+                    break
+                sink.sendall(content)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(SECONDS)
+        for each in self._sockets:
+            each.close()

@@ -1,0 +1,107 @@
+"""What send_email takes and refuses."""
+
+from typing import Any
+
+import pytest
+
+from approvals.models import PendingAction
+from tests.conftest import HELLO, Api, problem_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        pytest.param({"to": []}, "to", id="nobody"),
+        pytest.param({"to": ["nicht-eine-email"]}, "to.0", id="no-address"),
+        pytest.param({"to": "mira@northwind.example"}, "to", id="not-a-list"),
+        pytest.param({"to": [f"p{i}@northwind.example" for i in range(501)]}, "to", id="501-recipients"),
+        pytest.param({"cc": [f"p{i}@northwind.example" for i in range(501)]}, "cc", id="501-copies"),
+        pytest.param({"subject": ""}, "subject", id="no-subject"),
+        pytest.param({"subject": "s" * 256}, "subject", id="subject-of-256"),
+        pytest.param({"body": ""}, "body", id="no-body"),
+        pytest.param({"body": "b" * 100_001}, "body", id="body-of-100001"),
+        pytest.param({"body_type": "markdown"}, "body_type", id="unknown-body-type"),
+        pytest.param({"importance": "urgent"}, "importance", id="unknown-importance"),
+        pytest.param({"confirm": "true"}, "confirm", id="confirm-is-no-word"),
+        pytest.param({"attachment": "x"}, "attachment", id="unknown-field"),
+        pytest.param({"mailbox": "a@b.example", "user_id": "c@d.example"}, "", id="two-mailboxes"),
+        pytest.param({"bcc": ["MIRA@northwind.example"]}, "", id="somebody-twice"),
+    ],
+)
+def test_what_is_not_a_mail_is_refused_with_the_field(api: Api, change: dict[str, Any], field: str) -> None:
+    answer = api.tool("send_email", **{**HELLO, "confirm": True, **change})
+
+    assert answer.status_code == 422
+    assert field in {error["field"] for error in problem_of(answer)["errors"]}
+    assert not PendingAction.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        pytest.param('"a@good.example" <x@evil.example>', id="row50-name-that-is-an-address"),
+        pytest.param("a@good.example <x@evil.example>", id="row50-address-before-address"),
+        pytest.param("Team: a@x.example, b@x.example;", id="row50-group"),
+        pytest.param("a(comment)@x.example", id="row50-comment"),
+        pytest.param('"a b"@x.example', id="row50-quoted-local-part"),
+        pytest.param("a%b.example@x.example", id="row50-percent-hack"),
+        pytest.param("a@[127.0.0.1]", id="row50-literal"),
+        pytest.param("a\u202eb@x.example", id="row50-right-to-left-override"),
+        pytest.param("a@x.example\r\nBcc: e@evil.example", id="row49-newline"),
+        pytest.param("a@x.example,b@x.example", id="two-in-one"),
+    ],
+)
+def test_an_address_that_reads_as_another_is_refused(api: Api, address: str) -> None:
+    assert api.tool("send_email", **{**HELLO, "to": [address], "confirm": True}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        pytest.param("Hi\r\nBcc: e@evil.example", id="row49-crlf"),
+        pytest.param("Hi\nthere", id="row49-lf"),
+        pytest.param("Hi\x00there", id="row49-nul"),
+        pytest.param("Hi\u2028there", id="row49-line-separator"),
+        pytest.param("Hi =?UTF-8?Q?=0A?=Bcc: injected@evil.example", id="row49-encoded-newline"),
+        pytest.param("=?utf-8?b?SGVsbG8=?=", id="row49-encoded-word"),
+        pytest.param(" Hi", id="leading-space"),
+    ],
+)
+def test_a_subject_that_would_be_more_than_a_subject_is_refused(api: Api, subject: str) -> None:
+    answer = api.tool("send_email", **{**HELLO, "subject": subject, "confirm": True})
+
+    assert answer.status_code == 422
+    assert {error["field"] for error in problem_of(answer)["errors"]} == {"subject"}
+    assert not PendingAction.objects.exists()
+
+
+@pytest.mark.parametrize("body", ["not json", "[]", '"text"', "{", b"\xff\xfe"])
+def test_a_body_that_is_no_object_is_a_bad_request(api: Api, body: str | bytes) -> None:
+    assert api.post("/tools/send_email", body).status_code == 400
+
+
+def test_an_unknown_tool_is_not_found(api: Api) -> None:
+    assert problem_of(api.tool("send_everything"))["code"] == "not_found"
+
+
+@pytest.mark.parametrize("name", ["mailbox", "user_id"])
+def test_a_mailbox_can_be_named_by_address_either_way(api: Api, name: str) -> None:
+    assert api.tool("send_email", **HELLO, **{name: "ALICE@lovelace.example"}).status_code == 200
+
+
+def test_five_hundred_recipients_are_taken_and_warned_about(api: Api) -> None:
+    everybody = [f"person{number}@northwind.example" for number in range(500)]
+
+    answer = api.tool("send_email", **{**HELLO, "to": everybody})
+
+    assert answer.status_code == 200
+    assert answer.json()["preview"]["to"] == everybody
+    assert "many_recipients" in {warning["code"] for warning in answer.json()["warnings"]}
+
+
+def test_an_international_domain_is_shown_and_used_in_its_ascii_form(api: Api) -> None:
+    answer = api.tool("send_email", **{**HELLO, "to": ["paul@lovel\u03b1ce.example"]})  # a Greek alpha
+
+    assert answer.json()["preview"]["to"] == ["paul@xn--lovelce-5lf.example"]
