@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.test import Client
 
 from accounts import credentials
@@ -15,7 +15,7 @@ from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from approvals.models import PendingAction
 from tools.providers.memory import SERVERS, MemoryServer
 
-HELLO = {"to": ["mira@northwind.example"], "subject": "Hello", "body": "Hello Mira,\nuntil Thursday.\nAlice"}
+HELLO: dict[str, Any] = {"to": ["mira@northwind.example"], "subject": "Hello", "body": "Hello Mira,\nuntil Thursday.\nAlice"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,9 +148,9 @@ def reviewer(alice: User) -> Reviewer:
     return Reviewer.signed_in(alice)
 
 
-def problem_of(answer: HttpResponse) -> dict[str, Any]:
+def problem_of(answer: HttpResponseBase) -> dict[str, Any]:
     """The problem document of an answer."""
-    assert answer["Content-Type"] == "application/problem+json", answer.content
-    document: dict[str, Any] = json.loads(answer.content)
+    assert answer["Content-Type"] == "application/problem+json", answer
+    document: dict[str, Any] = json.loads(b"".join(answer))
     assert document["status"] == answer.status_code
     return document

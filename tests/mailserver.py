@@ -69,6 +69,7 @@ class SandboxServer(Service):
         """A connection that no provider knows of."""
         access = self.access(address)
         with IMAPClient("127.0.0.1", access.imap.port, ssl=False, timeout=SECONDS) as client:
+            client.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             client.login(address, access.password)
             yield client
 

@@ -57,7 +57,7 @@ def environment(home: Path, changes: Mapping[str, object]) -> dict[str, str]:
 
 
 def manage(home: Path, *arguments: str, stdin: str = "", **changes: object) -> subprocess.CompletedProcess[str]:
-    """Run one command on a home to its end."""
+    """Run one command on a home to its end; not for `run`, whose children it could not end."""
     return subprocess.run(
         [*MANAGE, *arguments],
         env=environment(home, changes),
@@ -263,6 +263,7 @@ class Mailhub(Program):
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         super().__init__(home, "run", PORT=self.port, **changes)
+        self._owner: Person | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -347,9 +348,12 @@ class Mailhub(Program):
         return manage(self.home, "sign_in_link", "--user", self.sandbox["user"]).stdout.strip()
 
     def person(self, link: str | None = None) -> Person:
-        """The person of `sandbox.json`, signed in by a one-time link."""
+        """Somebody signed in by a one-time link; without one, the person of `sandbox.json`, who stays signed in."""
+        if link is None:
+            self._owner = self._owner or self.person(self.new_link())
+            return self._owner
         person = Person(self.url)
-        answer = person.submit(link or self.new_link(), "sign-in")
+        answer = person.submit(link, "sign-in")
         assert answer.status == 302, answer.text
         return person
 

@@ -7,6 +7,7 @@ from approvals.types import Preview, Target
 from tools import warnings
 from tools.addresses import domain_of
 from tools.compose import OutgoingMessage
+from tools.content import Original
 
 EXCERPT = 200
 
@@ -28,36 +29,65 @@ def of_message(message: OutgoingMessage, context: warnings.Context) -> Preview:
     return Preview(
         title=request.subject,
         targets=targets,
-        excerpt=message.text[:EXCERPT],
-        fingerprint=fingerprint(request.to, request.subject, request.body),
+        excerpt=request.content.text[:EXCERPT],
+        fingerprint=fingerprint(request.to, request.subject, request.content.body),
         parts={"from": request.from_address, "from_name": request.from_name, "importance": request.importance},
         warnings=warnings.of(message, context),
     )
 
 
-def sentence(message: OutgoingMessage) -> str:
+def sentence(message: OutgoingMessage, original: Original | None) -> str:
     """The preview in one paragraph; it names every recipient and ends 'Nothing has been sent.'"""
     request = message.request
     count = len(message.recipients)
-    parts = [f"Send to {count} recipient{'s' if count != 1 else ''}: {', '.join(request.to)}."]
+    people = f"{count} recipient{'s' if count != 1 else ''}"
+    match request.kind:
+        case "send":
+            parts = [f"Send to {people}: {', '.join(request.to)}."]
+        case "reply":
+            about = f"{original.subject} (from {original.from_address})" if original else ""
+            parts = [f"Reply to {people}: {', '.join(request.to)}. Original: {about}."]
+        case "forward":
+            about = f"{original.subject} (from {original.from_address})" if original else ""
+            attached = "yes" if request.attachments else "no"
+            parts = [f"Forward of: {about} to: {', '.join(request.to)}. Attachments: {attached}."]
     parts += [f"Cc: {', '.join(request.cc)}."] if request.cc else []
     parts += [f"Bcc: {', '.join(request.bcc)}."] if request.bcc else []
-    parts += [f"Subject: {request.subject}.", f"Text ({len(message.text)} characters): “{message.text[:EXCERPT]}”."]
+    text = request.content.text
+    parts += [f"Subject: {request.subject}.", f"Text ({len(text)} characters): “{text[:EXCERPT]}”."]
     return " ".join([*parts, "Nothing has been sent."])
 
 
-def as_result(message: OutgoingMessage, preview: Preview, *, mailbox: str, digest: str) -> dict[str, Any]:
+def as_result(
+    message: OutgoingMessage, preview: Preview, *, mailbox: str, digest: str, original: Original | None = None
+) -> dict[str, Any]:
     """The contract's `preview` result."""
     request = message.request
     shown: dict[str, Any] = {
-        "kind": "send", "mailbox": mailbox, "from": request.from_address, "to": list(request.to),
-        "cc": list(request.cc), "bcc": list(request.bcc), "subject": request.subject,
-        "body_excerpt": message.text[:EXCERPT], "body_chars": len(message.text), "digest": digest,
-        "text": sentence(message),
-    }  # fmt: skip
-    for optional in ("cc", "bcc"):
-        if not shown[optional]:
-            del shown[optional]
+        "kind": request.kind,
+        "mailbox": mailbox,
+        "from": request.from_address,
+        "to": list(request.to),
+        "subject": request.subject,
+        "body_excerpt": request.content.text[:EXCERPT],
+        "body_chars": len(request.content.text),
+        "digest": digest,
+        "text": sentence(message, original),
+    }
+    if request.cc:
+        shown["cc"] = list(request.cc)
+    if request.bcc:
+        shown["bcc"] = list(request.bcc)
+    if request.attachments:
+        shown["attachments"] = [
+            {name: value for name, value in a.seal().items() if name != "type"} for a in request.attachments
+        ]
+    if original is not None:
+        shown["original"] = {"subject": original.subject, "from": original.from_address}
+        if request.kind == "reply" and len(message.recipients) > 1:
+            shown["original"] |= {"to": list(original.to)} | ({"cc": list(original.cc)} if original.cc else {})
+        if request.kind == "forward":
+            shown["original"]["has_attachments"] = bool(request.attachments)
     return {"status": "preview", "preview": shown, "warnings": as_warnings(preview)}
 
 

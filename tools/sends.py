@@ -18,6 +18,7 @@ from approvals.queries import described
 from approvals.types import ApprovedAction, Outcome, Preview, Proposal, Rendered
 from tools import preview as previews
 from tools.compose import ComposeError, OutgoingMessage, Request, new_message, stamped
+from tools.content import written
 from tools.providers import provider_for
 from tools.providers.base import Envelope, NotAuthorized, NotSent, OutcomeUnknown, Refused, Unavailable, Unsupported
 from tools.schemas import SendEmail, SendingParameters
@@ -49,8 +50,7 @@ def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> dict[
         cc=tuple(parameters.cc),
         bcc=tuple(parameters.bcc),
         subject=parameters.subject,
-        body=parameters.body,
-        body_type=parameters.body_type,
+        content=written(parameters.body, parameters.body_type),
         importance=parameters.importance,
         save_to_sent=parameters.save_to_sent_items,
     )
@@ -87,7 +87,7 @@ def payload_of(message: OutgoingMessage, mailbox: Mailbox) -> dict[str, Any]:
     return {
         "version": PAYLOAD_VERSION, "kind": "mail.send", "mailbox": str(mailbox.id), "from": request.from_address,
         "to": list(request.to), "cc": list(request.cc), "bcc": list(request.bcc), "subject": request.subject,
-        "text": message.text, "html": message.html, "importance": request.importance,
+        "text": request.content.text, "html": request.content.html, "importance": request.importance,
         "save_to_sent_items": request.save_to_sent, "message_id": message.message_id,
         "source_sha256": message.sha256,
     }  # fmt: skip
@@ -166,7 +166,7 @@ def _recipients(payload: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _context(mailbox: Mailbox, request: Request) -> Context:
-    fingerprint = previews.fingerprint(request.to, request.subject, request.body)
+    fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
     return Context(
         own_domains=frozenset({mailbox.domain}),
         recent_duplicate=approvals.duplicates_of(

@@ -65,7 +65,7 @@ def no_sent_copy(message: OutgoingMessage, context: Context) -> PreviewWarning |
 
 
 def content_removed(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    if not message.content_removed:
+    if not message.request.content.content_removed:
         return None
     return PreviewWarning(
         code="content_removed",

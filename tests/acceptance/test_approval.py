@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -162,11 +163,11 @@ def test_row13_of_approve_reject_and_cancel_at_once_exactly_one_wins(
 
         refusals = all_at_once(
             [
-                lambda action=action: _refusal(
-                    services.approve, action_id=action.pk, person=alice, digest=action.digest, revision=1
+                partial(
+                    _refusal, services.approve, action_id=action.pk, person=alice, digest=action.digest, revision=1
                 ),
-                lambda action=action: _refusal(services.reject, action_id=action.pk, person=bob),
-                lambda action=action: _refusal(services.cancel, action_id=action.pk, caller=withdrawer),
+                partial(_refusal, services.reject, action_id=action.pk, person=bob),
+                partial(_refusal, services.cancel, action_id=action.pk, caller=withdrawer),
             ]
         )
         assert set(refusals) <= {"", "conflict"}

@@ -1,6 +1,7 @@
 """The same key leads to the same action, for ever; another request with it is refused."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -14,7 +15,7 @@ from tests.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ASK = {**HELLO, "confirm": True}
+ASK: dict[str, Any] = {**HELLO, "confirm": True}
 
 
 def test_row1_sixteen_at_once_with_one_key_make_one_action(api: Api) -> None:

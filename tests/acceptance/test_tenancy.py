@@ -127,7 +127,7 @@ def logged() -> Iterator[StringIO]:
     logging.getLogger().removeHandler(copy)
 
 
-CANARIES = {
+CANARIES: dict[str, Any] = {
     "to": ["canary-address@northwind.example"],
     "subject": "canary-subject",
     "body": "canary-body",

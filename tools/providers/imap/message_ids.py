@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 SEAL_BYTES = 5
+MAX_UID = 2**32 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +34,10 @@ def decode(message_id: str, mailbox_id: UUID) -> Place | None:
         if not hmac.compare_digest(seal, _seal(plain, mailbox_id)):
             return None
         uid_validity, uid, folder = plain.split(b"\0", 2)
-        return Place(folder=folder.decode(), uid_validity=int(uid_validity), uid=int(uid))
+        place = Place(folder=folder.decode(), uid_validity=int(uid_validity), uid=int(uid))
     except (ValueError, binascii.Error):
         return None
+    return place if 0 < place.uid <= MAX_UID else None
 
 
 def _seal(plain: bytes, mailbox_id: UUID) -> bytes:

@@ -13,6 +13,7 @@ from imapclient import IMAPClient
 from accounts import credentials
 from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, open_imap, open_smtp, prove
 from accounts.models import Mailbox
+from tools.providers import lenient
 from tools.providers.base import (
     READ_LIMIT,
     AttachmentInfo,
@@ -27,7 +28,7 @@ from tools.providers.base import (
     role_of,
 )
 from tools.providers.imap import message_ids, structure
-from tools.providers.imap.message_ids import Place
+from tools.providers.imap.message_ids import MAX_UID, Place
 from tools.providers.imap.sessions import POOL, Session
 from tools.providers.imap.smtp import hand_over
 
@@ -53,6 +54,7 @@ USUAL_NAMES = {
 # What may stand in a SEARCH for a Message-ID. imapclient and imaplib put whatever an argument holds on the wire:
 # a foreign Message-ID with CR LF in it would be a second command.
 SAFE_MESSAGE_ID = re.compile(r"<[!#-\[\]-~]{1,250}@[!#-\[\]-~]+>")
+PAGE_TOKEN = re.compile(r"[0-9]{1,10}")
 UNSAFE_ARGUMENT = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -77,9 +79,7 @@ class ImapProvider:
             prove(self._access)
 
     def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
-        below = int(page_token) if page_token and page_token.isdecimal() else None
-        if page_token and below is None:
-            raise Refused("invalid_page_token", "The page token is not one that list_emails gave.")
+        below = _below(page_token)
         with self._session() as session:
             self._select(session, self._folder(session, folder))
             uids = self._newest(session, unread=unread, count=limit + 1, below=below)
@@ -103,13 +103,13 @@ class ImapProvider:
                 self._fetch_text(session, place.uid, part) if body and part else None
                 for part in (structure.body_part(parts, "plain"), structure.body_part(parts, "html"))
             )
-        block = structure.headers(_body_of(row))
-        name, address = next(iter(structure.addresses(block, "From")), ("", ""))
+        block = lenient.headers(_body_of(row))
+        name, address = next(iter(lenient.addresses(block, "From")), ("", ""))
         return Message(
             id=message_id, from_address=address, from_name=name,
-            to=tuple(address for _, address in structure.addresses(block, "To")),
-            cc=tuple(address for _, address in structure.addresses(block, "Cc")),
-            subject=structure.decoded(block["Subject"]), date=structure.date_of(block, row[b"INTERNALDATE"]),
+            to=tuple(address for _, address in lenient.addresses(block, "To")),
+            cc=tuple(address for _, address in lenient.addresses(block, "Cc")),
+            subject=lenient.decoded(block["Subject"]), date=lenient.date_of(block, row[b"INTERNALDATE"]),
             text=text, html=html,
             attachments=tuple(
                 AttachmentInfo(id=part.number, name=part.name, type=part.type, size=_decoded_size(part))
@@ -208,25 +208,36 @@ class ImapProvider:
     def _card(
         self, session: Session, uid: int, row: dict[bytes, Any], parts: list[structure.Part], snippet: str
     ) -> Card:
-        block = structure.headers(_body_of(row))
-        name, address = next(iter(structure.addresses(block, "From")), ("", ""))
+        block = lenient.headers(_body_of(row))
+        name, address = next(iter(lenient.addresses(block, "From")), ("", ""))
         arrived: datetime = row[b"INTERNALDATE"]
         place = Place(folder=session.folder or "", uid_validity=session.uid_validity, uid=uid)
         return Card(
             id=message_ids.encode(place, self._mailbox_id), from_address=address, from_name=name,
-            subject=structure.decoded(block["Subject"]), date=structure.date_of(block, arrived),
+            subject=lenient.decoded(block["Subject"]), date=lenient.date_of(block, arrived),
             snippet=snippet, unread=rb"\Seen" not in row[b"FLAGS"],
             attachments=sum(part.is_attachment for part in parts),
         )  # fmt: skip
 
     def _fetch_text(self, session: Session, uid: int, part: structure.Part) -> str:
-        row = session.client.fetch([uid], [f"BODY.PEEK[{part.number}]<0.{READ_LIMIT}>"])[uid]
-        return structure.part_text(_body_of(row), part)
+        rows = session.client.fetch([uid], [f"BODY.PEEK[{part.number}]<0.{READ_LIMIT}>"])
+        if uid not in rows:
+            raise Refused("not_found")  # it went while it was read
+        return structure.part_text(_body_of(rows[uid]), part)
 
     def _has(self, session: Session, message_id: str) -> bool:
         if not SAFE_MESSAGE_ID.fullmatch(message_id):
             raise Refused("invalid_message_id")
         return bool(session.client.search(["HEADER", "Message-ID", message_id]))
+
+
+def _below(page_token: str | None) -> int | None:
+    """The UID that a page token names: the page has what is older."""
+    if not page_token:
+        return None
+    if not PAGE_TOKEN.fullmatch(page_token) or int(page_token) > MAX_UID:
+        raise Refused("invalid_page_token", "The page token is not one that list_emails gave.")
+    return int(page_token)
 
 
 def _body_of(row: dict[bytes, Any]) -> bytes:

@@ -1,24 +1,16 @@
-"""Reading BODYSTRUCTURE and headers as servers really send them. Pure."""
+"""Reading BODYSTRUCTURE as servers really send it. Pure."""
 
 import base64
-import binascii
 import quopri
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
-from email import message_from_bytes, policy
-from email.errors import HeaderParseError
-from email.header import decode_header, make_header
-from email.message import Message
-from email.utils import getaddresses, parsedate_to_datetime
-from html import unescape
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
-# Only for the few words of a list row: what is shown of a message goes through a real parser.
-TAG = re.compile(r"(?s)<(style|script|head)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^>]*(>|$)", re.IGNORECASE)
+from tools.providers import lenient
+
+PIECE = re.compile(r"[0-9]{1,4}\*?")
 MAX_DEPTH = 50
 MAX_PARTS = 1000
 
@@ -48,19 +40,21 @@ def leaves(structure: Any, number: str = "", depth: int = 0) -> Iterator[Part]:
         for index, part in enumerate(structure[0][:MAX_PARTS], start=1):
             yield from leaves(part, f"{number}.{index}" if number else str(index), depth + 1)
         return
+    if len(structure) < 7:
+        return  # a multipart without parts; some servers describe it as a type without a size
     kind = f"{_text(structure[0])}/{_text(structure[1])}".lower()
-    parameters = _pairs(structure[2])
+    parameters = _parameters(structure[2])
     # RFC 3501 7.4.2: text has a line count before the extension data, message/rfc822 an envelope, a body and lines.
     after = 8 if kind.startswith("text/") else 10 if kind == "message/rfc822" else 7
     disposition = structure[after + 1] if len(structure) > after + 1 else None
-    named = _pairs(disposition[1]) if isinstance(disposition, tuple) and len(disposition) > 1 else {}
+    named = _parameters(disposition[1]) if isinstance(disposition, tuple) and len(disposition) > 1 else {}
     yield Part(
         number=number or "1",
         type=kind,
         charset=parameters.get("charset", ""),
         encoding=_text(structure[5]).lower(),
         size=structure[6] if isinstance(structure[6], int) else 0,
-        name=decoded(named.get("filename") or parameters.get("name") or ""),
+        name=lenient.decoded(named.get("filename") or parameters.get("name") or ""),
         disposition=_text(disposition[0]).lower() if isinstance(disposition, tuple) else "",
     )
 
@@ -77,49 +71,7 @@ def part_text(content: bytes, part: Part) -> str:
             content = _base64(content)
         case "quoted-printable":
             content = quopri.decodestring(content)
-    for charset in (part.charset, "utf-8", "windows-1252"):
-        try:
-            return content.decode(charset or "utf-8").replace("\r\n", "\n")
-        except (LookupError, UnicodeDecodeError):
-            continue
-    return content.decode("utf-8", "replace").replace("\r\n", "\n")
-
-
-def headers(block: bytes) -> Message:
-    """A header block, parsed leniently; values are raw and go through the functions below."""
-    return message_from_bytes(block, policy=policy.compat32)
-
-
-def decoded(value: object) -> str:
-    """A header's text for reading: encoded words decoded, control and line characters gone."""
-    text = _raw(value)
-    with suppress(
-        HeaderParseError, LookupError, UnicodeError, ValueError, binascii.Error
-    ):  # what cannot be decoded is shown as it stands
-        text = str(make_header(decode_header(text)))
-    return CONTROL.sub(" ", text).strip()
-
-
-def addresses(block: Message, header: str) -> tuple[tuple[str, str], ...]:
-    """(name, address) of each entry; for showing, never for deciding where mail goes."""
-    values = [_raw(value) for value in block.get_all(header, [])]
-    return tuple((decoded(name), CONTROL.sub("", address)) for name, address in getaddresses(values) if address)
-
-
-def date_of(block: Message, arrived: datetime | None) -> datetime | None:
-    """What the Date header says, else when it arrived."""
-    try:
-        claimed = parsedate_to_datetime(_raw(block["Date"]))
-    except (TypeError, ValueError, IndexError):
-        return arrived
-    return claimed if claimed.tzinfo else arrived
-
-
-def _raw(value: object) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    # compat32 hands out Header objects for raw 8-bit values
-    return "" if value is None else str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return lenient.text_of(content, part.charset)
 
 
 def _base64(content: bytes) -> bytes:
@@ -137,16 +89,29 @@ def _text(value: object) -> str:
     return value.decode("ascii", "replace") if isinstance(value, bytes) else ""
 
 
-def _pairs(value: object) -> dict[str, str]:
+def _parameters(value: object) -> dict[str, str]:
+    """Parameters by name in lower case; what RFC 2231 split or encoded (`filename*0*=utf-8''…`) is put together."""
     if not isinstance(value, tuple):
         return {}
     items = [v.decode("utf-8", "replace") if isinstance(v, bytes) else "" for v in value]
-    return {name.lower(): text for name, text in zip(items[::2], items[1::2], strict=False)}
+    found: dict[str, str] = {}
+    pieces: dict[str, list[tuple[int, bytes]]] = {}
+    charsets: dict[str, str] = {}
+    for name, text in zip(items[::2], items[1::2], strict=False):
+        base, star, place = name.lower().partition("*")
+        if not star:
+            found.setdefault(base, text)
+            continue
+        number = int(place.rstrip("*") or 0) if PIECE.fullmatch(place) else 0
+        encoded = place == "" or place.endswith("*")
+        if encoded and number == 0 and text.count("'") >= 2:
+            charsets[base], _, text = text.split("'", 2)
+        pieces.setdefault(base, []).append((number, unquote_to_bytes(text) if encoded else text.encode()))
+    for base, parts in pieces.items():
+        found[base] = lenient.text_of(b"".join(content for _, content in sorted(parts)), charsets.get(base, ""))
+    return found
 
 
 def snippet(content: bytes, part: Part) -> str:
     """The first words of a part of which only the beginning was fetched."""
-    text = part_text(content, part)
-    if part.type == "text/html":
-        text = TAG.sub(" ", text)
-    return " ".join(unescape(text).split())[:200]
+    return lenient.first_words(part_text(content, part), html=part.type == "text/html")

@@ -1,0 +1,91 @@
+"""What a message says: its text and its HTML, new, as an answer, or as a forward. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from typing import Literal
+
+from tools.html import cleaned, lost_something, text_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """`body` is what the caller wrote, `text` and `html` what will be sent; `html` is clean."""
+
+    body: str
+    text: str
+    html: str | None = None
+    content_removed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Original:
+    """The message that is answered or forwarded, as its provider read it."""
+
+    message_id: str
+    references: tuple[str, ...]
+    from_address: str
+    from_name: str
+    reply_to: tuple[str, ...]
+    to: tuple[str, ...]
+    cc: tuple[str, ...]
+    subject: str
+    date: datetime | None
+    text: str
+    html: str | None
+
+
+def written(body: str, body_type: Literal["text", "html"]) -> Content:
+    """What a caller wrote, alone."""
+    if body_type == "text":
+        return Content(body=body, text=body)
+    html = cleaned(body)
+    return Content(body=body, text=text_of(html), html=html, content_removed=lost_something(body, html))
+
+
+def answering(comment: Content, original: Original) -> Content:
+    """The comment above the quoted original; in HTML too when either is HTML."""
+    line = f"On {_when(original)}, {_who(original)} wrote:"
+    quoted = "\n".join(f"> {row}" if row else ">" for row in original.text.rstrip("\n").split("\n"))
+    return _with_original(comment, original, f"{line}\n{quoted}", f"<p>{escape(line)}</p>")
+
+
+def forwarding(comment: Content | None, original: Original) -> Content:
+    """The comment, if any, above the original with its most telling headers."""
+    head = [
+        "---------- Forwarded message ----------",
+        f"From: {_who(original)}",
+        f"Date: {_when(original)}",
+        f"Subject: {original.subject}",
+        f"To: {', '.join(original.to)}",
+    ]
+    head += [f"Cc: {', '.join(original.cc)}"] if original.cc else []
+    text = "\n".join([*head, "", original.text.rstrip("\n")])
+    html = "<p>" + "<br>".join(escape(row) for row in head) + "</p>"
+    return _with_original(comment or Content(body="", text=""), original, text, html)
+
+
+def _with_original(comment: Content, original: Original, text: str, head: str) -> Content:
+    joined = f"{comment.text}\n\n{text}\n" if comment.text else f"{text}\n"
+    if comment.html is None and original.html is None:
+        return Content(body=comment.body, text=joined)
+    own = comment.html if comment.html is not None else _as_html(comment.text)
+    quoted = cleaned(original.html) if original.html is not None else _as_html(original.text)
+    return Content(
+        body=comment.body,
+        text=joined,
+        html=f"{own}{head}<blockquote>{quoted}</blockquote>",
+        content_removed=comment.content_removed,
+    )
+
+
+def _as_html(text: str) -> str:
+    return "".join(f"<p>{escape(part).replace(chr(10), '<br>')}</p>" for part in text.split("\n\n") if part.strip())
+
+
+def _who(original: Original) -> str:
+    return f"{original.from_name} <{original.from_address}>" if original.from_name else original.from_address
+
+
+def _when(original: Original) -> str:
+    return original.date.strftime("%a, %d %b %Y at %H:%M %z") if original.date else "an unknown day"

@@ -1,0 +1,68 @@
+"""Reading headers and texts as they really come. Pure; nothing in a message makes it raise."""
+
+import binascii
+import re
+from contextlib import suppress
+from datetime import UTC, datetime
+from email import message_from_bytes, policy
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+from email.message import Message
+from email.utils import getaddresses, parsedate_to_datetime
+from html import unescape
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
+# Only for the few words of a list row: what is shown of a message goes through a real parser.
+TAG = re.compile(r"(?s)<(style|script|head)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^>]*(>|$)", re.IGNORECASE)
+
+
+def headers(block: bytes) -> Message:
+    """A header block, or a whole message, parsed leniently; values are raw and go through the functions below."""
+    return message_from_bytes(block, policy=policy.compat32)
+
+
+def decoded(value: object) -> str:
+    """A header's text for reading: encoded words decoded, control and line characters gone."""
+    text = _raw(value)
+    with suppress(
+        HeaderParseError, LookupError, UnicodeError, ValueError, binascii.Error
+    ):  # what cannot be decoded is shown as it stands
+        text = str(make_header(decode_header(text)))
+    return CONTROL.sub(" ", text).strip()
+
+
+def addresses(block: Message, header: str) -> tuple[tuple[str, str], ...]:
+    """(name, address) of each entry; for showing, never for deciding where mail goes."""
+    values = [_raw(value) for value in block.get_all(header, [])]
+    return tuple((decoded(name), CONTROL.sub("", address)) for name, address in getaddresses(values) if address)
+
+
+def date_of(block: Message, arrived: datetime | None) -> datetime | None:
+    """What the Date header says, else when it arrived."""
+    try:
+        claimed = parsedate_to_datetime(_raw(block["Date"]))
+        claimed.astimezone(UTC)  # at the edge of the calendar a date cannot be told in another zone
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return arrived
+    return claimed if claimed.tzinfo else arrived
+
+
+def text_of(content: bytes, charset: str) -> str:
+    """The text of decoded content; a wrong character set costs characters, never the message."""
+    for name in (charset, "utf-8", "windows-1252"):
+        # Some of Python's codecs raise a bare UnicodeError, and a name with NUL in it is a ValueError.
+        with suppress(LookupError, ValueError):
+            return content.decode(name or "utf-8").replace("\r\n", "\n")
+    return content.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def first_words(text: str, *, html: bool) -> str:
+    """The first words of a text, which may be the beginning of a longer one."""
+    return " ".join(unescape(TAG.sub(" ", text) if html else text).split())[:200]
+
+
+def _raw(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    # compat32 hands out Header objects for raw 8-bit values
+    return "" if value is None else str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
