@@ -12,4 +12,7 @@ if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mailhub.settings")
     if sys.argv[1:2] == ["run"]:
         environment.prepare_home()  # before the settings are read: it makes the keys they need
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except KeyboardInterrupt:
+        sys.exit(130)  # as a shell says it, without a traceback

@@ -1,4 +1,4 @@
-"""Carrying an approved action out: claim, run the kind, record. Nothing else calls Kind.execute.
+"""Carrying an approved action out: look again, claim, run the kind, record. Nothing else calls Kind.execute.
 
 What is promised: never without a person's approval of that exact content; never again on its own unless it is
 proven that the first try did not go out; and it says so when it does not know.
@@ -6,85 +6,59 @@ proven that the first try did not go out; and it says so when it does not know.
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import OperationalError, connection, transaction
-from django.db.models import Count, F, OuterRef, Q, Subquery
-from django.db.models.functions import Coalesce, Now
-from django.utils import timezone
+from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
 
-from accounts.models import Mailbox, Membership, Role
 from approvals import audit
+from approvals.conditions import may_execute
 from approvals.digest import digest_of
 from approvals.kinds import kind_named
-from approvals.models import Attempt, Blob, Decision, PendingAction
-from approvals.retry import first_probe, next_try
+from approvals.models import Attempt, Blob, PendingAction
+from approvals.outcomes import record_outcome
+from approvals.queues.base import queue
+from approvals.returning import return_if_void, return_with_warnings
 from approvals.states import Status
-from approvals.types import ApprovedAction, LeaseLost, Outcome
+from approvals.types import ApprovedAction, LeaseLost, Outcome, Rechecks
 
 log = structlog.get_logger(__name__)
 
 RECORD_TRIES = 5  # the outcome of a send must not be lost to a database that is restarting
-REACHABLE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
+LOOK_AGAIN = timedelta(seconds=30)  # after a recheck that could not be made
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """The right to carry one action out, until the lease ends; `fence` tells this claim from a later one."""
+    """The right to carry one action out, until the lease ends; `fence` tells this claim from a later one.
+
+    `on_wire` is set once "from here on it may have been sent" is committed.
+    """
 
     action_id: UUID
     fence: int
-    worker: str
+    on_wire: threading.Event = field(default_factory=threading.Event)
 
     def held(self) -> Q:
         return Q(pk=self.action_id, fence=self.fence)
 
 
-def may_execute() -> Q:
-    """What must be true at the claim, judged by the database's clock. No joins: a condition on a joined table would
-    not be checked again when PostgreSQL waits for a row that another worker is claiming."""
-    return (
-        Q(status=Status.APPROVED)
-        & (Q(not_before=None) | Q(not_before__lte=Now()))
-        & Q(expires_at__gt=Now())
-        & Q(mailbox__in=Mailbox.objects.filter(status__in=REACHABLE))
-        & Q(approvals_needed__lte=_approvals_that_count())
-    )
-
-
-def _approvals_that_count() -> Coalesce:
-    """Distinct people who approved this revision, digest and round, and may still approve for the mailbox."""
-    still_may = Membership.objects.filter(
-        mailbox=OuterRef("action__mailbox"), user=OuterRef("person"), role__in=Role.at_least(Role.APPROVER)
-    )
-    counted = (
-        Decision.objects.filter(
-            action=OuterRef("pk"),
-            verdict=Decision.Verdict.APPROVED,
-            revision=OuterRef("revision"),
-            digest=OuterRef("digest"),
-            approval_round=OuterRef("approval_round"),
-            person__is_active=True,
-            person__in=still_may.values("user"),
-        )
-        .order_by()
-        .values("action")
-        .annotate(people=Count("person", distinct=True))
-        .values("people")
-    )
-    return Coalesce(Subquery(counted), 0)
-
-
 def execute(action_id: UUID, *, worker: str) -> bool:
     """Carry the action out if it is due and nobody else does; returns whether this worker did."""
-    claim = _claim(action_id, worker)
+    approved = PendingAction.objects.filter(may_execute(), pk=action_id).first()
+    if approved is None:
+        return_if_void(action_id)
+        return False
+    if not _still_right(approved):
+        return False
+    claim = _claim(approved, worker)
     if claim is None:
         return False
     started = time.monotonic()
@@ -95,22 +69,61 @@ def execute(action_id: UUID, *, worker: str) -> bool:
         "attempt_ended", action=str(action_id), fence=claim.fence, outcome=outcome.verdict, code=outcome.code,
         duration_ms=round((time.monotonic() - started) * 1000), recipient_count=outcome.receipt.get("recipient_count"),
     )  # fmt: skip
+    _ring_for_next(approved)
     return True
 
 
-@transaction.atomic
-def _claim(action_id: UUID, worker: str) -> Claim | None:
-    """One conditional UPDATE decides; the attempt is written in the same transaction, before any call."""
+def _ring_for_next(left: PendingAction) -> None:
+    """Whoever came for another mail of this mailbox meanwhile went away again. A bell that fails costs a sweep."""
+    try:
+        following = PendingAction.objects.filter(may_execute(), mailbox=left.mailbox_id).order_by("not_before")
+        for action_id in following.values_list("pk", flat=True)[:1]:
+            queue().ring(action_id)
+    except Exception:
+        log.exception("bell_failed", action=str(left.pk))
+
+
+def _still_right(action: PendingAction) -> bool:
+    """Let the kind look once more, where it has something to look at; what it says sends the action back."""
+    kind = kind_named(action.kind)
+    if not isinstance(kind, Rechecks):
+        return True
+    try:
+        warnings = kind.recheck(approved_action(action.pk))
+    except Exception:  # nothing was found out, so nothing leaves; it is looked at again
+        log.exception("recheck_failed", action=str(action.pk))
+        PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED).update(not_before=Now() + LOOK_AGAIN)
+        return False
+    return not warnings or not return_with_warnings(action, warnings)
+
+
+def _claim(action: PendingAction, worker: str) -> Claim | None:
+    """One conditional UPDATE decides; the attempt is written in the same transaction, before any call.
+
+    None when another worker was faster, with this action or with another one of the same mailbox.
+    """
     lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
-    claimed = PendingAction.objects.filter(may_execute(), pk=action_id).update(
-        status=Status.EXECUTING, fence=F("fence") + 1, lease_until=Now() + lease
-    )
-    if not claimed:
-        return None
-    action = PendingAction.objects.only("fence", "mailbox_id").get(pk=action_id)
-    Attempt.objects.create(action=action, fence=action.fence, worker=worker, started_at=timezone.now())
-    audit.record(mailbox=action.mailbox_id, event="claimed", actor="worker", action_id=action_id, fence=action.fence)
-    return Claim(action_id=action_id, fence=action.fence, worker=worker)
+    # Who comes second does not wait for the first: the row is locked only when nobody holds it.
+    free = PendingAction.objects.select_for_update(skip_locked=True).filter(pk=action.pk).values("pk")
+    # What was looked at again is what is claimed, not a later round of it.
+    looked_at = Q(digest=action.digest, approval_round=action.approval_round)
+    try:
+        with transaction.atomic():
+            claimed = PendingAction.objects.filter(may_execute(), looked_at, pk__in=free).update(
+                status=Status.EXECUTING, fence=F("fence") + 1, lease_until=Now() + lease
+            )
+            if not claimed:
+                return None
+            action.refresh_from_db(fields=["fence"])
+            Attempt.objects.create(action=action, fence=action.fence, worker=worker, started_at=Now())
+            audit.record(
+                mailbox=action.mailbox_id, event="claimed", actor="worker", action_id=action.pk, fence=action.fence
+            )
+    except IntegrityError as error:
+        if "action_one_leaving_a_mailbox" in str(error) or "approvals_pendingaction.mailbox_id" in str(error):
+            return None
+        raise
+    return Claim(action_id=action.pk, fence=action.fence)
 
 
 def _run(claim: Claim) -> Outcome:
@@ -122,13 +135,14 @@ def _run(claim: Claim) -> Outcome:
         return Outcome(verdict="not_sent", code="lease_lost")
     except Exception:  # whatever a provider's library raises must end as an outcome, never as a lost attempt
         log.exception("kind_raised", action=str(claim.action_id), fence=claim.fence)
-        started = Attempt.objects.filter(
-            action=claim.action_id, fence=claim.fence, phase=Attempt.Phase.WIRE_STARTED
-        ).exists()
-        return Outcome(verdict="unknown" if started else "not_sent", code="internal_error")
+        return Outcome(verdict="unknown" if claim.on_wire.is_set() else "not_sent", code="internal_error")
 
 
-def approved_action(action_id: UUID, *, wire_started: Any = None) -> ApprovedAction:
+def _not_to_be_called() -> None:
+    raise LeaseLost
+
+
+def approved_action(action_id: UUID, *, wire_started: Callable[[], None] = _not_to_be_called) -> ApprovedAction:
     """The frozen payload of an action, checked against the digest that was approved."""
     action = PendingAction.objects.get(pk=action_id)
     revision = action.current
@@ -144,22 +158,24 @@ def approved_action(action_id: UUID, *, wire_started: Any = None) -> ApprovedAct
         message_id=action.message_id,
         wire_started=wire_started,
         blob=blobs.__getitem__,
+        receipt=action.receipt,
     )
 
 
-@transaction.atomic
 def _wire_started(claim: Claim) -> None:
     """Commit that from now on the effect may have happened; refuse when the lease has run out meanwhile."""
-    held = (
-        PendingAction.objects.select_for_update()
-        .filter(claim.held(), status=Status.EXECUTING, lease_until__gt=Now())
-        .exists()
-    )
-    marked = held and Attempt.objects.filter(
-        action=claim.action_id, fence=claim.fence, phase=Attempt.Phase.PREPARED, verdict=None
-    ).update(phase=Attempt.Phase.WIRE_STARTED, wire_started_at=timezone.now())
-    if not marked:
-        raise LeaseLost
+    with transaction.atomic():
+        held = (
+            PendingAction.objects.select_for_update()
+            .filter(claim.held(), status=Status.EXECUTING, lease_until__gt=Now())
+            .exists()
+        )
+        marked = held and Attempt.objects.filter(
+            action=claim.action_id, fence=claim.fence, phase=Attempt.Phase.PREPARED, verdict=None
+        ).update(phase=Attempt.Phase.WIRE_STARTED, wire_started_at=Now())
+        if not marked:
+            raise LeaseLost
+    claim.on_wire.set()
 
 
 @contextmanager
@@ -174,10 +190,11 @@ def _lease_kept(claim: Claim) -> Iterator[None]:
             while not done.wait(every) and time.monotonic() < give_up_at:
                 lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
                 try:
-                    PendingAction.objects.filter(claim.held(), status=Status.EXECUTING).update(
-                        lease_until=Now() + lease
-                    )
-                except OperationalError:
+                    # A lease that has ended stays ended: somebody may have judged by it already.
+                    PendingAction.objects.filter(
+                        claim.held(), status=Status.EXECUTING, lease_until__gt=Now()
+                    ).update(lease_until=Now() + lease)  # fmt: skip
+                except (OperationalError, InterfaceError):
                     connection.close()  # the database restarts; the next round tries on a new connection
         finally:
             connection.close()
@@ -194,63 +211,13 @@ def _lease_kept(claim: Claim) -> Iterator[None]:
 def _record(claim: Claim, outcome: Outcome) -> None:
     """Write the outcome. A failed COMMIT may have committed, so try again on a new connection: it changes nothing
     the second time."""
-    for attempt in range(RECORD_TRIES):
+    for tried in range(RECORD_TRIES):
         try:
             record_outcome(claim.action_id, claim.fence, outcome, evidence="answer")
             return
-        except OperationalError:
+        except (OperationalError, InterfaceError):
             connection.close()
-            if attempt == RECORD_TRIES - 1:
+            if tried == RECORD_TRIES - 1:
                 log.exception("outcome_not_recorded", action=str(claim.action_id), fence=claim.fence)
-            time.sleep(2**attempt / 4)
-
-
-@transaction.atomic
-def record_outcome(action_id: UUID, fence: int, outcome: Outcome, *, evidence: str) -> bool:
-    """Move the action to where the outcome leads, guarded by the fence; returns whether it still could.
-
-    A worker that lost its lease after the wire was started knows the truth: it may still turn `unknown` into it.
-    """
-    action = PendingAction.objects.select_for_update().filter(pk=action_id, fence=fence).first()
-    attempt = Attempt.objects.filter(action=action_id, fence=fence).first()
-    if action is None or attempt is None or action.status not in (Status.EXECUTING, Status.UNKNOWN):
-        return False
-    source = Status(action.status)
-    if source is Status.UNKNOWN and outcome.verdict == "unknown":
-        return False
-    now = timezone.now()
-    Attempt.objects.filter(pk=attempt.pk).update(
-        verdict=outcome.verdict, code=outcome.code, evidence=evidence, ended_at=now
-    )
-    error = {
-        name: value
-        for name, value in {
-            "code": outcome.code, "detail": outcome.detail,
-            "retry_after": outcome.retry_after, "required_scope": outcome.required_scope,
-        }.items()
-        if value
-    }  # fmt: skip
-    match outcome.verdict:
-        case "accepted":
-            moved = action.move(
-                source, Status.SUCCEEDED, receipt=dict(outcome.receipt), error=None, finished_at=now,
-                next_probe_at=None, settle_at=now,
-            )  # fmt: skip
-        case "refused":
-            moved = action.move(source, Status.FAILED, error=error, finished_at=now, next_probe_at=None)
-        case "not_sent":
-            tries = action.attempts.count()
-            wait = next_try(tries, retry_after=outcome.retry_after)
-            moved = action.move(
-                source, Status.APPROVED, not_before=now + wait, undo_until=None, error=error or None,
-                next_probe_at=None,
-            )  # fmt: skip
-        case "unknown":
-            moved = action.move(
-                source, Status.UNKNOWN, error=error or None, next_probe_at=now + first_probe(), probes=0
-            )
-    audit.record(
-        mailbox=action.mailbox_id, event=f"outcome_{outcome.verdict}", actor="worker", action_id=action_id,
-        fence=fence, code=outcome.code, evidence=evidence,
-    )  # fmt: skip
-    return moved
+                return
+            time.sleep(2**tried / 4)

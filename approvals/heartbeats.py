@@ -2,17 +2,21 @@
 
 from datetime import timedelta
 
+from django.db.models import Max
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from approvals.models import Heartbeat
 
-FRESH = timedelta(seconds=20)
+FRESH = timedelta(seconds=30)  # a worker beats every 10 seconds
+FORGOTTEN = timedelta(days=1)
 
 
 def beat(worker: str) -> None:
-    Heartbeat.objects.update_or_create(worker=worker, defaults={"seen_at": timezone.now()})
-    Heartbeat.objects.filter(seen_at__lt=timezone.now() - timedelta(days=1)).delete()
+    """One UPDATE, as long as the worker is known."""
+    if not Heartbeat.objects.filter(worker=worker).update(seen_at=timezone.now()):
+        Heartbeat.objects.update_or_create(worker=worker, defaults={"seen_at": timezone.now()})
+        Heartbeat.objects.filter(seen_at__lt=timezone.now() - FORGOTTEN).delete()
 
 
 def gone(worker: str) -> None:
@@ -20,5 +24,11 @@ def gone(worker: str) -> None:
 
 
 def alive() -> list[str]:
-    """The workers seen within the last 20 seconds, by the database's clock."""
+    """The workers seen lately, by the database's clock."""
     return list(Heartbeat.objects.filter(seen_at__gt=Now() - FRESH).values_list("worker", flat=True))
+
+
+def seconds_since_last() -> float | None:
+    """How long ago any worker was seen; None when none was, for as long as we remember."""
+    last = Heartbeat.objects.aggregate(last=Max("seen_at"))["last"]
+    return max((timezone.now() - last).total_seconds(), 0.0) if last else None

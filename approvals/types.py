@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from datetime import datetime
+from typing import Any, Literal, Protocol, runtime_checkable
 from uuid import UUID
 
 Severity = Literal["notice", "risk"]
@@ -48,7 +49,7 @@ class Proposal:
     """What a kind hands to `approvals.services.propose`.
 
     `payload` is JSON and complete: nothing is derived anew after approval. `blobs` are bytes it names by SHA-256.
-    `message_id` is the marker by which the effect can be found again.
+    `message_id` is the marker by which the effect can be found again. With `send_at` it leaves no earlier than then.
     """
 
     kind: str
@@ -56,7 +57,7 @@ class Proposal:
     preview: Preview
     message_id: str
     blobs: tuple[bytes, ...] = ()
-    not_before: Any = None
+    send_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,7 @@ class ApprovedAction:
 
     `wire_started()` commits that the effect may happen from now on; it raises LeaseLost when another worker has
     taken over, and nothing may be sent then. `blob(sha256)` returns the bytes that the payload names.
+    `receipt` is there once it has happened.
     """
 
     id: UUID
@@ -75,6 +77,7 @@ class ApprovedAction:
     message_id: str
     wire_started: Callable[[], None]
     blob: Callable[[str], bytes]
+    receipt: Mapping[str, Any] | None = None
 
 
 class LeaseLost(Exception):
@@ -90,12 +93,14 @@ class Outcome:
 
     accepted: it happened. refused: a definite no. not_sent: it certainly did not happen and may be tried again,
     after `retry_after` seconds if the other side said so. unknown: it may or may not have happened.
+    `pauses_mailbox`: the other side refuses everything of this mailbox for now (429, 421), not only this action.
     """
 
     verdict: Verdict
     code: str = ""
     detail: str = ""
     retry_after: int | None = None
+    pauses_mailbox: bool = False
     required_scope: str | None = None
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
@@ -130,4 +135,14 @@ class Kind(Protocol):
 
     def settle(self, approved: ApprovedAction) -> None:
         """Idempotent work after success, such as the copy in Sent; raises to be called again."""
+        ...
+
+
+@runtime_checkable
+class Rechecks(Protocol):
+    """A kind that looks once more before the claim: has the thread moved on, is the draft unchanged?"""
+
+    def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        """What a person should know before this leaves; anything sends the action back to them. It may call the
+        provider, outside any transaction; an exception says nothing, and the action waits."""
         ...

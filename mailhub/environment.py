@@ -5,6 +5,7 @@ Order of precedence: the environment, `NAME_FILE` (the value stands in that file
 """
 
 import base64
+import fcntl
 import os
 import secrets
 import sys
@@ -12,11 +13,15 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import dj_database_url
 from dotenv import dotenv_values
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 KEY_BYTES = 32  # AES-256
+DATABASE_SCHEMES = ("sqlite:///", "postgres://", "postgresql://")
+REDIS_SCHEMES = ("redis://", "rediss://")
+AMQP_SCHEMES = ("amqp://", "amqps://")
 
 
 class Environment(BaseSettings):
@@ -30,7 +35,11 @@ class Environment(BaseSettings):
         description="Base64 keys of 32 bytes, comma-separated; the first encrypts, all decrypt"
     )
     DATABASE_URL: str = Field("", description="sqlite:///… or postgres://…; empty: SQLite in MAILHUB_HOME")
-    MAILHUB_QUEUE: Literal["database"] = Field("database", description="What carries approved actions to a worker")
+    MAILHUB_QUEUE: Literal["database", "rq", "celery"] = Field(
+        "database", description="What rings for a worker: database, rq (needs REDIS_URL) or celery (needs a broker)"
+    )
+    REDIS_URL: str = Field("", description="redis://… or rediss://…; for rq, and for celery without a broker")
+    CELERY_BROKER_URL: str = Field("", description="redis://… or amqp://…; empty: REDIS_URL")
     ALLOWED_HOSTS: Annotated[list[str], NoDecode] = Field(
         default=[],
         description="Host names this server answers to, comma-separated; loopback and the public host always",
@@ -44,6 +53,7 @@ class Environment(BaseSettings):
     MAILHUB_WIRE_TIMEOUT_SECONDS: int = Field(600, ge=1, le=3600, description="Bounds one sending call; then unknown")
     MAILHUB_RETENTION_DAYS: int = Field(90, ge=1, description="How long the content of a finished action is kept")
     DUPLICATE_WINDOW_SECONDS: int = Field(120, ge=0, description="Same recipients, subject, text: warn within")
+    MAILHUB_METRICS_TOKEN: str = Field("", description="Bearer token that /metrics asks for; empty: no /metrics")
     MAILHUB_ALLOW_LOOPBACK_HOSTS: bool = Field(
         False, description="Let mail servers on loopback through the host filter"
     )
@@ -75,12 +85,46 @@ class Environment(BaseSettings):
             raise ValueError(f"needs at least one key, each of {KEY_BYTES} bytes in base64")
         return keys
 
+    @field_validator("DATABASE_URL")
+    @classmethod
+    def _is_database(cls, url: str) -> str:
+        if url and not url.startswith(DATABASE_SCHEMES):
+            raise ValueError(f"must start with {', '.join(DATABASE_SCHEMES)}")
+        try:
+            dj_database_url.parse(url or "sqlite://")
+        except ValueError:  # its text may quote the password
+            raise ValueError("is not an address; write special characters of a password as %..") from None
+        return url
+
     @field_validator("MAILHUB_PUBLIC_URL")
     @classmethod
     def _is_http(cls, url: str) -> str:
         if url and not url.startswith(("http://", "https://")):
             raise ValueError("must start with http:// or https://")
         return url.rstrip("/")
+
+    @field_validator("REDIS_URL")
+    @classmethod
+    def _is_redis(cls, url: str) -> str:
+        if url and not url.startswith(REDIS_SCHEMES):
+            raise ValueError(f"must start with {', '.join(REDIS_SCHEMES)}")
+        return url
+
+    @field_validator("CELERY_BROKER_URL")
+    @classmethod
+    def _is_broker(cls, url: str) -> str:
+        if url and not url.startswith((*REDIS_SCHEMES, *AMQP_SCHEMES)):
+            raise ValueError(f"must start with {', '.join((*REDIS_SCHEMES, *AMQP_SCHEMES))}")
+        return url
+
+    @model_validator(mode="after")
+    def _queue_has_its_server(self) -> Self:
+        self.CELERY_BROKER_URL = self.CELERY_BROKER_URL or self.REDIS_URL
+        if self.MAILHUB_QUEUE == "rq" and not self.REDIS_URL:
+            raise ValueError("MAILHUB_QUEUE=rq needs REDIS_URL")
+        if self.MAILHUB_QUEUE == "celery" and not self.CELERY_BROKER_URL:
+            raise ValueError("MAILHUB_QUEUE=celery needs CELERY_BROKER_URL or REDIS_URL")
+        return self
 
     @model_validator(mode="after")
     def _fill_in(self) -> Self:
@@ -115,6 +159,7 @@ def prepare_home() -> None:
     home = Path(os.environ.get("MAILHUB_HOME") or "var").resolve()
     os.environ["MAILHUB_HOME"] = str(home)  # the children start elsewhere
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _only_one(home)
     path = env_file(home)
     before = dotenv_values(path)
     host, port = os.environ.get("HOST") or "127.0.0.1", os.environ.get("PORT") or "8000"
@@ -136,6 +181,15 @@ def prepare_home() -> None:
     written.replace(path)
 
 
+def _only_one(home: Path) -> None:
+    """Hold the home until this process ends: a second one would write its own address over the first one's."""
+    lock = os.open(home / "run.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"mailhub cannot start: another one runs on {home}")
+
+
 def is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
@@ -154,7 +208,7 @@ def load() -> Environment:
         return Environment(_env_file=env_file(home))
     except ValidationError as error:
         wrong = "; ".join(
-            f"{'.'.join(str(part) for part in item['loc'])}: {_sentence(item['type'], item['msg'])}"
+            ": ".join(filter(None, [".".join(map(str, item["loc"])), _sentence(item["type"], item["msg"])]))
             for item in error.errors(include_input=False, include_url=False)
         )
         sys.exit(f"mailhub cannot start: {wrong}")

@@ -5,6 +5,7 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
 from approvals import heartbeats
+from approvals.queues.base import queue
 
 
 @require_safe
@@ -15,13 +16,21 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """The database answers and a worker is alive; 503 and what is missing otherwise."""
+    """The database and the queue answer and a worker is alive; 503 and what is missing otherwise."""
     try:
-        workers = heartbeats.alive()
+        workers = len(heartbeats.alive())
+        database = True
     except DatabaseError:
-        return JsonResponse({"status": "not ready", "database": False, "workers": 0}, status=503)
-    ready = bool(workers)
+        workers, database = 0, False
+    found = {"database": database, "queue": queue().answers(), "worker": workers > 0}
+    missing = [name for name, there in found.items() if not there]
     return JsonResponse(
-        {"status": "ok" if ready else "not ready", "database": True, "workers": len(workers)},
-        status=200 if ready else 503,
+        {
+            "status": "not ready" if missing else "ok",
+            "database": database,
+            "queue": found["queue"],
+            "workers": workers,
+            "missing": missing,
+        },
+        status=503 if missing else 200,
     )

@@ -40,7 +40,9 @@ def _template_only(_logger: Any, _name: str, event: MutableMapping[str, Any]) ->
     """A foreign record says its constant template; what was to be filled in stays out."""
     record = event.get("_record")
     if isinstance(record, logging.LogRecord) and event.get("_from_structlog") is False:
-        event["event"] = record.msg if isinstance(record.msg, str) and record.args else record.name
+        arguments = event.pop("positional_args", None)
+        # Without arguments the text was put together before it came here, and may hold anything.
+        event["event"] = record.msg if isinstance(record.msg, str) and arguments else record.name
         if record.exc_info:
             event["exc_info"] = record.exc_info
     return event
@@ -61,6 +63,7 @@ def configure(level: int = logging.INFO) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
+            pass_foreign_args=True,
             foreign_pre_chain=shared,
             processors=[
                 _template_only,

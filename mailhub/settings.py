@@ -23,6 +23,9 @@ MAILHUB_HOME = ENV.MAILHUB_HOME
 MAILHUB_PUBLIC_URL = ENV.MAILHUB_PUBLIC_URL
 MAILHUB_ENCRYPTION_KEYS = ENV.MAILHUB_ENCRYPTION_KEYS
 MAILHUB_QUEUE = ENV.MAILHUB_QUEUE
+REDIS_URL = ENV.REDIS_URL
+CELERY_BROKER_URL = ENV.CELERY_BROKER_URL
+MAILHUB_METRICS_TOKEN = ENV.MAILHUB_METRICS_TOKEN
 MAILHUB_UNDO_SECONDS = ENV.MAILHUB_UNDO_SECONDS
 MAILHUB_ACTION_TTL_HOURS = ENV.MAILHUB_ACTION_TTL_HOURS
 MAILHUB_LEASE_SECONDS = ENV.MAILHUB_LEASE_SECONDS
@@ -32,9 +35,22 @@ MAILHUB_RETENTION_DAYS = ENV.MAILHUB_RETENTION_DAYS
 DUPLICATE_WINDOW_SECONDS = ENV.DUPLICATE_WINDOW_SECONDS
 
 # What the gate can hold. A kind is found by its path, so that approvals need not import tools.
-MAILHUB_KINDS = {"mail.send": "tools.sends.SendMail"}
+MAILHUB_KINDS = {
+    "mail.send": "tools.sends.SendMail",
+    "mail.reply": "tools.sends.ReplyMail",
+    "mail.forward": "tools.sends.ForwardMail",
+}
 MAILHUB_PROVIDERS = {"imap": "tools.providers.imap.ImapProvider"}
-MAILHUB_QUEUES = {"database": "approvals.queues.database.DatabaseQueue"}
+# Only the one that MAILHUB_QUEUE names is imported: rq, celery and redis cost nothing where they are not used.
+MAILHUB_QUEUES = {
+    "database": "approvals.queues.database.DatabaseQueue",
+    "rq": "approvals.queues.rq.RqQueue",
+    "celery": "approvals.queues.celery.CeleryQueue",
+}
+MAILHUB_CELERY_APP = "mailhub.celery.app"
+# One queue: with several, RQ pops by BLPOP, and a job popped by a dying worker is lost (rq/queue.py, dequeue_any).
+RQ_QUEUES = {"default": {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer"}}
+RQ = {"WORKER_CLASS": "approvals.queues.rq.ForkingWorker"}
 
 INSTALLED_APPS = [
     "django.contrib.admin",

@@ -1,7 +1,9 @@
 """Keeps the children of `manage.py run` alive and ends them all together."""
 
+import ctypes
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from types import FrameType
@@ -14,6 +16,15 @@ STOP_SECONDS = 12.0  # longer than a send under way usually takes, and than open
 RESTART_SECONDS = 1.0
 POLL_SECONDS = 0.2
 
+PR_SET_PDEATHSIG = 1  # prctl(2)
+_LIBC = ctypes.CDLL(None)
+
+
+def _end_with_parent() -> None:
+    """In the child: be told to end when the supervisor is gone, even when it was killed. Linux alone can do that."""
+    if sys.platform == "linux":
+        _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
 
 @dataclass
 class Child:
@@ -24,8 +35,15 @@ class Child:
 
     def start(self) -> None:
         self.started_at = time.monotonic()
-        # In our process group: whoever ends the group, or presses Ctrl-C, ends all of it.
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL)
+        # While it loads, Ctrl-C would end it with a traceback: it inherits that SIGINT is ignored, until it says
+        # itself what to do then. What is still loading is ended by us.
+        ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            # In our process group: whoever ends the group, or presses Ctrl-C, ends all of it.
+            # No thread has been started here, so what preexec_fn warns of cannot happen.
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent)
+        finally:
+            signal.signal(signal.SIGINT, ours)
 
     @property
     def running(self) -> bool:

@@ -3,14 +3,16 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from mailhub import health
-from tools.api import make_api
+from mailhub import health, metrics
+from tools.api import download, make_api
 
 urlpatterns = [
     path("", include("approvals.urls")),
     path("", include("accounts.urls")),
+    path("files/<str:secret>", download, name="file"),
     path("api/v1/", make_api().urls),
     path("admin/", admin.site.urls),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
+    path("metrics", metrics.metrics),
 ]

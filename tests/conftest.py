@@ -15,7 +15,11 @@ from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from approvals.models import PendingAction
 from tools.providers.memory import SERVERS, MemoryServer
 
-HELLO: dict[str, Any] = {"to": ["mira@northwind.example"], "subject": "Hello", "body": "Hello Mira,\nuntil Thursday.\nAlice"}
+HELLO: dict[str, Any] = {
+    "to": ["mira@northwind.example"],
+    "subject": "Hello",
+    "body": "Hello Mira,\nuntil Thursday.\nAlice",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

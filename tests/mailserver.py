@@ -9,7 +9,6 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +33,11 @@ class SandboxServer(Service):
     """The sandbox in a process of its own; `stop()` and `start()` play a restart on the same ports."""
 
     name = "sandbox"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clients: dict[str, IMAPClient] = {}
+        self._lock = threading.Lock()  # a server's thread may save a copy while the test looks
 
     def command(self) -> Sequence[str | Path]:
         return ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "mailhub.sandbox", self.folder]
@@ -64,21 +68,29 @@ class SandboxServer(Service):
             password=password,
         )
 
-    @contextmanager
-    def signed_in(self, address: str) -> Iterator[IMAPClient]:
-        """A connection that no provider knows of."""
-        access = self.access(address)
-        with IMAPClient("127.0.0.1", access.imap.port, ssl=False, timeout=SECONDS) as client:
+    def stop(self) -> None:
+        for client in self._clients.values():
+            client.shutdown()
+        self._clients.clear()
+        super().stop()
+
+    def signed_in(self, address: str) -> IMAPClient:
+        """A kept connection that no provider knows of."""
+        if address not in self._clients:
+            access = self.access(address)
+            client = IMAPClient("127.0.0.1", access.imap.port, ssl=False, timeout=SECONDS)
             client.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             client.login(address, access.password)
-            yield client
+            self._clients[address] = client
+        return self._clients[address]
 
     def deliver(self, address: str, source: bytes, *, folder: str = "INBOX", unread: bool = True) -> None:
-        with self.signed_in(address) as client:
-            client.append(folder, source, () if unread else (rb"\Seen",))
+        with self._lock:
+            self.signed_in(address).append(folder, source, () if unread else (rb"\Seen",))
 
     def messages(self, address: str, folder: str = "INBOX") -> list[bytes]:
-        with self.signed_in(address) as client:
+        with self._lock:
+            client = self.signed_in(address)
             client.select_folder(folder, readonly=True)
             rows = client.fetch(client.search(), ["BODY.PEEK[]"])
             return [rows[uid][b"BODY[]"] for uid in sorted(rows)]
@@ -86,12 +98,12 @@ class SandboxServer(Service):
     def empty(self) -> None:
         """Take all mail out of all folders."""
         for account in self.state.accounts:
-            with self.signed_in(account.address) as client:
-                for folder in FOLDERS:
-                    client.select_folder(folder)
-                    if uids := client.search():
-                        client.add_flags(uids, [rb"\Deleted"], silent=True)
-                        client.uid_expunge(uids)
+            client = self.signed_in(account.address)
+            for folder in FOLDERS:
+                client.select_folder(folder)
+                if uids := client.search():
+                    client.add_flags(uids, [rb"\Deleted"], silent=True)
+                    client.uid_expunge(uids)
 
 
 def plain(port: int) -> Endpoint:
@@ -261,6 +273,7 @@ class FaultySmtp(Listening):
         self.ledger: list[Accepted] = []
         self.commands: list[str] = []
         self.raw_contents: list[bytes] = []  # as on the wire, dot-stuffed
+        self.hang_up_after_reply = False
         self.on_accept = on_accept
         self._size_limit = size_limit
         self._faults: dict[Point, list[_Fault]] = {}
@@ -279,9 +292,7 @@ class FaultySmtp(Listening):
         """Reset the connection there."""
         self._plan(at, _Fault(kind="reset", times=times))
 
-    def reply(
-        self, answer: str | bytes, *, at: Point, recipient: str | None = None, times: int | None = 1
-    ) -> None:
+    def reply(self, answer: str | bytes, *, at: Point, recipient: str | None = None, times: int | None = 1) -> None:
         """Give this answer there in place of the good one; bytes go out as they are. 421 ends the connection."""
         raw = answer if isinstance(answer, bytes) else f"{answer}\r\n".encode()
         self._plan(at, _Fault(kind="reply", answer=raw, recipient=recipient, times=times))
@@ -386,7 +397,7 @@ class FaultySmtp(Listening):
             if fault.kind != "reply":
                 raise _ConnectionEnds
             sock.sendall(fault.answer)
-            if fault.answer.startswith(b"421"):
+            if self.hang_up_after_reply or fault.answer.startswith(b"421"):
                 raise _ConnectionEnds
             return fault.answer
         return None
@@ -407,33 +418,41 @@ class ImapTap(Listening):
         super().__init__()
         self.lines: list[bytes] = []
         self.down = False
-        self.cut_at: bytes | None = None  # a client's line that holds this never arrives; the connection ends
-        self.cuts_left = 0
+        self._cut_word = b""
+        self._cuts_left = 0
         self._upstream_port = upstream_port
 
     def count(self, command: bytes) -> int:
-        """How often a command was given, by its name after the tag."""
-        return sum(line.split(b" ")[1:2] == [command] for line in self.lines)
+        """How often a command was given, by its name after the tag or after UID."""
+        return sum(command in line.split(b" ")[1:3] for line in self.lines)
 
-    def cut_once_at(self, word: bytes) -> None:
-        self.cut_at, self.cuts_left = word, 1
+    def cut_at(self, word: bytes, *, times: int) -> None:
+        """A client's line that holds the word never arrives: the connection ends instead."""
+        self._cut_word, self._cuts_left = word, times
 
     def serve(self, sock: socket.socket) -> None:
         if self.down:
             return
         with socket.create_connection(("127.0.0.1", self._upstream_port), timeout=SECONDS) as upstream:
             upstream.settimeout(None)
-            self._start(self._bring_back, upstream, sock)
-            with sock.makefile("rb") as lines:
-                while line := lines.readline():
-                    self.lines.append(line.rstrip(b"\r\n"))
-                    if self.cut_at and self.cut_at in line and self.cuts_left:
-                        self.cuts_left -= 1
-                        break
-                    upstream.sendall(line)
             for end in (upstream, sock):
-                with contextlib.suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._start(self._bring_back, upstream, sock)
+            try:
+                self._bring_forth(sock, upstream)
+            finally:
+                for end in (upstream, sock):
+                    with contextlib.suppress(OSError):
+                        end.shutdown(socket.SHUT_RDWR)
+
+    def _bring_forth(self, sock: socket.socket, upstream: socket.socket) -> None:
+        with sock.makefile("rb") as lines:
+            while line := lines.readline():
+                self.lines.append(line.rstrip(b"\r\n"))
+                if self._cuts_left and self._cut_word in line:
+                    self._cuts_left -= 1
+                    return
+                upstream.sendall(line)
 
     def _bring_back(self, upstream: socket.socket, sock: socket.socket) -> None:
         with contextlib.suppress(OSError):

@@ -1,9 +1,7 @@
 """Real mailhub processes in a home that is thrown away: started, driven from outside, ended without a trace.
 
-    with Mailhub(tmp_path) as mailhub:
-        ...  # mailhub.rest("POST", "/tools/send_email", {...}), mailhub.person(), mailhub.mail("mira@…", "INBOX", …)
-
-Nothing here imports the application: what is seen is what an outsider sees.
+with Mailhub(tmp_path) as mailhub:
+    ...  # mailhub.rest("POST", "/tools/send_email", {...}), mailhub.person(), mailhub.mail("mira@…", "INBOX", …)
 """
 
 import contextlib
@@ -14,21 +12,23 @@ import os
 import re
 import signal
 import socket
-import socketserver
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from html.parser import HTMLParser
 from http.cookies import SimpleCookie
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import urlencode, urlsplit
+
+from django.conf import settings
+from django.db import connection
 
 from tests.services import free_port
 
@@ -54,6 +54,21 @@ def environment(home: Path, changes: Mapping[str, object]) -> dict[str, str]:
     """The environment of a mailhub process: what a shell has, and nothing of the test run's own settings."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return kept | {"MAILHUB_HOME": str(home)} | {name: str(value) for name, value in changes.items()}
+
+
+def this_test(*, database_port: int | None = None) -> dict[str, object]:
+    """What makes a process beside the test work on the database of the test and read what the test wrote."""
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        url = f"sqlite:///{database['NAME']}"
+    else:
+        url = f"postgres://{database['USER']}@{database['HOST']}:{database_port or database['PORT']}/{database['NAME']}"
+    return {
+        "DATABASE_URL": url,
+        "SECRET_KEY": settings.SECRET_KEY,
+        "MAILHUB_ENCRYPTION_KEYS": ",".join(settings.MAILHUB_ENCRYPTION_KEYS),
+        "MAILHUB_ALLOW_LOOPBACK_HOSTS": 1,
+    }
 
 
 def manage(home: Path, *arguments: str, stdin: str = "", **changes: object) -> subprocess.CompletedProcess[str]:
@@ -382,127 +397,11 @@ def mail_in(account: Mapping[str, Any], folder: str, *criteria: str) -> list[Ema
         _, (numbers,) = client.search(None, *criteria[:-1], f'"{criteria[-1]}"')
         fetched = [client.fetch(number.decode(), "(BODY.PEEK[])")[1] for number in numbers.split()]
     return [
-        message_from_bytes(part[1], policy=policy.default) for rows in fetched for part in rows if isinstance(part, tuple)
+        message_from_bytes(part[1], policy=policy.default)
+        for rows in fetched
+        for part in rows
+        if isinstance(part, tuple)
     ]
-
-
-Stage = Literal["data", "dot", "answer"]
-
-
-@dataclass(kw_only=True)
-class Hold:
-    """A point at which the server stops once: DATA without 354 yet; the dot, nothing taken yet; taken, not answered.
-
-    `go_on` lets it continue, or drop the connection.
-    """
-
-    stage: Stage
-    reached: threading.Event = field(default_factory=threading.Event)
-    released: threading.Event = field(default_factory=threading.Event)
-    drop: bool = False
-
-    def go_on(self, *, drop: bool = False) -> None:
-        self.drop = drop
-        self.released.set()
-
-
-class Dropped(Exception):
-    """The connection ends here, without a word."""
-
-
-class HeldSmtp:
-    """An SMTP server in a thread that stops where it is told; `ledger` is its own record of what it took."""
-
-    def __init__(self, *, saved: Callable[[bytes], None] = lambda content: None) -> None:
-        self.ledger: list[EmailMessage] = []
-        self._saved = saved
-        self._holds: list[Hold] = []
-        self._lock = threading.Lock()
-        outer = self
-
-        class Connection(socketserver.StreamRequestHandler):
-            def handle(self) -> None:
-                with contextlib.suppress(OSError, Dropped):
-                    outer._talk(self)
-
-        class Server(socketserver.ThreadingTCPServer):
-            daemon_threads = True
-            block_on_close = False
-            allow_reuse_address = True
-
-        self._server = Server(("127.0.0.1", 0), Connection)
-        self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.05), daemon=True)
-
-    def hold(self, stage: Stage) -> Hold:
-        """Stop the next dialogue that comes to this stage."""
-        hold = Hold(stage=stage)
-        with self._lock:
-            self._holds.append(hold)
-        return hold
-
-    def ids(self) -> list[str]:
-        """The Message-IDs of what it took, in that order."""
-        return [str(message["Message-ID"]) for message in self.ledger]
-
-    def _at(self, stage: Stage) -> None:
-        with self._lock:
-            hold = next((hold for hold in self._holds if hold.stage == stage), None)
-            if hold is None:
-                return
-            self._holds.remove(hold)
-        hold.reached.set()
-        hold.released.wait(SECONDS)
-        if hold.drop or not hold.released.is_set():
-            raise Dropped
-
-    def _talk(self, connection: socketserver.StreamRequestHandler) -> None:
-        def say(line: bytes) -> None:
-            connection.wfile.write(line + b"\r\n")
-
-        say(b"220 held.example ESMTP")
-        while line := connection.rfile.readline():
-            match line.split(b" ")[0].strip().upper():
-                case b"DATA":
-                    self._at("data")
-                    say(b"354 go on")
-                    self._take(self._content(connection))
-                    say(b"250 taken")
-                case b"QUIT":
-                    say(b"221 bye")
-                    return
-                case b"EHLO" | b"HELO" | b"MAIL" | b"RCPT" | b"RSET" | b"NOOP":
-                    say(b"250 ok")
-                case _:
-                    say(b"502 no")
-
-    def _content(self, connection: socketserver.StreamRequestHandler) -> bytes:
-        lines = []
-        while (line := connection.rfile.readline()) != b".\r\n":
-            if not line:
-                raise Dropped  # the other side went away without the dot: nothing is taken
-            lines.append(line.removeprefix(b".") if line.startswith(b"..") else line)
-        return b"".join(lines)
-
-    def _take(self, content: bytes) -> None:
-        self._at("dot")
-        with self._lock:
-            self.ledger.append(message_from_bytes(content, policy=policy.default))
-        self._saved(content)
-        self._at("answer")
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for hold in self._holds:
-            hold.go_on(drop=True)
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(SECONDS)
 
 
 class CuttingProxy:

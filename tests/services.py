@@ -220,6 +220,58 @@ class Redis(Service):
             return False
 
 
+class RabbitMQ(Service):
+    """A RabbitMQ server with the Erlang port mapper that it needs, both for tests alone."""
+
+    name = "rabbitmq"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._mapper_port = free_port()
+        self._node_port = free_port()
+
+    @property
+    def url(self) -> str:
+        """The address, as `CELERY_BROKER_URL` takes it."""
+        return f"amqp://guest:guest@127.0.0.1:{self.port}//"
+
+    def command(self) -> Sequence[str | Path]:
+        # The packaged command in PATH changes to an account of its own; this one stays who we are.
+        server = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+        mapper = shutil.which("epmd")
+        if not server.exists() or mapper is None:
+            raise ServiceError("rabbitmq-server is not installed (bin/system-packages long)")
+        (self.folder / "plugins").write_text("[].")
+        settings = {
+            "HOME": self.folder,  # where the cookie of the node is made
+            "ERL_EPMD_PORT": self._mapper_port,
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": f"mailhub{self.port}@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": self.port,
+            "RABBITMQ_DIST_PORT": self._node_port,
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_MNESIA_BASE": self.folder / "data",
+            "RABBITMQ_LOGS": "-",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": self.folder / "plugins",
+            "RABBITMQ_CONFIG_FILE": self.folder / "none",
+            "RABBITMQ_CONF_ENV_FILE": self.folder / "none",
+        }
+        # Left alone, the node starts a port mapper that outlives it; this one ends with it.
+        script = (
+            'epmd & mapper=$!; "$0" & server=$!; trap "kill $server" TERM; wait $server; wait $server; kill $mapper'
+        )
+        return ["env", *(f"{name}={value}" for name, value in settings.items()), "sh", "-c", script, server]
+
+    def is_ready(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as client:
+                client.sendall(b"AMQP\x00\x00\x09\x01")
+                return client.recv(1) == b"\x01"
+        except OSError:
+            return False
+
+
 def free_port() -> int:
     """Return a loopback port that nobody listens on at the moment."""
     with socket.socket() as probe:

@@ -50,3 +50,13 @@ def body_text(value: str) -> str:
     if "\0" in value or any(unicodedata.category(c) == "Cs" for c in value):
         raise ValueError("must not hold NUL or unpaired surrogates")
     return value.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def file_name(value: str) -> str:
+    """A file's name that names a file and nothing else; ValueError otherwise.
+
+    Bidirectional controls are refused: `invoice<U+202E>fdp.exe` reads as a PDF.
+    """
+    if BIDI.search(value) or "/" in value or "\\" in value:
+        raise ValueError("must be a plain file name")
+    return header_text(value)

@@ -5,12 +5,20 @@ from typing import Any
 from uuid import UUID
 
 import structlog
+from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.http import content_disposition_header
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
 from ninja import NinjaAPI, Router
 
 from accounts.auth import caller_of_bearer
 from accounts.problems import Problem
+from tools import links, uploads
+from tools.addresses import file_name
 from tools.catalog import TOOLS, Tool
+from tools.models import Upload
+from tools.schemas import MAX_ATTACHMENT_BYTES
 from tools.services import Answer, call_tool, tools_for
 
 log = structlog.get_logger(__name__)
@@ -81,6 +89,57 @@ def get_mailbox(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
     return JsonResponse(found)
 
 
+@router.post("/attachments", summary="Upload a file to attach; multipart, field `file`")
+def upload_attachment(request: HttpRequest) -> HttpResponse:
+    caller = caller_of_bearer(request)
+    if not caller.may("mail:propose") and not caller.may("mail:draft"):
+        raise Problem("forbidden", "The token lacks the scope mail:draft or mail:propose.")
+    given = request.FILES.get("file")
+    if not isinstance(given, UploadedFile):
+        raise Problem("invalid_input", "Send the file as multipart/form-data in the field `file`.", status=400)
+    if (given.size or 0) > MAX_ATTACHMENT_BYTES:
+        raise Problem("too_large", uploads.TOO_LARGE)
+    try:
+        name = file_name(given.name or "attachment")
+    except ValueError:
+        raise Problem("invalid_input", "The file's name cannot stand in a mail.") from None
+    upload = uploads.keep(caller, name=name, media_type_=given.content_type or "", content=given.read())
+    return JsonResponse(_described_upload(upload), status=201)
+
+
+@router.get("/attachments/{handle}", summary="An uploaded file, as long as it lives")
+def get_attachment(request: HttpRequest, handle: str) -> HttpResponse:
+    upload = uploads.find(caller_of_bearer(request), handle)
+    if upload is None:
+        raise Problem("not_found", "The attachment does not exist, or has expired.")
+    return JsonResponse(_described_upload(upload))
+
+
+def _described_upload(upload: Upload) -> dict[str, Any]:
+    return {
+        "handle": str(upload.id), "name": upload.name, "type": upload.type, "size": upload.size,
+        "sha256": upload.sha256, "expires_at": upload.expires_at.isoformat().replace("+00:00", "Z"),
+    }  # fmt: skip
+
+
+@never_cache
+@require_GET
+def download(request: HttpRequest, secret: str) -> HttpResponse:
+    """A single-use file. HEAD would use it up for nobody, so it is GET alone."""
+    try:
+        found = links.redeem(secret)
+    except Problem as problem:
+        return problem_response(request, problem)
+    if found is None:
+        return problem_response(request, Problem("not_found", "The link is unknown, used, or too old."))
+    info, content = found
+    response = HttpResponse(content, content_type="application/octet-stream")
+    response["Content-Disposition"] = content_disposition_header(True, info.name or "attachment") or "attachment"
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Content-Security-Policy"] = "sandbox"
+    return response
+
+
 def _register(tool: Tool) -> None:
     """One documented operation for each tool; what comes in is checked by `call_tool` alone, on every surface."""
 
@@ -119,15 +178,18 @@ def _arguments(request: HttpRequest) -> dict[str, Any]:
 def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpResponse:
     answer: Answer = call_tool(caller_of_bearer(request), name, arguments, _key_of(request))
     proposal = answer.proposal
-    if proposal is None:
-        return JsonResponse(answer.result)
-    response = JsonResponse(answer.result, status=200 if proposal.final else 202)
-    if not proposal.final:
+    response = _json(answer.result, status=200 if proposal is None or proposal.final else 202)
+    if proposal is not None and not proposal.final:
         response["Location"] = f"{request.path.partition('/tools/')[0]}/actions/{proposal.action_id}"
         response["Retry-After"] = RETRY_AFTER_SECONDS
-    if proposal.replayed:
+    if proposal is not None and proposal.replayed:
         response["Idempotency-Replayed"] = "true"
     return response
+
+
+def _json(result: dict[str, Any], *, status: int = 200) -> JsonResponse:
+    """Compact, and letters as they are: programs pay for each byte."""
+    return JsonResponse(result, status=status, json_dumps_params={"ensure_ascii": False, "separators": (",", ":")})
 
 
 def _key_of(request: HttpRequest) -> str | None:

@@ -1,20 +1,33 @@
 """Results cut to a budget, with explicit marks where something was cut. Pure."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
-from tools.providers.base import Card, Message
+from tools.providers.base import AttachmentInfo, Card, Message
+from tools.reading import Readable
 
-CARD_BYTES = 240  # of name, subject and snippet together
-NAME_BYTES = 60
-SUBJECT_BYTES = 120
+CARD_BYTES = 240  # of a card as compact JSON, without its ids
+NAME_BYTES = 24
+SUBJECT_BYTES = 64
+HEADER_BYTES = 1000
+SHOWN_ADDRESSES = 100
 
 
 def cut(text: str, limit: int) -> str:
-    """The text within `limit` bytes of UTF-8; what was cut ends in …"""
-    if len(text.encode()) <= limit:
+    """The text within `limit` bytes of JSON; what was cut ends in …"""
+    if _size(text) <= limit:
         return text
-    return text.encode()[: max(limit - 3, 0)].decode(errors="ignore").rstrip() + "…"
+    if limit < 3:
+        return ""
+    kept = text.encode()[: limit - 3].decode(errors="ignore").rstrip()
+    while kept and _size(kept) > limit - 3:  # what JSON escapes takes more room
+        kept = kept[: -max((_size(kept) - limit + 3) // 6, 1)]
+    return kept + "…" if kept else ""
+
+
+def _size(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode()) - 2
 
 
 def rfc3339(moment: datetime) -> str:
@@ -22,29 +35,65 @@ def rfc3339(moment: datetime) -> str:
 
 
 def card(found: Card) -> dict[str, Any]:
-    """The contract's `card`; the snippet gets what name and subject leave of the budget."""
-    name, subject = cut(found.from_name, NAME_BYTES), cut(found.subject, SUBJECT_BYTES)
-    left = CARD_BYTES - len(name.encode()) - len(subject.encode())
+    """The contract's `card`: name and subject are cut to their room, the snippet gets what is left."""
     row: dict[str, Any] = {"id": found.id, "from": found.from_address}
-    if name:
-        row["name"] = name
-    row |= {"subject": subject, "date": rfc3339(found.date) if found.date else "", "snippet": cut(found.snippet, left)}
+    if found.from_name:
+        row["name"] = cut(found.from_name, NAME_BYTES)
+    row |= {
+        "subject": cut(found.subject, SUBJECT_BYTES),
+        "date": rfc3339(found.date) if found.date else "",
+        "snippet": "",
+    }
     if found.unread:
         row["unread"] = True
     if found.attachments:
         row["attachments"] = found.attachments
-    return row
+    taken = len(json.dumps({**row, "id": ""}, ensure_ascii=False, separators=(",", ":")).encode()) - len('"id":"",')
+    return row | {"snippet": cut(found.snippet, max(CARD_BYTES - taken, 0))}
 
 
-def message(found: Message, *, body: str, offset: int, max_chars: int) -> dict[str, Any]:
+def attachment(info: AttachmentInfo) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": info.id, "name": info.name, "type": info.type, "size": info.size}
+    return row | ({"inline": True} if info.inline else {})
+
+
+def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> dict[str, Any]:
     """The contract's `read_email` result: `max_chars` characters of the body from `offset`, and where to go on."""
-    shown = body[offset : offset + max_chars]
-    row: dict[str, Any] = {"id": found.id, "from": found.from_address, "to": list(found.to)}
+    shown = body.text[offset : offset + max_chars]
+    row: dict[str, Any] = {"id": found.id, "from": cut(found.from_address, HEADER_BYTES), "to": _shown(found.to)}
     if found.cc:
-        row["cc"] = list(found.cc)
-    row |= {"subject": found.subject, "date": rfc3339(found.date) if found.date else "", "body": shown}
-    if offset + len(shown) < len(body):
-        row["truncated"] = {"next_offset": offset + len(shown), "total_chars": len(body)}
+        row["cc"] = _shown(found.cc)
+    row |= {
+        "subject": cut(found.subject, HEADER_BYTES),
+        "date": rfc3339(found.date) if found.date else "",
+        "body": shown,
+    }
+    if offset + len(shown) < len(body.text):
+        row["truncated"] = {"next_offset": offset + len(shown), "total_chars": len(body.text)}
+    if body.hidden_text_removed:
+        row["hidden_text_removed"] = True
     if found.attachments:
         row["attachments"] = [{"id": a.id, "name": a.name, "type": a.type, "size": a.size} for a in found.attachments]
     return row
+
+
+def _shown(addresses: tuple[str, ...]) -> list[str]:
+    """The first hundred addresses; how many more there are stands in their place."""
+    shown = [cut(address, 254) for address in addresses[:SHOWN_ADDRESSES]]
+    more = len(addresses) - len(shown)
+    return [*shown, f"… and {more} more"] if more else shown
+
+
+def thread(found: list[tuple[Message, Readable]], *, max_chars: int) -> dict[str, Any]:
+    """The contract's `read_thread` result. Newer messages get the room first; what does not fit says so."""
+    left, bodies, truncated = max_chars, [], False
+    for _, body in reversed(found):
+        shown = body.text[:left]
+        truncated = truncated or len(shown) < len(body.text)
+        left -= len(shown)
+        bodies.append(shown)
+    rows = [
+        {"id": each.id, "from": each.from_address, "date": rfc3339(each.date) if each.date else "", "body": shown}
+        for (each, _), shown in zip(found, reversed(bodies), strict=True)
+    ]
+    return {"messages": rows} | ({"truncated": True} if truncated else {})

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from accounts import health
 from accounts.models import Mailbox
 from accounts.problems import Problem, not_found
-from tools.providers.base import NotAuthorized, ProviderError, Refused, Unavailable
+from tools.providers.base import NotAuthorized, ProviderError, Refused, Unavailable, Unsupported
 
 RETRY_SECONDS = 30
 
@@ -21,9 +21,13 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
     except NotAuthorized:
         health.login_refused(mailbox.id)
         raise Problem("auth_error", "The mailbox must be reconnected: its sign-in was refused.") from None
+    except Unsupported as error:
+        raise Problem("invalid_input", error.detail or "This mailbox cannot do that.") from None
     except Refused as error:
         if error.code == "not_found":
-            raise not_found("The message or folder") from None
+            raise (Problem("not_found", error.detail) if error.detail else not_found("The message or folder")) from None
+        if error.code == "too_large":
+            raise Problem("too_large", error.detail) from None
         raise Problem("invalid_input", error.detail or "The mail server refused it.") from None
     except Unavailable as error:
         health.unreachable(mailbox.id)

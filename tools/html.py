@@ -19,7 +19,7 @@ _KEPT_STYLES = set(
     margin margin-bottom margin-left margin-right margin-top max-width min-width padding
     padding-bottom padding-left padding-right padding-top text-align text-decoration text-indent
     text-transform vertical-align white-space width word-break word-spacing
-    """.split()  # noqa: SIM905  # one word a property reads better than fifty quoted ones
+    """.split()
 )
 _ATTRIBUTES = {
     **nh3.ALLOWED_ATTRIBUTES,

@@ -1,15 +1,34 @@
 """Tools that read: a provider call and a compact result."""
 
+import base64
 from typing import Any
 
 from accounts import access
 from accounts.caller import Caller
 from accounts.models import Mailbox
-from tools import compact
+from accounts.problems import Problem
+from tools import compact, links
+from tools.compose import MAX_TOTAL_BYTES
+from tools.extract import CannotExtract, text_from
 from tools.failures import told_as_problems
-from tools.html import cleaned, text_of
+from tools.html import cleaned
 from tools.providers import provider_for
-from tools.schemas import ListEmails, ListMailboxes, ReadEmail
+from tools.providers.base import Message, Page, SearchQuery
+from tools.reading import Readable, readable
+from tools.schemas import (
+    DownloadAttachment,
+    ListAttachments,
+    ListEmails,
+    ListFolders,
+    ListMailboxes,
+    ReadEmail,
+    ReadThread,
+    SearchEmails,
+)
+
+BASE64_BYTES = 64 * 1024
+TEXT_CHARS = 20_000
+THREAD_MESSAGES = 50
 
 
 def list_mailboxes(caller: Caller, parameters: ListMailboxes) -> dict[str, Any]:
@@ -27,6 +46,17 @@ def described(mailbox: Mailbox) -> dict[str, Any]:
     }
 
 
+def list_folders(caller: Caller, mailbox: Mailbox, parameters: ListFolders) -> dict[str, Any]:
+    with told_as_problems(mailbox):
+        folders = provider_for(mailbox).list_folders()
+    rows = []
+    for folder in folders:
+        row: dict[str, Any] = {"id": folder.id, "name": folder.name}
+        counted = {"role": folder.role or None, "unread": folder.unread, "total": folder.total}
+        rows.append(row | {name: value for name, value in counted.items() if value is not None})
+    return {"folders": rows}
+
+
 def list_emails(caller: Caller, mailbox: Mailbox, parameters: ListEmails) -> dict[str, Any]:
     with told_as_problems(mailbox):
         page = provider_for(mailbox).list_messages(
@@ -35,20 +65,94 @@ def list_emails(caller: Caller, mailbox: Mailbox, parameters: ListEmails) -> dic
             limit=parameters.max_results,
             page_token=parameters.page_token,
         )
-    result: dict[str, Any] = {"emails": [compact.card(card) for card in page.cards]}
-    if page.next_token:
-        result["next_page_token"] = page.next_token
+    return _cards(page)
+
+
+def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) -> dict[str, Any]:
+    query = SearchQuery(
+        raw=parameters.query or "",
+        from_=parameters.from_ or "",
+        to=parameters.to or "",
+        subject=parameters.subject or "",
+        text=parameters.text or "",
+        since=parameters.since,
+        before=parameters.before,
+        newer_than_days=parameters.newer_than_days,
+        has_attachments=parameters.has_attachments,
+        unread=parameters.unread,
+        folder=parameters.folder or "",
+        label_ids=tuple(parameters.label_ids or ()),
+    )
+    with told_as_problems(mailbox):
+        page = provider_for(mailbox).search(query, limit=parameters.max_results, page_token=parameters.page_token)
+    result = _cards(page)
+    if not page.cards:
+        result["hint"] = "Nothing found. Try fewer words, another folder (list_folders), or a longer time."
     return result
 
 
 def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> dict[str, Any]:
     with told_as_problems(mailbox):
         message = provider_for(mailbox).read_message(parameters.message_id, body=parameters.format != "metadata")
-    match parameters.format:
+    return compact.message(
+        message, _body(message, parameters.format), offset=parameters.offset, max_chars=parameters.max_chars
+    )
+
+
+def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dict[str, Any]:
+    named = parameters.message_id or parameters.thread_id or ""
+    with told_as_problems(mailbox):
+        messages = provider_for(mailbox).read_thread(named, limit=THREAD_MESSAGES)
+    return compact.thread([(message, readable(message)) for message in messages], max_chars=parameters.max_chars)
+
+
+def list_attachments(caller: Caller, mailbox: Mailbox, parameters: ListAttachments) -> dict[str, Any]:
+    with told_as_problems(mailbox):
+        message = provider_for(mailbox).read_message(parameters.message_id, body=False)
+    return {"attachments": [compact.attachment(info) for info in message.attachments]}
+
+
+def download_attachment(caller: Caller, mailbox: Mailbox, parameters: DownloadAttachment) -> dict[str, Any]:
+    """The text of an attachment, a link to it, or the bytes of a small one."""
+    with told_as_problems(mailbox):
+        info, content = provider_for(mailbox).fetch_attachment(
+            parameters.message_id, parameters.attachment_id, limit=MAX_TOTAL_BYTES
+        )
+    result: dict[str, Any] = {"name": info.name, "type": info.type, "size": info.size}
+    match parameters.as_:
+        case "link":
+            url, ends = links.issue(mailbox, message_id=parameters.message_id, attachment_id=parameters.attachment_id)
+            return result | {"url": url, "expires_at": compact.rfc3339(ends)}
+        case "base64":
+            if len(content) > BASE64_BYTES:
+                raise Problem("too_large", f"base64 is for at most {BASE64_BYTES:,} bytes. Ask for it as link.")
+            return result | {"content_base64": base64.b64encode(content).decode()}
+        case "text":
+            return result | _text(content, info.type, info.name)
+
+
+def _text(content: bytes, media_type: str, name: str) -> dict[str, Any]:
+    try:
+        text = text_from(content, media_type=media_type, name=name)
+    except CannotExtract as error:
+        raise Problem("invalid_input", str(error)) from None
+    shown: dict[str, Any] = {"text": text[:TEXT_CHARS]}
+    if len(text) > TEXT_CHARS:
+        shown["truncated"] = {"total_chars": len(text)}
+    return shown
+
+
+def _cards(page: Page) -> dict[str, Any]:
+    result: dict[str, Any] = {"emails": [compact.card(card) for card in page.cards]}
+    if page.next_token:
+        result["next_page_token"] = page.next_token
+    return result
+
+
+def _body(message: Message, form: str) -> Readable:
+    match form:
         case "metadata":
-            body = ""
+            return Readable(text="")
         case "html":
-            body = cleaned(message.html) if message.html is not None else message.text or ""
-        case "full":
-            body = message.text if message.text is not None else text_of(cleaned(message.html or ""))
-    return compact.message(message, body=body, offset=parameters.offset, max_chars=parameters.max_chars)
+            return Readable(text=cleaned(message.html) if message.html is not None else message.text or "")
+    return readable(message)

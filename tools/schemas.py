@@ -1,17 +1,27 @@
 """Parameters of the tools: the public contract. Unknown fields are errors; nothing is coerced."""
 
+from datetime import date
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from approvals.states import Status
-from tools.addresses import bare_address, body_text, header_text
+from tools.addresses import bare_address, body_text, file_name, header_text
 
 Address = Annotated[str, Field(max_length=254), AfterValidator(bare_address)]
 MessageId = Annotated[str, Field(min_length=1, max_length=1000)]
 IDEMPOTENCY_KEY = r"[\x20-\x7e]{1,255}"
 Recipients = Annotated[list[Address], Field(min_length=1, max_length=500)]
 CopyRecipients = Annotated[list[Address], Field(max_length=500)]
+Subject = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(header_text)]
+Body = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(body_text)]
+BodyType = Literal["text", "html"]
+FileName = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(file_name)]
+# Strict would want date objects, which JSON does not have.
+Day = Annotated[date, Field(strict=False)]
+Moment = Annotated[AwareDatetime, Field(strict=False)]
+MAX_ATTACHMENT_BYTES = 4 * 1024 * 1024 - 1  # under 4 MB each
+MAX_BASE64 = 6 * 1024 * 1024  # refused by the decoded size, with the limit in words
 
 
 class Parameters(BaseModel):
@@ -53,6 +63,122 @@ class ReadEmail(MailboxParameters):
     offset: int = Field(0, ge=0)
 
 
+class SearchEmails(MailboxParameters):
+    query: str | None = Field(None, max_length=2000, description="words, or the provider's own search language")
+    from_: str | None = Field(None, alias="from", max_length=254)
+    to: str | None = Field(None, max_length=254)
+    subject: str | None = Field(None, max_length=255)
+    text: str | None = Field(None, max_length=500, description="anywhere in the mail")
+    since: Day | None = None
+    before: Day | None = None
+    newer_than_days: int | None = Field(None, ge=1, le=3650)
+    has_attachments: bool | None = None
+    unread: bool | None = None
+    folder: str | None = Field(None, min_length=1, max_length=255)
+    label_ids: list[str] | None = Field(None, max_length=20)
+    max_results: int = Field(10, ge=1, le=50)
+    page_token: str | None = Field(None, max_length=200)
+
+
+class ReadThread(MailboxParameters):
+    message_id: MessageId | None = None
+    thread_id: MessageId | None = None
+    max_chars: int = Field(4000, ge=1, le=20000)
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.message_id is None) == (self.thread_id is None):
+            raise ValueError("give message_id or thread_id")
+        return self
+
+
+class ListFolders(MailboxParameters):
+    pass
+
+
+class ListAttachments(MailboxParameters):
+    message_id: MessageId
+
+
+class DownloadAttachment(MailboxParameters):
+    message_id: MessageId
+    attachment_id: str = Field(min_length=1, max_length=500)
+    as_: Literal["text", "link", "base64"] = Field("text", alias="as")
+
+
+class AttachmentGiven(Parameters):
+    """Either a handle from POST /attachments, or the file itself."""
+
+    handle: str | None = Field(None, max_length=64)
+    name: FileName | None = None
+    type: str = Field("application/octet-stream", max_length=160)
+    content_base64: str | None = Field(None, max_length=MAX_BASE64)
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.handle is None) == (self.content_base64 is None):
+            raise ValueError("give a handle, or name and content_base64")
+        if self.content_base64 is not None and self.name is None:
+            raise ValueError("a file needs a name")
+        return self
+
+
+Attachments = Annotated[list[AttachmentGiven], Field(max_length=20)]
+
+
+class DraftFields(MailboxParameters):
+    to: Recipients
+    cc: CopyRecipients = []
+    bcc: CopyRecipients = []
+    subject: Subject
+    body: Body
+    body_type: BodyType = "text"
+    attachments: Attachments = []
+    in_reply_to: str | int | None = Field(None, description="message_id, or UID in the inbox, that this answers")
+
+
+class CreateDraft(DraftFields):
+    pass
+
+
+class _DraftNamed(MailboxParameters):
+    draft_id: MessageId | None = None
+    uid: int | None = Field(None, ge=1, description="UID in the drafts folder")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.draft_id is None) == (self.uid is None):
+            raise ValueError("give draft_id or uid")
+        return self
+
+
+class UpdateDraft(_DraftNamed, DraftFields):
+    pass
+
+
+class DraftReply(MailboxParameters):
+    message_id: MessageId | None = None
+    uid: int | None = Field(None, ge=1, description="UID in the inbox")
+    body: Body
+    body_type: BodyType = "text"
+    reply_all: bool = False
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.message_id is None) == (self.uid is None):
+            raise ValueError("give message_id or uid")
+        return self
+
+
+class ListDrafts(MailboxParameters):
+    max_results: int = Field(10, ge=1, le=50)
+    page_token: str | None = Field(None, max_length=200)
+
+
+class DeleteDraft(_DraftNamed):
+    pass
+
+
 class SendingParameters(MailboxParameters):
     idempotency_key: str | None = Field(None, min_length=1, max_length=255)
     confirm: bool = Field(False, description="false: preview, nothing stored; true: propose it to a person")
@@ -62,11 +188,13 @@ class SendEmail(SendingParameters):
     to: Recipients
     cc: CopyRecipients = []
     bcc: CopyRecipients = []
-    subject: Annotated[str, Field(min_length=1, max_length=255), AfterValidator(header_text)]
-    body: Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(body_text)]
-    body_type: Literal["text", "html"] = "text"
+    subject: Subject
+    body: Body
+    body_type: BodyType = "text"
     importance: Literal["low", "normal", "high"] = "normal"
     save_to_sent_items: bool = True
+    attachments: Attachments = []
+    send_at: Moment | None = Field(None, description="RFC 3339; not before this, once approved")
 
     @model_validator(mode="after")
     def _nobody_twice(self) -> Self:
@@ -74,6 +202,23 @@ class SendEmail(SendingParameters):
         if len(set(everybody)) != len(everybody):
             raise ValueError("an address stands in to, cc and bcc more than once")
         return self
+
+
+class ReplyEmail(SendingParameters):
+    message_id: MessageId
+    comment: Body
+    reply_all: bool = False
+    attachments: Attachments = []
+
+
+class ForwardEmail(SendingParameters):
+    message_id: MessageId
+    to: Recipients
+    comment: Annotated[str, Field(max_length=100_000), AfterValidator(body_text)] | None = None
+
+
+class SendDraft(SendingParameters):
+    draft_id: MessageId
 
 
 class ActionParameters(Parameters):

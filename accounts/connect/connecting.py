@@ -4,6 +4,7 @@ import uuid
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 
 from accounts import credentials
 from accounts.models import Mailbox, Membership, Role, User
@@ -22,9 +23,14 @@ def connect_mailbox(
     if mailbox is None:
         mailbox_id = uuid.uuid4()
         mailbox = Mailbox.objects.create(
-            id=mailbox_id, address=address, name=name or owner.get_full_name(), provider=provider, scopes=scopes,
+            id=mailbox_id,
+            address=address,
+            name=name or owner.get_full_name(),
+            provider=provider,
+            scopes=scopes,
+            checked_at=timezone.now(),
             credentials=credentials.encrypt(secrets, mailbox_id=mailbox_id),
-        )  # fmt: skip
+        )
         Membership.objects.create(mailbox=mailbox, user=owner, role=Role.MANAGER)
         return mailbox
     if not Membership.objects.filter(mailbox=mailbox, user=owner, role=Role.MANAGER).exists():
@@ -32,7 +38,8 @@ def connect_mailbox(
     mailbox.provider = provider
     mailbox.scopes = scopes
     mailbox.status = Mailbox.Status.ACTIVE
+    mailbox.checked_at = timezone.now()
     mailbox.credentials = credentials.encrypt(secrets, mailbox_id=mailbox.id)
     mailbox.credentials_version += 1  # kept connections of the old access are not used again
-    mailbox.save(update_fields=["provider", "scopes", "status", "credentials", "credentials_version"])
+    mailbox.save(update_fields=["provider", "scopes", "status", "checked_at", "credentials", "credentials_version"])
     return mailbox

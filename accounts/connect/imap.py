@@ -4,7 +4,9 @@ Every connection goes to a judged, pinned address (`accounts.hosts`), and nothin
 `plain` is for loopback alone.
 """
 
+import contextlib
 import imaplib
+import re
 import smtplib
 import socket
 import ssl
@@ -19,6 +21,9 @@ from accounts.credentials import Secrets
 from accounts.hosts import Endpoint, HostError, connect, start_tls
 
 CONNECT_SECONDS = 15.0
+NOT_ASCII = "A user name or password with letters outside ASCII cannot be used here."
+# RFC 5530, section 3: what is no word about the password.
+NOT_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT|SERVERBUG)\b", re.IGNORECASE)
 
 
 class ConnectError(Exception):
@@ -102,7 +107,12 @@ class _PinnedImapClient(IMAPClient):
         super().__init__(endpoint.host, port=endpoint.port, ssl=endpoint.security == "tls")
         self.normalise_times = False  # aware datetimes, not the server's local time
         if endpoint.security == "starttls":
-            self.starttls(ssl_context=_PinnedTls(endpoint.host))
+            try:
+                self.starttls(ssl_context=_PinnedTls(endpoint.host))
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    self.shutdown()  # nobody else has this client yet
+                raise
             # What somebody slipped in before TLS stood would be taken for the server's word after it.
             self._imap.untagged_responses.clear()
 
@@ -120,10 +130,14 @@ class _PinnedSmtp(smtplib.SMTP):
         self._ready = sock
         # Without a name of its own smtplib asks the resolver for ours, unbounded, and tells it the server.
         super().__init__(endpoint.host, endpoint.port, local_hostname="[127.0.0.1]", timeout=timeout)
-        self.ehlo_or_helo_if_needed()
-        if endpoint.security == "starttls":
-            self.starttls(context=cast(ssl.SSLContext, _PinnedTls(endpoint.host)))
+        try:
             self.ehlo_or_helo_if_needed()
+            if endpoint.security == "starttls":
+                self.starttls(context=cast(ssl.SSLContext, _PinnedTls(endpoint.host)))
+                self.ehlo_or_helo_if_needed()
+        except BaseException:
+            self.close()  # nobody else has this client yet
+            raise
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         return self._ready
@@ -139,9 +153,14 @@ def open_imap(access: ImapAccess, *, timeout: float = CONNECT_SECONDS) -> IMAPCl
         raise Unreachable("imap_connect", "The IMAP server did not offer a safe connection.") from None
     try:
         client.login(access.username, access.password)
-    except LoginError:
+    except LoginError as error:
         client.shutdown()
+        if isinstance(error.__context__, IMAPClient.AbortError) or NOT_NOW.search(str(error)):
+            raise Unreachable("imap_login", "The IMAP server broke off while signing in.") from None
         raise LoginRefused("imap_login", "The IMAP server refused the user name or password.") from None
+    except UnicodeEncodeError:
+        client.shutdown()
+        raise LoginRefused("imap_login", NOT_ASCII) from None
     except (IMAPClient.Error, OSError):
         client.shutdown()
         raise Unreachable("imap_login", "The IMAP server broke off while signing in.") from None
@@ -165,9 +184,12 @@ def open_smtp(access: ImapAccess, *, timeout: float = CONNECT_SECONDS) -> smtpli
         smtp.login(access.username, access.password)
     except smtplib.SMTPAuthenticationError as error:
         smtp.close()
-        if 400 <= error.smtp_code < 500:
+        if not 500 <= error.smtp_code < 600:
             raise Unreachable("smtp_login", "The SMTP server asks to come back later.") from None
         raise LoginRefused("smtp_login", "The SMTP server refused the user name or password.") from None
+    except UnicodeEncodeError:
+        smtp.close()
+        raise LoginRefused("smtp_login", NOT_ASCII) from None
     except (smtplib.SMTPException, OSError):
         smtp.close()
         raise Unreachable("smtp_login", "The SMTP server broke off while signing in.") from None
@@ -182,6 +204,9 @@ def prove(access: ImapAccess) -> None:
 
 def _socket(endpoint: Endpoint, step: str, timeout: float) -> socket.socket:
     try:
-        return connect(endpoint, timeout=timeout, allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS)
+        sock = connect(endpoint, timeout=timeout, allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS)
     except HostError as error:
         raise Unreachable(step, str(error)) from None
+    # A command goes out in several small writes; without this each waits 40 ms for the server's delayed ACK.
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock

@@ -3,6 +3,7 @@
 from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.models.audit import AuditChain, AuditEvent
 from approvals.models.execution import Attempt, Heartbeat
+from approvals.models.pauses import Pause, Rest
 from approvals.models.people import ApprovalPolicy, Decision
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "Decision",
     "Heartbeat",
     "IdempotencyRecord",
+    "Pause",
     "PendingAction",
+    "Rest",
     "Revision",
 ]

@@ -17,7 +17,9 @@ class PendingAction(models.Model):
     """Something that may happen once a person has said yes to exactly this.
 
     The payload lives in Revision rows, which are only added; `current` names the newest, `digest` repeats its digest
-    so that one row says what is approved. `approval_round` counts how often decisions were made void.
+    so that one row says what is approved. `approval_round` counts how often decisions were made void, and
+    `returned` says why the last time, when it was not a person: `{"code", "detail", "warnings"}`. `send_at` is the
+    moment that was asked for, `not_before` the one that holds now: undo window and back-off included.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -38,9 +40,12 @@ class PendingAction(models.Model):
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     approved_at = models.DateTimeField(null=True)
+    approved_until = models.DateTimeField(null=True)
     undo_until = models.DateTimeField(null=True)
+    send_at = models.DateTimeField(null=True)
     not_before = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
+    purged_at = models.DateTimeField(null=True)
     fence = models.PositiveIntegerField(default=0)
     lease_until = models.DateTimeField(null=True)
     next_probe_at = models.DateTimeField(null=True)
@@ -49,6 +54,7 @@ class PendingAction(models.Model):
     settle_tries = models.PositiveSmallIntegerField(default=0)
     receipt = models.JSONField(null=True)
     error = models.JSONField(null=True)
+    returned = models.JSONField(null=True)
 
     class Meta:
         ordering = ["created_at", "id"]
@@ -69,6 +75,10 @@ class PendingAction(models.Model):
                 | (~Q(status=Status.EXECUTING) & Q(lease_until__isnull=True)),
                 name="action_executing_has_lease",
             ),
+            # Mails of one mailbox leave one after the other, however many workers there are.
+            models.UniqueConstraint(
+                fields=["mailbox"], condition=Q(status=Status.EXECUTING), name="action_one_leaving_a_mailbox"
+            ),
         ]
         indexes = [
             models.Index(fields=["mailbox", "status", "created_at", "id"], name="action_queue_page"),
@@ -78,7 +88,14 @@ class PendingAction(models.Model):
             models.Index(fields=["lease_until"], condition=Q(status=Status.EXECUTING), name="action_leased"),
             models.Index(fields=["next_probe_at"], condition=Q(status=Status.UNKNOWN), name="action_to_probe"),
             models.Index(fields=["settle_at"], condition=Q(settle_at__isnull=False), name="action_to_settle"),
-            models.Index(fields=["expires_at"], condition=Q(status=Status.PENDING), name="action_expiring"),
+            models.Index(
+                fields=["expires_at"], condition=Q(status__in=[Status.PENDING, Status.APPROVED]), name="action_expiring"
+            ),
+            models.Index(
+                fields=["finished_at"],
+                condition=Q(finished_at__isnull=False, purged_at__isnull=True),
+                name="action_to_purge",
+            ),
         ]
 
     def __str__(self) -> str:

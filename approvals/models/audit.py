@@ -1,25 +1,31 @@
-"""The chain of what happened, one for each mailbox, without personal data."""
+"""The chain of what happened, one for each mailbox and one for what has no mailbox, without personal data."""
+
+import uuid
 
 from django.db import models
 
 from accounts.models import Mailbox
 
+NO_MAILBOX = uuid.UUID(int=0)
+
 
 class AuditChain(models.Model):
-    """The head of a mailbox's chain; its row lock puts writers in line."""
+    """The head of a chain; its row lock puts writers in line. Its id is the mailbox's, or NO_MAILBOX."""
 
-    mailbox = models.OneToOneField(Mailbox, models.PROTECT, primary_key=True, related_name="+")
+    id = models.UUIDField(primary_key=True, editable=False)
+    mailbox = models.OneToOneField(Mailbox, models.PROTECT, null=True, related_name="+")
     length = models.PositiveBigIntegerField(default=0)
     head = models.CharField(max_length=64, default="0" * 64)
 
     def __str__(self) -> str:
-        return f"{self.mailbox_id}: {self.length}"
+        return f"{self.id}: {self.length}"
 
 
 class AuditEvent(models.Model):
     """One link: `hash` covers everything else in the row, `previous` included."""
 
-    mailbox = models.ForeignKey(Mailbox, models.PROTECT, related_name="+")
+    chain = models.ForeignKey(AuditChain, models.PROTECT, related_name="events")
+    mailbox = models.ForeignKey(Mailbox, models.PROTECT, null=True, related_name="+")
     sequence = models.PositiveBigIntegerField()
     at = models.DateTimeField()
     event = models.CharField(max_length=40)
@@ -30,10 +36,10 @@ class AuditEvent(models.Model):
     hash = models.CharField(max_length=64)
 
     class Meta:
-        ordering = ["mailbox", "sequence"]
+        ordering = ["chain", "sequence"]
         constraints = [
-            models.UniqueConstraint(fields=["mailbox", "sequence"], name="audit_no_gap_reuse"),
-            models.UniqueConstraint(fields=["mailbox", "previous"], name="audit_no_fork"),
+            models.UniqueConstraint(fields=["chain", "sequence"], name="audit_no_gap_reuse"),
+            models.UniqueConstraint(fields=["chain", "previous"], name="audit_no_fork"),
         ]
 
     def __str__(self) -> str:

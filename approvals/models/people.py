@@ -9,11 +9,13 @@ from approvals.models.action import PendingAction
 
 
 class ApprovalPolicy(models.Model):
-    """How many people, and whether the proposer may be one of them. Without a row the defaults below hold."""
+    """How many people, whether the proposer may be one of them, and how long a yes is good for (from when the mail may
+    leave; as long as the action itself when not set). Without a row the defaults below hold."""
 
     mailbox = models.OneToOneField(Mailbox, models.CASCADE, related_name="+")
     approvals_needed = models.PositiveSmallIntegerField(default=1)
     self_approval = models.BooleanField(default=True)
+    approval_minutes = models.PositiveIntegerField(null=True, blank=True)
 
     class Meta:
         verbose_name_plural = "approval policies"

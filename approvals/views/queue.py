@@ -5,12 +5,13 @@ from typing import cast
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from accounts.models import Mailbox, User
+from accounts.problems import Problem
 from approvals import queries
 from approvals.states import Status
 
@@ -36,6 +37,7 @@ TABS = (
     Tab(key="rejected", label=_("Rejected"), statuses=(Status.REJECTED, Status.CANCELLED, Status.SUPERSEDED)),
     Tab(key="expired", label=_("Expired"), statuses=(Status.EXPIRED,)),
 )
+TROUBLED = (Mailbox.Status.ERROR, Mailbox.Status.NEEDS_REAUTH, Mailbox.Status.PAUSED)
 COUNTED = (Status.PENDING, Status.APPROVED, Status.EXECUTING, Status.UNKNOWN)
 
 
@@ -45,9 +47,12 @@ def index(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     tab = next((tab for tab in TABS if tab.key == request.GET.get("tab")), TABS[0])
     actions = queries.with_preview(queries.visible_to(person).filter(status__in=tab.statuses))
-    rows, next_cursor = queries.page(
-        actions, cursor=request.GET.get("cursor"), limit=PAGE, newest_first=not tab.oldest_first
-    )
+    try:
+        rows, next_cursor = queries.page(
+            actions, cursor=request.GET.get("cursor"), limit=PAGE, newest_first=not tab.oldest_first
+        )
+    except Problem:  # an address somebody typed or shortened: the first page is what they want
+        return redirect(f"{request.path}?tab={tab.key}")
     counts = queries.counts_for(person, COUNTED)
     context = {
         "rows": rows,
@@ -55,6 +60,6 @@ def index(request: HttpRequest) -> HttpResponse:
         "tab": tab,
         "tabs": [(each, sum(counts.get(status, 0) for status in each.statuses)) for each in TABS],
         "waiting": counts[Status.PENDING],
-        "unreachable": Mailbox.objects.filter(members=person).exclude(status=Mailbox.Status.ACTIVE),
+        "unreachable": Mailbox.objects.filter(members=person, status__in=TROUBLED),
     }
     return render(request, "approvals/queue.html", context)

@@ -4,6 +4,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from csp.decorators import csp_replace
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -12,9 +13,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_safe
 
-from accounts.models import Membership, Role, User
+from accounts.models import User
 from accounts.problems import Problem
-from approvals import queries
+from approvals import queries, services
 from approvals.kinds import kind_named
 from approvals.models import PendingAction
 from approvals.states import Status
@@ -79,15 +80,15 @@ def render_review(
         "kind_template": f"approvals/previews/{action.kind}.html",
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,
-        "may_decide": Membership.objects.filter(
-            mailbox=action.mailbox, user=person, role__in=Role.at_least(Role.APPROVER)
-        ).exists(),
+        "may_decide": services.may_decide(person, action),
+        "may_approve": services.may_approve(person, action),
         "decisions": action.decisions.select_related("person"),
         "attempts": action.attempts.all(),
         "waiting": queries.counts_for(person, (Status.PENDING,))[Status.PENDING],
         "problem": problem,
         "changed_meanwhile": bool(shown_digest) and shown_digest != action.digest,
         "undo_seconds": _seconds_left(action, now),
+        "undo_window": settings.MAILHUB_UNDO_SECONDS,
     }
     response = render(request, "approvals/review.html", context, status=problem.status if problem else 200)
     wait = _refresh_after(action, context["undo_seconds"])

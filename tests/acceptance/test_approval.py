@@ -7,14 +7,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.core.management import call_command
+from django.db import connection
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from accounts.caller import Caller
-from accounts.models import Mailbox, Membership, Role, User
+from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from accounts.problems import Problem
-from approvals import services
+from approvals import guards, maintenance, services
 from approvals.digest import digest_of
 from approvals.execution import execute
 from approvals.models import ApprovalPolicy, AuditEvent, Decision, PendingAction, Revision
@@ -289,10 +291,19 @@ def test_an_expired_proposal_cannot_be_approved(api: Api, reviewer: Reviewer) ->
 
 
 @pytest.mark.parametrize(
-    "change", ["approver_removed", "approver_inactive", "mailbox_paused", "expired", "disconnected"]
+    ("change", "state"),
+    [
+        ("approver_removed", "pending"),
+        ("approver_inactive", "pending"),
+        ("disconnected", "pending"),
+        ("token_revoked", "pending"),
+        ("expired", "expired"),
+        ("mailbox_paused", "approved"),
+        ("kill_switch", "approved"),
+    ],
 )
 def test_row17_what_changed_between_approval_and_claim_stops_the_call(
-    api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User, server: MemoryServer, change: str
+    api: Api, reviewer: Reviewer, alice: User, server: MemoryServer, change: str, state: str
 ) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
@@ -301,17 +312,26 @@ def test_row17_what_changed_between_approval_and_claim_stops_the_call(
             Membership.objects.filter(user=alice).update(role=Role.PROPOSER)
         case "approver_inactive":
             User.objects.filter(pk=alice.pk).update(is_active=False)
-        case "mailbox_paused":
-            Mailbox.objects.update(status="paused")
         case "disconnected":
             Mailbox.objects.update(status="disconnected")
+        case "token_revoked":
+            ApiToken.objects.update(revoked_at=timezone.now() + timedelta(seconds=1))
         case "expired":
             PendingAction.objects.update(expires_at=timezone.now())
+        case "mailbox_paused":
+            Mailbox.objects.update(status="paused")
+        case "kill_switch":
+            call_command("pause")
 
     work()
     assert execute(UUID(action_id), worker="test") is False
+    maintenance.sweep()
 
     assert server.ledger == []
+    action = PendingAction.objects.get()
+    assert action.status == state
+    assert bool(action.returned) is (state == "pending")
+    assert action.approval_round == (2 if state == "pending" else 1)
 
 
 def test_row19_two_workers_at_once_make_one_claim(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
@@ -355,7 +375,8 @@ def test_an_approved_payload_that_was_changed_behind_our_back_is_not_sent(
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
     revision = Revision.objects.get()
-    Revision.objects.update(payload={**revision.payload, "to": ["eve@evil.example"]})
+    with guards.lifted(connection):  # somebody who owns the database
+        Revision.objects.update(payload={**revision.payload, "to": ["eve@evil.example"]})
 
     work()
 

@@ -120,7 +120,6 @@ def test_nothing_that_was_said_or_secret_stands_in_the_log_of_any_process(mailhu
     assert person.get(f"/{canaries['path']}/?q={canaries['field']}").status == 404
     assert person.get(f"/sign-in/{canaries['token']}/").status == 410
 
-
     log = mailhub.log()
     assert f"action={sent['id']}" in log, "the worker logs here"
     assert "route=api/v1/tools/send_email" in log, "the web server logs here"

@@ -1,9 +1,12 @@
 """The road in one process, through REST and the review page, on the in-memory twin."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
+from approvals import maintenance
 from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, Reviewer
 from tests.work import work
@@ -164,3 +167,26 @@ def test_a_mailbox_that_is_down_makes_the_mail_wait_and_leave_once_later(
 
     assert api.get(f"/actions/{action_id}").json()["state"] == "succeeded"
     assert len(server.ledger) == 1
+
+
+def test_a_mail_with_its_own_moment_waits_for_it_and_does_not_expire_before(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    moment = timezone.now() + timedelta(days=3)
+    action_id = api.propose(send_at=moment.isoformat())
+    reviewer.decide(action_id, "approve")
+    work()
+    maintenance.expire()
+    assert server.ledger == []
+
+    action = PendingAction.objects.get()
+    assert action.not_before == moment
+    assert action.expires_at > moment
+    PendingAction.objects.update(not_before=timezone.now())
+    work()
+    assert len(server.ledger) == 1
+
+
+def test_a_moment_too_far_away_is_refused(api: Api) -> None:
+    answer = api.tool("send_email", **HELLO, send_at=(timezone.now() + timedelta(days=31)).isoformat(), confirm=True)
+    assert answer.json()["errors"][0]["field"] == "send_at"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import END_SECONDS, Mailhub, Program, manage, request, until
+from tests.processes import END_SECONDS, Mailhub, Program, manage, request, session_of, until
 from tests.services import free_port
 
 pytestmark = pytest.mark.process
@@ -37,24 +37,10 @@ def test_what_a_script_needs_stands_in_a_file_that_only_the_owner_reads(mailhub:
     assert str(mailhub.home / "sandbox.json") in mailhub.stdout()
 
 
-def test_what_the_script_needs_is_there_before_the_first_sign_of_readiness(tmp_path: Path) -> None:
-    """Also: a first start is ready and ended by SIGTERM to the one process, though a person's page is open."""
-    with Mailhub(tmp_path / "home") as mailhub:
-        # `with` returns on the first 200 of /readyz.
-        sandbox = mailhub.sandbox
-        assert mailhub.rest("GET", "/mailboxes").json()["mailboxes"][0]["address"] == sandbox["mailbox"]
-        with socket.create_connection(("127.0.0.1", mailhub.port), timeout=10) as kept:
-            kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert kept.recv(12) == b"HTTP/1.1 200"
-            os.kill(mailhub.pid, signal.SIGTERM)
-            assert mailhub.wait(END_SECONDS) == 0
-        assert "Traceback" not in mailhub.log()
-
-
-def test_a_second_start_goes_on_where_the_first_one_stopped(tmp_path: Path) -> None:
+def test_a_second_start_goes_on_where_the_first_one_stopped_and_signals_end_both(tmp_path: Path) -> None:
     home, port = tmp_path / "home", free_port()
     with Mailhub(home, port=port, MAILHUB_UNDO_SECONDS=0) as mailhub:
-        first = mailhub.sandbox
+        first = mailhub.sandbox  # there with the first 200 of /readyz
         keys = (home / "mailhub.env").read_text()
         action = mailhub.propose("Kept over the night")
         assert mailhub.interrupt() == 0
@@ -68,6 +54,14 @@ def test_a_second_start_goes_on_where_the_first_one_stopped(tmp_path: Path) -> N
         assert mailhub.person(mailhub.sandbox["sign_in_url"]).submit(action["review_url"], "approve").status == 302
         assert mailhub.ended(action["id"])["state"] == "succeeded"
         assert len(mailhub.mail(MIRA, "INBOX", "Kept over the night")) == 1
+
+        # SIGTERM to the one process ends the others too, though somebody's connection is open.
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as kept:
+            kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert kept.recv(12) == b"HTTP/1.1 200"
+            os.kill(mailhub.pid, signal.SIGTERM)
+            assert mailhub.wait(END_SECONDS) == 0
+        assert "Traceback" not in mailhub.log()
 
 
 def test_ctrl_c_during_the_start_ends_it_without_a_traceback(tmp_path: Path) -> None:
@@ -137,7 +131,8 @@ def test_commands_beside_it_see_the_same_data_and_print_what_is_asked_for_alone(
     assert manage(mailhub.home, "create_user", "--email", CHARLES, "--name", "Charles Babbage").returncode == 0
     (link,) = manage(mailhub.home, "sign_in_link", "--user", CHARLES).stdout.splitlines()
     assert link.startswith(f"{mailhub.url}/sign-in/")
-    assert "Charles Babbage" in mailhub.person(link).get("/").text
+    charles = mailhub.person(link)
+    assert "Charles Babbage" in charles.get("/").text
 
     sandbox = mailhub.sandbox
     mail_servers = [
@@ -154,12 +149,18 @@ def test_commands_beside_it_see_the_same_data_and_print_what_is_asked_for_alone(
     closed = manage(mailhub.home, *connect, stdin=f"{password}\n", MAILHUB_ALLOW_LOOPBACK_HOSTS=0)
     assert (closed.returncode != 0, closed.stdout) == (True, "")
     assert len(closed.stderr.splitlines()) == 1
-    token = ["create_token", "--user", CHARLES, "--name", "t", "--scopes", "mail:read", "--mailboxes", CHARLES]
-    assert manage(mailhub.home, *token).returncode != 0, "neither of the two was saved"
+    assert "No mailbox is connected yet" in charles.get("/mailboxes/").text
 
     connected = manage(mailhub.home, *connect, stdin=f"{password}\n")
     assert (connected.returncode, connected.stderr) == (0, "")
     (mailbox_id,) = connected.stdout.splitlines()
+    token = ["create_token", "--user", CHARLES, "--name", "t", "--scopes", "mail:read", "--mailboxes", CHARLES]
     (secret,) = manage(mailhub.home, *token).stdout.splitlines()
     (seen,) = mailhub.rest("GET", "/mailboxes", Authorization=f"Bearer {secret}").json()["mailboxes"]
     assert (seen["id"], seen["address"]) == (mailbox_id, CHARLES)
+
+
+def test_killed_without_warning_it_takes_its_children_along(tmp_path: Path) -> None:
+    with Mailhub(tmp_path / "home") as mailhub:
+        os.kill(mailhub.pid, signal.SIGKILL)
+        until(lambda: not session_of(mailhub.pid), seconds=END_SECONDS, say=lambda: f"{session_of(mailhub.pid)}")

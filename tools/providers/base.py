@@ -5,8 +5,8 @@ The contract suite in `tests/contract/` runs on every provider and on the in-mem
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol
+from datetime import date, datetime
+from typing import Literal, Protocol
 
 
 class ProviderError(Exception):
@@ -23,11 +23,15 @@ class NotSent(ProviderError):
 
 
 class Unavailable(NotSent):
-    """Not reachable or not now; `retry_after` in seconds when the provider said so."""
+    """Not reachable or not now; `retry_after` in seconds when the provider said so.
 
-    def __init__(self, code: str, detail: str = "", *, retry_after: int | None = None) -> None:
+    `pauses`: it said so of everything, not of this message alone.
+    """
+
+    def __init__(self, code: str, detail: str = "", *, retry_after: int | None = None, pauses: bool = False) -> None:
         super().__init__(code, detail)
         self.retry_after = retry_after
+        self.pauses = pauses
 
 
 class Refused(NotSent):
@@ -48,7 +52,7 @@ class Unsupported(NotSent):
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One row of a list."""
+    """One row of a list; `number` is its UID where there is such a thing."""
 
     id: str
     from_address: str
@@ -58,6 +62,8 @@ class Card:
     snippet: str
     unread: bool
     attachments: int
+    to: tuple[str, ...] = ()
+    number: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +73,44 @@ class Page:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Folder:
+    """A folder; `role` is one of ROLES or empty, `id` works wherever a folder is asked for."""
+
+    id: str
+    name: str
+    role: str
+    unread: int | None = None
+    total: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchQuery:
+    """What to look for; everything given must hold. `raw` is in the provider's own language."""
+
+    raw: str = ""
+    from_: str = ""
+    to: str = ""
+    subject: str = ""
+    text: str = ""
+    since: date | None = None
+    before: date | None = None
+    newer_than_days: int | None = None
+    has_attachments: bool | None = None
+    unread: bool | None = None
+    folder: str = ""
+    label_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class AttachmentInfo:
+    """`inline` is a picture inside the HTML, named there by `content_id` (without brackets)."""
+
     id: str
     name: str
     type: str
     size: int
+    inline: bool = False
+    content_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +127,18 @@ class Message:
     text: str | None
     html: str | None
     attachments: tuple[AttachmentInfo, ...]
+    message_id: str = ""
+    references: tuple[str, ...] = ()
+    reply_to: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredDraft:
+    """A draft as the provider holds it: `source` are its bytes, `number` its UID where there is such a thing."""
+
+    id: str
+    number: int | None
+    source: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +172,45 @@ class MailProvider(Protocol):
         """Newest first. `folder` is a role (inbox, sent, drafts, …) or a name. Raises Refused("not_found")."""
         ...
 
+    def list_folders(self) -> tuple[Folder, ...]: ...
+
+    def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
+        """Newest first. Raises Refused("invalid_query") for a query the provider does not understand."""
+        ...
+
     def read_message(self, message_id: str, *, body: bool) -> Message:
         """Raises Refused("not_found") for an unknown, malformed or foreign id."""
+        ...
+
+    def read_thread(self, message_id: str, *, limit: int) -> tuple[Message, ...]:
+        """The conversation that a message belongs to, oldest first, at most the newest `limit`."""
+        ...
+
+    def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
+        """The decoded bytes. Raises Refused("not_found"), or Refused("too_large") over `limit` bytes."""
+        ...
+
+    def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
+        """Put a draft into the drafts folder; the one it replaces goes only after the new one is there.
+
+        Raises Refused("not_found") when `replaces` is unknown, Refused("not_a_draft") when it lies elsewhere.
+        """
+        ...
+
+    def read_draft(self, draft_id: str) -> StoredDraft:
+        """Raises like save_draft."""
+        ...
+
+    def delete_draft(self, draft_id: str) -> None:
+        """Remove this draft and nothing else; raises like save_draft."""
+        ...
+
+    def id_of_number(self, number: int, *, folder: str) -> str:
+        """The message id of a UID in a folder (a role). Raises Refused("not_found")."""
+        ...
+
+    def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
+        """Note on the original what was done with it; idempotent."""
         ...
 
     def send(self, envelope: Envelope, *, wire_started: Callable[[], None]) -> Receipt:
@@ -139,6 +227,7 @@ class MailProvider(Protocol):
         ...
 
 
+NOT_A_DRAFT = "You can only update drafts. The email you provided is not in the drafts folder."
 READ_LIMIT = 1024 * 1024
 ROLES = ("inbox", "sent", "drafts", "archive", "junk", "trash")
 

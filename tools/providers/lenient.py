@@ -11,6 +11,7 @@ from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 from html import unescape
 
+REFERENCE = re.compile(r"<[^<>\s]+>")
 CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 # Only for the few words of a list row: what is shown of a message goes through a real parser.
 TAG = re.compile(r"(?s)<(style|script|head)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^>]*(>|$)", re.IGNORECASE)
@@ -37,6 +38,12 @@ def addresses(block: Message, header: str) -> tuple[tuple[str, str], ...]:
     return tuple((decoded(name), CONTROL.sub("", address)) for name, address in getaddresses(values) if address)
 
 
+def references(block: Message) -> tuple[str, ...]:
+    """The ids of the conversation, oldest first; In-Reply-To stands in where there are no References."""
+    given = REFERENCE.findall(_raw(block["References"])) or REFERENCE.findall(_raw(block["In-Reply-To"]))
+    return tuple(dict.fromkeys(given))
+
+
 def date_of(block: Message, arrived: datetime | None) -> datetime | None:
     """What the Date header says, else when it arrived."""
     try:
@@ -45,6 +52,13 @@ def date_of(block: Message, arrived: datetime | None) -> datetime | None:
     except (TypeError, ValueError, IndexError, OverflowError):
         return arrived
     return claimed if claimed.tzinfo else arrived
+
+
+def is_attachment(media_type: str, disposition: str, name: str) -> bool:
+    """Whether a part is something beside the text: everything but plain text and HTML that is not a named file."""
+    if disposition == "attachment" or media_type not in ("text/plain", "text/html"):
+        return True
+    return disposition == "inline" and bool(name)
 
 
 def text_of(content: bytes, charset: str) -> str:

@@ -1,34 +1,44 @@
 """The in-memory twin of a provider: same contract, no wire. For tests of everything above the providers."""
 
+import hashlib
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email import message_from_bytes, policy
-from email.message import EmailMessage
-from email.utils import parseaddr, parsedate_to_datetime
-from typing import Self
+from datetime import UTC, datetime, timedelta
+from email.message import Message as Content
+from typing import Literal, Self, cast
 
 from accounts import credentials
 from accounts.models import Mailbox
+from tools.providers import lenient
 from tools.providers.base import (
+    NOT_A_DRAFT,
     AttachmentInfo,
     Card,
     Envelope,
+    Folder,
     Message,
     NotAuthorized,
     Page,
     Receipt,
     Refused,
+    SearchQuery,
+    StoredDraft,
     Unavailable,
+    Unsupported,
     role_of,
 )
+
+ALWAYS_THERE = ("inbox", "sent", "drafts")
+PAGE_TOKEN = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass
 class Stored:
     source: bytes
     unread: bool = True
+    flags: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -46,8 +56,8 @@ class MemoryServer:
     def folder(self, address: str, role: str) -> list[Stored]:
         return self.folders.setdefault((address.lower(), role), [])
 
-    def deliver(self, address: str, source: bytes, *, unread: bool = True) -> None:
-        self.folder(address, "inbox").append(Stored(source=source, unread=unread))
+    def deliver(self, address: str, source: bytes, *, folder: str = "inbox", unread: bool = True) -> None:
+        self.folder(address, folder).append(Stored(source=source, unread=unread))
 
 
 SERVERS: dict[str, MemoryServer] = {}
@@ -75,33 +85,147 @@ class MemoryProvider:
     def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
         self.test()
         role = role_of(folder)
-        if role is None or (role != "inbox" and (self._address.lower(), role) not in self._server.folders):
+        if role is None or (role not in ALWAYS_THERE and (self._address.lower(), role) not in self._server.folders):
             raise Refused("not_found")
+        if page_token and not PAGE_TOKEN.fullmatch(page_token):
+            raise Refused("invalid_page_token")
         stored = self._server.folder(self._address, role)
-        below = int(page_token) if page_token and page_token.isdigit() else len(stored)
+        below = int(page_token) if page_token else len(stored)
         matching = [
             index
             for index in range(min(below, len(stored)) - 1, -1, -1)
-            if unread is None or stored[index].unread is unread
+            if stored[index].source and (unread is None or stored[index].unread is unread)
         ]
         cards = tuple(self._card(role, index, stored[index]) for index in matching[:limit])
         return Page(cards=cards, next_token=str(matching[limit - 1]) if len(matching) > limit else None)
 
+    def list_folders(self) -> tuple[Folder, ...]:
+        self.test()
+        own = [role for address, role in self._server.folders if address == self._address.lower()]
+        return tuple(
+            Folder(
+                id=role,
+                name=role.title(),
+                role=role,
+                unread=sum(stored.unread for stored in self._server.folder(self._address, role)),
+                total=len(self._server.folder(self._address, role)),
+            )
+            for role in dict.fromkeys((*ALWAYS_THERE, *own))
+        )
+
+    def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
+        if query.label_ids:
+            raise Unsupported("unsupported")
+        everything = self.list_messages(
+            folder=query.folder or "inbox", unread=query.unread, limit=10_000, page_token=page_token
+        )
+        found = [card for card in everything.cards if self._matches(card, query)]
+        token = found[limit - 1].id.split(":")[1] if len(found) > limit else None
+        return Page(cards=tuple(found[:limit]), next_token=token)
+
     def read_message(self, message_id: str, *, body: bool) -> Message:
         self.test()
-        role, _, index = message_id.partition(":")
-        stored = self._server.folders.get((self._address.lower(), role), [])
-        if not index.isdigit() or int(index) >= len(stored):
-            raise Refused("not_found")
-        parsed = _parsed(stored[int(index)].source)
-        name, address = parseaddr(str(parsed["From"] or ""))
-        text, html = parsed.get_body(("plain",)), parsed.get_body(("html",))
+        parsed = lenient.headers(self._stored(message_id).source)
+        name, address = next(iter(lenient.addresses(parsed, "From")), ("", ""))
+        parts = list(_leaves(parsed))
+        text, html = (
+            next((_text(part) for part in parts if _reads_as(part, f"text/{kind}")), None) if body else None
+            for kind in ("plain", "html")
+        )
         return Message(
-            id=message_id, from_address=address, from_name=name, to=_addresses(parsed, "To"),
-            cc=_addresses(parsed, "Cc"), subject=str(parsed["Subject"] or ""), date=_date(parsed),
-            text=str(text.get_content()) if body and text else None,
-            html=str(html.get_content()) if body and html else None, attachments=_attachments(parsed),
+            id=message_id, from_address=address, from_name=name,
+            to=tuple(address for _, address in lenient.addresses(parsed, "To")),
+            cc=tuple(address for _, address in lenient.addresses(parsed, "Cc")),
+            reply_to=tuple(address for _, address in lenient.addresses(parsed, "Reply-To")),
+            subject=lenient.decoded(parsed["Subject"]), date=lenient.date_of(parsed, None),
+            message_id=lenient.decoded(parsed["Message-ID"]), references=lenient.references(parsed),
+            text=text, html=html,
+            attachments=tuple(_info(number, part) for number, part in enumerate(parts) if _attached(part)),
         )  # fmt: skip
+
+    def read_thread(self, message_id: str, *, limit: int) -> tuple[Message, ...]:
+        start = self.read_message(message_id, body=True)
+        root = (*start.references, start.message_id)[0]
+        found = {start.message_id: start}
+        for address, role in list(self._server.folders):
+            if address != self._address.lower() or role in ("drafts", "trash"):
+                continue
+            for index in range(len(self._server.folder(address, role))):
+                message = self.read_message(self._id(role, index), body=True)
+                if root and root in (message.message_id, *message.references):
+                    found.setdefault(message.message_id, message)
+        oldest = datetime.min.replace(tzinfo=UTC)
+        return tuple(sorted(found.values(), key=lambda message: message.date or oldest))[-limit:]
+
+    def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
+        self.test()
+        parts = list(_leaves(lenient.headers(self._stored(message_id).source)))
+        if not PAGE_TOKEN.fullmatch(attachment_id) or int(attachment_id) >= len(parts):
+            raise Refused("not_found")
+        part = parts[int(attachment_id)]
+        if not _attached(part):
+            raise Refused("not_found")
+        if len(_content(part)) > limit:
+            raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
+        return _info(int(attachment_id), part), _content(part)
+
+    def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
+        if replaces is not None:
+            self.read_draft(replaces)
+        drafts = self._server.folder(self._address, "drafts")
+        drafts.append(Stored(source=source, unread=False))
+        if replaces is not None:
+            self.delete_draft(replaces)
+        return StoredDraft(id=self._id("drafts", len(drafts) - 1), number=len(drafts) - 1, source=source)
+
+    def read_draft(self, draft_id: str) -> StoredDraft:
+        self.test()
+        stored = self._stored(draft_id)
+        if not draft_id.startswith("drafts:"):
+            raise Refused("not_a_draft", NOT_A_DRAFT)
+        return StoredDraft(id=draft_id, number=int(draft_id.split(":")[1]), source=stored.source)
+
+    def delete_draft(self, draft_id: str) -> None:
+        self.read_draft(draft_id)
+        self._stored(draft_id).source = b""  # gone, without giving its number to another
+
+    def id_of_number(self, number: int, *, folder: str) -> str:
+        message_id = self._id(role_of(folder) or folder, number)
+        self._stored(message_id)
+        return message_id
+
+    def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
+        self._stored(message_id).flags.add(flag)
+
+    def _stored(self, message_id: str) -> Stored:
+        role, _, rest = message_id.partition(":")
+        index = rest.partition(":")[0]
+        stored = self._server.folders.get((self._address.lower(), role), [])
+        if not PAGE_TOKEN.fullmatch(index) or int(index) >= len(stored) or message_id != self._id(role, int(index)):
+            raise Refused("not_found")
+        if not stored[int(index)].source:
+            raise Refused("not_found")
+        return stored[int(index)]
+
+    def _matches(self, card: Card, query: SearchQuery) -> bool:
+        message = self.read_message(card.id, body=True)
+        everything = f"{message.subject}\n{message.text or ''}\n{message.html or ''}".lower()
+        sought = [word.lower() for word in (*query.raw.split(), query.text) if word]
+        since = query.since or (
+            datetime.now(UTC).date() - timedelta(days=query.newer_than_days) if query.newer_than_days else None
+        )
+        day = message.date.date() if message.date else None
+        return all(
+            (
+                all(word in everything for word in sought),
+                query.from_.lower() in f"{message.from_name} {message.from_address}".lower(),
+                query.to.lower() in " ".join(message.to).lower(),
+                query.subject.lower() in message.subject.lower(),
+                since is None or (day is not None and day >= since),
+                query.before is None or (day is not None and day < query.before),
+                query.has_attachments is None or bool(message.attachments) is query.has_attachments,
+            )
+        )
 
     def send(self, envelope: Envelope, *, wire_started: Callable[[], None]) -> Receipt:
         self.test()
@@ -117,38 +241,64 @@ class MemoryProvider:
     def was_sent(self, message_id: str) -> bool:
         self.test()
         sent = self._server.folder(self._address, "sent")
-        return any(_parsed(stored.source)["Message-ID"] == message_id for stored in sent)
+        return any(lenient.headers(stored.source)["Message-ID"] == message_id for stored in sent)
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
         if not self.was_sent(message_id):
             self._server.folder(self._address, "sent").append(Stored(source=source, unread=False))
 
+    def _id(self, role: str, index: int) -> str:
+        """Of no use in another mailbox, as with every provider."""
+        seal = hashlib.sha256(f"{self._address.lower()} {role} {index}".encode()).hexdigest()[:8]
+        return f"{role}:{index}:{seal}"
+
     def _card(self, role: str, index: int, stored: Stored) -> Card:
-        message = self.read_message(f"{role}:{index}", body=True)
+        message = self.read_message(self._id(role, index), body=True)
+        text = message.text if message.text is not None else message.html or ""
         return Card(
             id=message.id, from_address=message.from_address, from_name=message.from_name, subject=message.subject,
-            date=message.date, snippet=(message.text or "")[:200], unread=stored.unread,
-            attachments=len(message.attachments),
+            date=message.date, snippet=lenient.first_words(text, html=message.text is None), unread=stored.unread,
+            attachments=len(message.attachments), to=message.to, number=index,
         )  # fmt: skip
 
 
-def _parsed(source: bytes) -> EmailMessage:
-    return message_from_bytes(source, policy=policy.default)
+def _leaves(part: Content) -> Iterator[Content]:
+    """The parts that hold something, in order; an attached message is one of them."""
+    if part.get_content_maintype() == "multipart":
+        inside = part.get_payload()
+        for child in inside if isinstance(inside, list) else []:
+            yield from _leaves(cast(Content, child))
+    else:
+        yield part
 
 
-def _addresses(parsed: EmailMessage, header: str) -> tuple[str, ...]:
-    return tuple(address.addr_spec for address in parsed[header].addresses) if parsed[header] else ()
+def _attached(part: Content) -> bool:
+    return lenient.is_attachment(
+        part.get_content_type(), str(part.get_content_disposition() or ""), part.get_filename() or ""
+    )
 
 
-def _date(parsed: EmailMessage) -> datetime | None:
-    return parsedate_to_datetime(str(parsed["Date"])) if parsed["Date"] else None
+def _info(number: int, part: Content) -> AttachmentInfo:
+    content_id = str(part["Content-ID"] or "").strip(" <>")
+    inline = bool(content_id) and part.get_content_disposition() != "attachment"
+    return AttachmentInfo(
+        id=str(number),
+        name=lenient.decoded(part.get_filename() or ""),
+        type=part.get_content_type(),
+        size=len(_content(part)),
+        inline=inline and part.get_content_maintype() == "image",
+        content_id=content_id,
+    )
 
 
-def _attachments(parsed: EmailMessage) -> tuple[AttachmentInfo, ...]:
-    return tuple(
-        AttachmentInfo(
-            id=str(number), name=part.get_filename() or "", type=part.get_content_type(),
-            size=len(part.get_payload(decode=True) or b""),
-        )
-        for number, part in enumerate(parsed.iter_attachments())
-    )  # fmt: skip
+def _reads_as(part: Content, kind: str) -> bool:
+    return part.get_content_type() == kind and not _attached(part)
+
+
+def _content(part: Content) -> bytes:
+    content = part.get_payload(decode=True)
+    return content if isinstance(content, bytes) else b""
+
+
+def _text(part: Content) -> str:
+    return lenient.text_of(_content(part), str(part.get_param("charset", "")))

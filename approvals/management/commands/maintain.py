@@ -1,12 +1,29 @@
+import signal
+from argparse import ArgumentParser
+from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
 from approvals import maintenance
+from approvals.queues.sweeper import Sweeper
 
 
 class Command(BaseCommand):
     help = "One sweep: expire, end dead leases, look for lost answers, settle, purge, ring for what is due."
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        maintenance.sweep()
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--every", type=float, metavar="SECONDS", help="stay, and sweep so often, until SIGTERM")
+
+    def handle(self, *args: Any, every: float | None, **options: Any) -> None:
+        if every is None:
+            maintenance.sweep()
+            return
+        sweeper = Sweeper(worker=None, every=every)
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            sweeper.stop()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        sweeper.run()

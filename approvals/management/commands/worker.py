@@ -1,12 +1,26 @@
+from argparse import ArgumentParser
 from typing import Any
 
+from django.conf import settings
+from django.core.management import call_command
 from django.core.management.base import BaseCommand
+from django.utils.module_loading import import_string
 
 from approvals.queues.database import Worker
 
 
 class Command(BaseCommand):
-    help = "Carries out approved actions (database queue) and sweeps; ends on SIGTERM after the send under way."
+    help = "Carries out approved actions and sweeps, for the queue that is set; ends after the sends under way."
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        Worker().run()
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--threads", type=int, default=1, help="how many sends at once (database queue)")
+
+    def handle(self, *args: Any, threads: int, **options: Any) -> None:
+        match settings.MAILHUB_QUEUE:
+            case "rq":
+                call_command("rqworker")  # with its own defaults
+            case "celery":
+                app = import_string(settings.MAILHUB_CELERY_APP)
+                app.worker_main(["worker", "--without-mingle", "--without-gossip"])
+            case _:
+                Worker(threads=max(threads, 1)).run()

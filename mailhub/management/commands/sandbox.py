@@ -1,3 +1,4 @@
+import sys
 from typing import Any
 
 from django.conf import settings
@@ -11,4 +12,4 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
-        run(settings.MAILHUB_HOME)
+        sys.exit(run(settings.MAILHUB_HOME))

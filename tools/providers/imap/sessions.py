@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from imapclient import IMAPClient
 
+from tools.providers.base import Refused
+
 MAX_IDLE_SECONDS = 240.0
 MAX_KEPT = 3
 
@@ -64,6 +66,9 @@ class SessionPool:
         session = self._take(key) or Session(client=connect())
         try:
             yield session
+        except Refused:
+            self._give_back(key, session)  # it was an answer; the session is as good as before
+            raise
         except BaseException:
             session.close()
             raise

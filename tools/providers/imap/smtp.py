@@ -4,13 +4,17 @@ smtplib raises the same exception for a drop at RCPT and after the final dot. Th
 the dot nothing can have been sent, after it only the server knows (RFC 1047). So the dialogue is led step by step.
 """
 
+import re
 import smtplib
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from tools.providers.base import Envelope, OutcomeUnknown, Receipt, Refused, Unavailable
 
 MESSAGE_REFUSED = {550: "refused", 552: "too_large", 553: "send_as_denied", 554: "refused"}
+# A server that takes a bare line end for a line's end would see a final dot where there is none, and commands after it.
+BARE_LINE_END = re.compile(rb"\r(?!\n)|(?<!\r)\n")
 
 
 def hand_over(
@@ -21,7 +25,7 @@ def hand_over(
     1. MAIL and RCPT; if one recipient is refused, RSET: nobody gets it, for what was approved was the whole list.
     2. DATA and the content, all but the final dot: without the dot no server takes it.
     3. `wire_started`: what happens from here on may have been sent.
-    4. The dot, and the answer: 2xx accepted, 4xx and 5xx a definite no, none unknown.
+    4. The dot, and the answer: 2xx accepted, 4xx and 5xx a definite no, none or anything else unknown.
     """
     try:
         _envelope(smtp, envelope)
@@ -49,12 +53,17 @@ def hand_over(
         smtp.close()
         raise OutcomeUnknown("no_answer") from None
     _leave(smtp)
-    if 200 <= code < 300:
-        return Receipt(at=datetime.now(UTC))
-    raise _refusal(code)
+    match code // 100:
+        case 2:
+            return Receipt(at=datetime.now(UTC))
+        case 4 | 5:
+            raise _refusal(code)
+    raise OutcomeUnknown("no_verdict")  # smtplib makes a number of half a line, too
 
 
 def _envelope(smtp: smtplib.SMTP, envelope: Envelope) -> None:
+    if BARE_LINE_END.search(envelope.source):
+        raise Refused("refused", "The message has line ends that a mail server could misread.")
     limit = smtp.esmtp_features.get("size", "")
     if limit.isdigit() and 0 < int(limit) < len(envelope.source):
         raise Refused("too_large", f"The server takes at most {int(limit)} bytes.")
@@ -65,11 +74,15 @@ def _envelope(smtp: smtplib.SMTP, envelope: Envelope) -> None:
     for recipient in envelope.recipients:
         code, _ = smtp.rcpt(recipient)
         if code == 421:
-            raise Unavailable("smtp_421")
-        if code not in (250, 251):
-            refused.append((recipient, code))
+            raise _refusal(code)
+        if code in (250, 251):
+            continue
+        if code // 100 not in (4, 5):
+            raise _refusal(code)
+        refused.append((recipient, code))
     if refused:
-        smtp.rset()
+        with suppress(smtplib.SMTPException, OSError):  # the refusal stands, however the server takes its leave
+            smtp.rset()
         if all(400 <= code < 500 for _, code in refused):
             raise Unavailable(f"smtp_{refused[0][1]}")
         named = ", ".join(recipient for recipient, code in refused if code >= 500)
@@ -79,8 +92,10 @@ def _envelope(smtp: smtplib.SMTP, envelope: Envelope) -> None:
 def _refusal(code: int, permanent: str = "") -> Refused | Unavailable:
     """The server's number decides; its text is never used."""
     if 400 <= code < 500:
-        return Unavailable(f"smtp_{code}")
-    named = permanent or MESSAGE_REFUSED.get(code, "refused")
+        return Unavailable(f"smtp_{code}", pauses=code == 421)  # 421 is about the service, not this message
+    if not 500 <= code < 600:
+        return Unavailable("smtp_protocol", "The mail server gave an answer that is none.")
+    named = "too_large" if code == 552 else permanent or MESSAGE_REFUSED.get(code, "refused")
     return Refused(named, f"The server refused it with code {code}.")
 
 
@@ -92,8 +107,7 @@ def _dot_stuffed(source: bytes) -> bytes:
 
 
 def _leave(smtp: smtplib.SMTP) -> None:
-    """The verdict is in; a drop at QUIT changes nothing."""
-    try:
-        smtp.quit()
-    except (smtplib.SMTPException, OSError):
-        smtp.close()
+    """The verdict is in; a drop at QUIT changes nothing, and nobody waits for its answer."""
+    with suppress(smtplib.SMTPException, OSError):
+        smtp.putcmd("quit")
+    smtp.close()

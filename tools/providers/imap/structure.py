@@ -26,10 +26,15 @@ class Part:
     size: int
     name: str
     disposition: str
+    content_id: str = ""
 
     @property
     def is_attachment(self) -> bool:
-        return self.disposition == "attachment" or (not self.type.startswith("text/") and bool(self.name))
+        return lenient.is_attachment(self.type, self.disposition, self.name)
+
+    @property
+    def is_inline(self) -> bool:
+        return bool(self.content_id) and self.disposition != "attachment" and self.type.startswith("image/")
 
 
 def leaves(structure: Any, number: str = "", depth: int = 0) -> Iterator[Part]:
@@ -56,22 +61,28 @@ def leaves(structure: Any, number: str = "", depth: int = 0) -> Iterator[Part]:
         size=structure[6] if isinstance(structure[6], int) else 0,
         name=lenient.decoded(named.get("filename") or parameters.get("name") or ""),
         disposition=_text(disposition[0]).lower() if isinstance(disposition, tuple) else "",
+        content_id=_text(structure[3]).strip(" <>"),
     )
 
 
 def body_part(parts: list[Part], subtype: str) -> Part | None:
     """The first part that is read as the message's text."""
-    return next((part for part in parts if part.type == f"text/{subtype}" and part.disposition != "attachment"), None)
+    return next((part for part in parts if part.type == f"text/{subtype}" and not part.is_attachment), None)
 
 
 def part_text(content: bytes, part: Part) -> str:
     """The decoded text of a part; a wrong encoding or character set costs characters, never the message."""
+    return lenient.text_of(part_bytes(content, part), part.charset)
+
+
+def part_bytes(content: bytes, part: Part) -> bytes:
+    """The bytes of a part as they were before they were encoded for the way."""
     match part.encoding:
         case "base64":
-            content = _base64(content)
+            return _base64(content)
         case "quoted-printable":
-            content = quopri.decodestring(content)
-    return lenient.text_of(content, part.charset)
+            return quopri.decodestring(content)
+    return content
 
 
 def _base64(content: bytes) -> bytes:

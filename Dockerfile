@@ -1,0 +1,27 @@
+# syntax=docker/dockerfile:1
+FROM python:3.13-slim AS build
+WORKDIR /build
+RUN python -m venv /venv
+COPY requirements/agent.txt .
+# Every package by its hash, and none that would have to be compiled.
+RUN --mount=type=cache,target=/root/.cache/pip \
+    /venv/bin/pip install --require-hashes --only-binary :all: -r agent.txt
+
+FROM python:3.13-slim
+RUN useradd --uid 10001 --no-create-home --home-dir /data mailhub \
+    && install -d -o mailhub -g mailhub -m 700 /data
+COPY --from=build /venv /venv
+COPY manage.py /app/
+COPY accounts /app/accounts
+COPY approvals /app/approvals
+COPY tools /app/tools
+COPY mailhub /app/mailhub
+COPY templates /app/templates
+ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 MAILHUB_HOME=/data
+WORKDIR /app
+# The file system is read-only when it runs.
+RUN python -m compileall -q .
+USER 10001:10001
+VOLUME /data
+EXPOSE 8000
+CMD ["gunicorn", "mailhub.wsgi:application", "--bind=0.0.0.0:8000", "--worker-class=gthread", "--workers=2", "--threads=8", "--worker-tmp-dir=/dev/shm"]

@@ -1,0 +1,97 @@
+"""What must be true at the claim. Judged by the database, by its clock, inside the claim's UPDATE.
+
+Two sorts of "no": something has made the approval void, and the action goes back to a person with the reason; or
+something only holds it back, and it waits, still approved.
+
+No joins: a condition on a joined table would not be checked again when PostgreSQL waits for a row that another worker
+is claiming.
+"""
+
+from django.db.models import Count, Exists, F, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce, Now
+
+from accounts.models import ApiToken, Mailbox, Membership, Role
+from approvals.models import ApprovalPolicy, Decision, Pause, PendingAction, Rest
+from approvals.states import Status
+
+REACHABLE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
+
+
+def may_execute() -> Q:
+    """Approved by enough people who still may, due, not held back, and nothing else is leaving this mailbox."""
+    return Q(status=Status.APPROVED) & due() & Q(expires_at__gt=Now()) & ~held_back() & ~void()
+
+
+def due() -> Q:
+    return Q(not_before=None) | Q(not_before__lte=Now())
+
+
+def held_back() -> Q:
+    """It waits: the kill switch, a mailbox that must be reconnected or rests, another mail that is leaving it."""
+    return (
+        Q(Exists(Pause.objects.filter(Q(mailbox=None) | Q(mailbox=OuterRef("mailbox")))))
+        | ~Q(mailbox__in=Mailbox.objects.filter(status__in=REACHABLE).values("pk"))
+        | Q(mailbox__in=Rest.objects.filter(until__gt=Now()).values("mailbox"))
+        | Q(Exists(PendingAction.objects.filter(mailbox=OuterRef("mailbox"), status=Status.EXECUTING)))
+    )
+
+
+def void() -> Q:
+    """The approval counts no more: the reasons, one by one, stand in VOID."""
+    anything = Q()
+    for condition, _ in VOID.values():
+        anything |= condition()
+    return anything
+
+
+def approval_over() -> Q:
+    return Q(approved_until__isnull=False, approved_until__lte=Now())
+
+
+def disconnected() -> Q:
+    return Q(mailbox__in=Mailbox.objects.filter(status=Mailbox.Status.DISCONNECTED).values("pk"))
+
+
+def token_revoked() -> Q:
+    """After the approval: who approves what a revoked token proposed knows what they do."""
+    revoked = ApiToken.objects.filter(pk=OuterRef("token_id"), revoked_at__gt=OuterRef("approved_at"))
+    return Q(token_id__isnull=False) & Q(Exists(revoked))
+
+
+def approvers_lost() -> Q:
+    return Q(approvals_needed__gt=_approvals_that_count())
+
+
+def _approvals_that_count() -> Coalesce:
+    """Distinct people who approved this revision, digest and round, and may still approve for the mailbox."""
+    still_may = Membership.objects.filter(
+        mailbox=OuterRef("action__mailbox"), user=OuterRef("person"), role__in=Role.at_least(Role.APPROVER)
+    )
+    four_eyes = ApprovalPolicy.objects.filter(
+        Q(self_approval=False) | Q(approvals_needed__gt=1), mailbox=OuterRef("action__mailbox")
+    )
+    counted = (
+        Decision.objects.filter(
+            ~Q(person=F("action__proposer")) | (Q(action__approvals_needed=1) & ~Q(Exists(four_eyes))),
+            action=OuterRef("pk"),
+            verdict=Decision.Verdict.APPROVED,
+            revision=OuterRef("revision"),
+            digest=OuterRef("digest"),
+            approval_round=OuterRef("approval_round"),
+            person__is_active=True,
+            person__in=still_may.values("user"),
+        )
+        .order_by()
+        .values("action")
+        .annotate(people=Count("person", distinct=True))
+        .values("people")
+    )
+    return Coalesce(Subquery(counted), 0)
+
+
+VOID = {
+    "mailbox_disconnected": (disconnected, "The mailbox was disconnected after the approval."),
+    "approver_lost": (approvers_lost, "Somebody who approved it may no longer approve for this mailbox."),
+    "approval_over": (approval_over, "The approval was good for a limited time, and that is over."),
+    "token_revoked": (token_revoked, "The token that proposed it was revoked after the approval."),
+}

@@ -1,0 +1,302 @@
+"""What the database itself refuses, whoever asks: rules over a row before and after, as triggers.
+
+One list for both databases: on PostgreSQL a function for each table and event, on SQLite a trigger for each rule. The
+ways from state to state come from `states.TRANSITIONS`. A migration that changes a guarded table removes the guards
+first and installs them last, and so does one that follows a change here: SQLite drops a table's triggers when
+Django rebuilds it, and a test compares what stands in the database with this list.
+
+TRUNCATE on PostgreSQL is not guarded: take that right, and that of changing tables, from the role of the programs.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from approvals.states import FINAL, TRANSITIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """`refused_when` is SQL over OLD and NEW; `{differs}` stands for "is distinct from" in the database's dialect."""
+
+    name: str
+    table: str
+    event: str
+    refused_when: str
+    says: str
+
+
+def _listed(values: Sequence[str]) -> str:
+    return ", ".join(f"'{value}'" for value in values)
+
+
+def _changed(*columns: str) -> str:
+    return " OR ".join(f"NEW.{column} {{differs}} OLD.{column}" for column in columns)
+
+
+_ALLOWED = " OR ".join(
+    f"(OLD.status = '{source}' AND NEW.status IN ({_listed(sorted(targets))}))"
+    for source, targets in TRANSITIONS.items()
+)
+# Distinct people who said yes to this revision, digest and round; where two are needed, the proposer is none of them.
+_PEOPLE = """(
+    SELECT COUNT(DISTINCT said.person_id) FROM approvals_decision AS said
+    WHERE said.action_id = NEW.id AND said.verdict = 'approved' AND said.revision = NEW.revision
+    AND said.digest = NEW.digest AND said.approval_round = NEW.approval_round
+    AND (NEW.approvals_needed = 1 OR said.person_id <> NEW.proposer_id))"""
+_BACKED = """EXISTS (
+    SELECT 1 FROM approvals_attempt AS tried
+    WHERE tried.action_id = NEW.id AND tried.fence = NEW.fence AND tried.verdict =
+    CASE NEW.status WHEN 'succeeded' THEN 'accepted' WHEN 'failed' THEN 'refused' WHEN 'approved' THEN 'not_sent'
+    ELSE 'unknown' END)"""
+
+
+def _action(name: str, refused_when: str, says: str, event: str = "UPDATE") -> Rule:
+    return Rule(name=name, table="approvals_pendingaction", event=event, refused_when=refused_when, says=says)
+
+
+def _child(row: str, condition: str) -> str:
+    """No such action for this row."""
+    # All of it is our own text: nothing here comes from outside.
+    of_row = f"FROM approvals_pendingaction AS a WHERE a.id = {row}.action_id"
+    return f"NOT EXISTS (SELECT 1 {of_row} AND {condition})"
+
+
+def _never(table: str, event: str) -> Rule:
+    did = {"UPDATE": "changed", "DELETE": "deleted"}[event]
+    return Rule(
+        name=f"{table}_never_{did}", table=f"approvals_{table}", event=event, refused_when="1 = 1",
+        says=f"this is never {did}",
+    )  # fmt: skip
+
+
+_ENDED = f"a.status IN ({_listed(FINAL)})"
+_CLAIMED = "a.status = 'executing' AND a.fence = NEW.fence"
+
+RULES = (
+    _action(
+        "action_born_pending",
+        "NEW.status <> 'pending' OR NEW.fence <> 0 OR NEW.revision <> 1 OR NEW.approval_round <> 1"
+        " OR NEW.approvals_given <> 0",
+        "an action begins undecided",
+        event="INSERT",
+    ),
+    _action(
+        "action_frozen",
+        _changed(
+            "id",
+            "kind",
+            "tool",
+            "mailbox_id",
+            "proposer_id",
+            "proposer_name",
+            "token_id",
+            "message_id",
+            "approvals_needed",
+            "send_at",
+        ),
+        "what an action is never changes",
+    ),
+    _action("action_transition", f"NEW.status <> OLD.status AND NOT ({_ALLOWED})", "there is no way to that state"),
+    _action(
+        "action_payload_frozen",
+        "(NEW.digest <> OLD.digest OR NEW.revision <> OLD.revision) AND NOT (OLD.status = 'pending' AND"
+        " NEW.status = 'pending' AND NEW.revision = OLD.revision + 1 AND EXISTS (SELECT 1 FROM approvals_revision AS r"
+        " WHERE r.action_id = NEW.id AND r.number = NEW.revision AND r.digest = NEW.digest))",
+        "the content changes only while it is pending, by a new revision",
+    ),
+    _action(
+        "action_needs_decisions",
+        f"NEW.status IN ('approved', 'executing') AND NEW.status <> OLD.status AND {_PEOPLE} < NEW.approvals_needed",
+        "not enough people have approved exactly this",
+    ),
+    _action(
+        "action_round",
+        "(NEW.approval_round <> OLD.approval_round AND NOT (NEW.approval_round = OLD.approval_round + 1 AND"
+        " NEW.status = 'pending')) OR (OLD.status = 'approved' AND NEW.status = 'pending' AND"
+        " NEW.approval_round = OLD.approval_round)",
+        "a new round begins with what goes back to pending, and only then",
+    ),
+    _action(
+        "action_fence",
+        "(NEW.fence <> OLD.fence OR (NEW.status = 'executing' AND OLD.status <> 'executing')) AND NOT"
+        " (NEW.fence = OLD.fence + 1 AND OLD.status = 'approved' AND NEW.status = 'executing')",
+        "a claim, and nothing else, moves the fence by one",
+    ),
+    _action(
+        "action_outcome_backed",
+        f"OLD.status IN ('executing', 'unknown') AND NEW.status <> OLD.status AND NOT {_BACKED}",
+        "the attempt says something else",
+    ),
+    _action("action_receipt_final", f"OLD.status = 'succeeded' AND ({_changed('receipt')})", "a receipt is final"),
+    _action("action_never_deleted", "1 = 1", "this is never deleted", event="DELETE"),
+    Rule(
+        name="revision_of_pending",
+        table="approvals_revision",
+        event="INSERT",
+        refused_when=_child("NEW", "a.status = 'pending' AND NEW.number IN (a.revision, a.revision + 1)"),
+        says="a revision is added while the action is pending",
+    ),
+    Rule(
+        name="revision_final",
+        table="approvals_revision",
+        event="UPDATE",
+        refused_when=_changed("id", "action_id", "number", "author_id", "digest", "created_at")
+        + f" OR (({_changed('payload')}) AND (NEW.payload <> '{{{{}}}}' OR {_child('NEW', _ENDED)}))"
+        + f" OR (({_changed('preview')}) AND (NEW.preview <> '{{{{}}}}' OR {_child('NEW', _ENDED)}))",
+        says="a revision is never changed, only emptied after the end",
+    ),
+    _never("revision", "DELETE"),
+    Rule(
+        name="blob_of_pending",
+        table="approvals_blob",
+        event="INSERT",
+        refused_when=_child("NEW", "a.status = 'pending'"),
+        says="bytes are added while the action is pending",
+    ),
+    _never("blob", "UPDATE"),
+    Rule(
+        name="blob_deleted_after_the_end",
+        table="approvals_blob",
+        event="DELETE",
+        refused_when=_child("OLD", _ENDED),
+        says="bytes are deleted after the end",
+    ),
+    Rule(
+        name="decision_of_what_is_there",
+        table="approvals_decision",
+        event="INSERT",
+        refused_when="NEW.verdict = 'approved' AND "
+        + _child(
+            "NEW",
+            "a.status = 'pending' AND a.revision = NEW.revision AND a.digest = NEW.digest"
+            " AND a.approval_round = NEW.approval_round",
+        ),
+        says="an approval names what is stored now",
+    ),
+    Rule(
+        name="decision_final",
+        table="approvals_decision",
+        event="UPDATE",
+        refused_when=_changed(
+            "id", "action_id", "person_id", "verdict", "revision", "approval_round", "digest", "created_at"
+        )
+        + f" OR (({_changed('note')}) AND (NEW.note <> '' OR {_child('NEW', _ENDED)}))",
+        says="a decision is never changed, only its note emptied after the end",
+    ),
+    _never("decision", "DELETE"),
+    Rule(
+        name="attempt_of_a_claim",
+        table="approvals_attempt",
+        event="INSERT",
+        refused_when="NEW.phase <> 'prepared' OR NEW.verdict IS NOT NULL OR " + _child("NEW", _CLAIMED),
+        says="an attempt begins with a claim",
+    ),
+    Rule(
+        name="attempt_forward",
+        table="approvals_attempt",
+        event="UPDATE",
+        refused_when=_changed("id", "action_id", "fence", "worker", "started_at")
+        + " OR (OLD.phase = 'wire_started' AND NEW.phase <> 'wire_started')"
+        + f" OR (NEW.phase <> OLD.phase AND {_child('NEW', _CLAIMED)})"
+        + " OR (OLD.verdict IS NOT NULL AND NEW.verdict IS NULL)",
+        says="an attempt only goes on",
+    ),
+    Rule(
+        name="attempt_verdict_final",
+        table="approvals_attempt",
+        event="UPDATE",
+        refused_when="OLD.verdict <> 'unknown' AND ("
+        + _changed("verdict", "phase", "code", "evidence", "ended_at", "wire_started_at")
+        + ")",
+        says="a definite verdict is final",
+    ),
+    _never("attempt", "DELETE"),
+    _never("auditevent", "UPDATE"),
+    _never("auditevent", "DELETE"),
+    Rule(
+        name="auditchain_grows",
+        table="approvals_auditchain",
+        event="UPDATE",
+        refused_when=_changed("id", "mailbox_id") + " OR NEW.length <> OLD.length + 1",
+        says="a chain only grows",
+    ),
+    _never("auditchain", "DELETE"),
+)
+
+
+def statements(vendor: str) -> tuple[list[str], list[str]]:
+    """The SQL that installs the guards and the SQL that removes them; the second does no harm where none are."""
+    if vendor == "postgresql":
+        return _for_postgresql()
+    return _for_sqlite()
+
+
+def _for_sqlite() -> tuple[list[str], list[str]]:
+    install = [
+        f"CREATE TRIGGER {rule.name} BEFORE {rule.event} ON {rule.table} FOR EACH ROW"
+        f" WHEN {rule.refused_when.format(differs='IS NOT')}"
+        f" BEGIN SELECT RAISE(ABORT, '{rule.name}: {rule.says}'); END"
+        for rule in RULES
+    ]
+    return install, [f"DROP TRIGGER IF EXISTS {rule.name}" for rule in RULES]
+
+
+def _for_postgresql() -> tuple[list[str], list[str]]:
+    install, remove = [], []
+    for table, event in dict.fromkeys((rule.table, rule.event) for rule in RULES):
+        name = f"{table}_guard_{event.lower()}"
+        checks = "\n".join(
+            f"IF {rule.refused_when.format(differs='IS DISTINCT FROM')} THEN RAISE EXCEPTION"
+            f" '{rule.name}: {rule.says}' USING ERRCODE = 'check_violation', CONSTRAINT = '{rule.name}'; END IF;"
+            for rule in RULES
+            if (rule.table, rule.event) == (table, event)
+        )
+        row = "OLD" if event == "DELETE" else "NEW"
+        install += [
+            f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS"
+            f" $$ BEGIN\n{checks}\nRETURN {row};\nEND $$",
+            f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW EXECUTE FUNCTION {name}()",
+        ]
+        remove += [f"DROP TRIGGER IF EXISTS {name} ON {table}", f"DROP FUNCTION IF EXISTS {name}()"]
+    return install, remove
+
+
+def install(connection: BaseDatabaseWrapper) -> None:
+    """Put the guards up, in the place of those that stand."""
+    to_install, to_remove = statements(connection.vendor)
+    _run(connection, [*to_remove, *to_install])
+
+
+def remove(connection: BaseDatabaseWrapper) -> None:
+    _run(connection, statements(connection.vendor)[1])
+
+
+@contextmanager
+def lifted(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Without guards, for what empties the whole database and for tests that play somebody who has the database."""
+    with transaction.atomic(using=connection.alias):
+        remove(connection)
+    try:
+        yield
+    finally:
+        with transaction.atomic(using=connection.alias):
+            install(connection)
+
+
+def _run(connection: BaseDatabaseWrapper, sql: list[str]) -> None:
+    with connection.cursor() as cursor:
+        for statement in sql:
+            cursor.execute(statement)
+
+
+def install_in_migration(apps: Any, schema_editor: Any) -> None:
+    install(schema_editor.connection)
+
+
+def remove_in_migration(apps: Any, schema_editor: Any) -> None:
+    remove(schema_editor.connection)

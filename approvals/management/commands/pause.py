@@ -1,0 +1,26 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from accounts.management.named import mailbox_named
+from approvals import services
+
+
+class Command(BaseCommand):
+    help = "The kill switch: nothing that is approved leaves until `resume`. What is leaving now is not stopped."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--mailbox", help="the address of one mailbox; everything when left out")
+        parser.add_argument("--dry-run", action="store_true", help="say what would happen")
+
+    def handle(self, *args: Any, mailbox: str | None, dry_run: bool, **options: Any) -> None:
+        named = mailbox_named(mailbox) if mailbox else None
+        waiting, leaving = services.under_way(named)
+        if dry_run:
+            self.stdout.write(f"Would pause {named or 'everything'}: {waiting} approved would wait.")
+            return
+        new = services.pause(mailbox=named, actor="command")
+        self.stdout.write(
+            f"{named or 'Everything'} {'is' if new else 'was'} paused: {waiting} approved wait, {leaving} leaving now."
+        )

@@ -1,0 +1,26 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from accounts.management.named import mailbox_named
+from approvals import services
+
+
+class Command(BaseCommand):
+    help = "Ends what `pause` began. A pause of everything and one of a mailbox are two: each ends by itself."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--mailbox", help="the address of one mailbox; the pause of everything when left out")
+        parser.add_argument("--dry-run", action="store_true", help="say what would happen")
+
+    def handle(self, *args: Any, mailbox: str | None, dry_run: bool, **options: Any) -> None:
+        named = mailbox_named(mailbox) if mailbox else None
+        waiting, _ = services.under_way(named)
+        if dry_run:
+            self.stdout.write(f"Would end the pause of {named or 'everything'}: {waiting} approved may leave.")
+            return
+        ended = services.resume(mailbox=named, actor="command")
+        self.stdout.write(
+            f"{named or 'Everything'} {'may leave again' if ended else 'was not paused'}: {waiting} approved."
+        )

@@ -1,0 +1,19 @@
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django_rq.management.commands import rqworker
+
+from approvals.queues.rq import keep_working
+
+
+class Command(rqworker.Command):
+    """django-rq's own command. Its app is not installed: it would bring an admin page that can run jobs."""
+
+    help = "Carries out approved actions (MAILHUB_QUEUE=rq) and sweeps; ends on SIGTERM after the send under way."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if settings.MAILHUB_QUEUE != "rq":
+            raise CommandError(f"MAILHUB_QUEUE is {settings.MAILHUB_QUEUE}, not rq.")
+        once = bool(options["burst"] or options["max_jobs"] or options["max_idle_time"])
+        keep_working(lambda: super(Command, self).handle(*args, **options), once=once)  # type: ignore[no-untyped-call]

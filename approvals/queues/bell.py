@@ -1,0 +1,151 @@
+"""The bell of the database queue: NOTIFY on PostgreSQL, a FIFO in MAILHUB_HOME on SQLite.
+
+Either wakes a waiting worker at once, without a fast poll, and says for which action. A ring that is lost costs at
+most until the next sweep.
+"""
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import UUID
+
+import psycopg
+import structlog
+from django.conf import settings
+from django.db import connection
+
+log = structlog.get_logger(__name__)
+
+CHANNEL = "mailhub_due"
+RING_BYTES = 16
+CONNECT_SECONDS = 3
+# A server that is gone without a word is noticed within about 20 seconds.
+KEEPALIVE: dict[str, Any] = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2}
+
+
+class Bell(Protocol):
+    """The worker's end of the bell."""
+
+    def fileno(self) -> int | None:
+        """What becomes readable when it rings; None while it cannot be heard."""
+        ...
+
+    def mend(self) -> bool:
+        """Try to hear it again; returns whether it can be heard now."""
+        ...
+
+    def answered(self, at_most: int) -> list[UUID]:
+        """Take rings and say what they were for; about so many, where another worker can take the others."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def ring(action_id: UUID) -> None:
+    """Wake a worker, if one listens."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(action_id)])
+    else:
+        _ring_fifo(action_id)
+
+
+def listen() -> Bell:
+    return NotifyBell() if connection.vendor == "postgresql" else FifoBell()
+
+
+def fifo_path() -> Path:
+    return Path(settings.MAILHUB_HOME) / "bell"
+
+
+def _ring_fifo(action_id: UUID) -> None:
+    try:
+        bell = os.open(fifo_path(), os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.ENOENT):  # nobody listens: the sweep finds it
+            return
+        raise
+    try:
+        os.write(bell, action_id.bytes)
+    except BlockingIOError:
+        pass  # so many rings that the pipe is full: the worker is awake
+    finally:
+        os.close(bell)
+
+
+class FifoBell:
+    """A FIFO; where several workers listen, one of them takes the ring."""
+
+    def __init__(self) -> None:
+        path = fifo_path()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_fifo():
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileExistsError):  # another worker was faster
+                os.mkfifo(path, 0o600)
+        # Opened for reading and writing, so that it is never at end of file when the last ringer closes it.
+        self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+
+    def fileno(self) -> int:
+        return self._fifo
+
+    def mend(self) -> bool:
+        return True
+
+    def answered(self, at_most: int) -> list[UUID]:
+        # What is written and read in pieces of one size stays in these pieces (pipe(7): such writes are atomic).
+        try:
+            rung = os.read(self._fifo, RING_BYTES * at_most)
+        except BlockingIOError:  # another worker took it
+            return []
+        return [UUID(bytes=rung[start : start + RING_BYTES]) for start in range(0, len(rung), RING_BYTES)]
+
+    def close(self) -> None:
+        os.close(self._fifo)
+
+
+class NotifyBell:
+    """LISTEN on a connection of its own; after a restart of the database it listens again."""
+
+    def __init__(self) -> None:
+        self._connection: psycopg.Connection | None = None
+
+    def fileno(self) -> int | None:
+        try:
+            return self._connection.fileno() if self._connection else None
+        except psycopg.Error:
+            self.close()
+            return None
+
+    def mend(self) -> bool:
+        try:
+            self._connection = self._listening()
+        except psycopg.Error:
+            log.warning("bell_not_heard")
+        return self._connection is not None
+
+    def answered(self, at_most: int) -> list[UUID]:
+        """All of them: every worker hears every ring, and the claim decides."""
+        assert self._connection is not None
+        rung: list[UUID] = []
+        try:
+            rung += (UUID(notify.payload) for notify in self._connection.notifies(timeout=0))
+        except psycopg.Error:  # readable because it ended
+            log.warning("bell_not_heard")
+            self.close()
+        return rung
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _listening(self) -> psycopg.Connection:
+        parameters = connection.get_connection_params()
+        for name in ("cursor_factory", "context"):
+            parameters.pop(name)
+        listening = psycopg.connect(**parameters, **KEEPALIVE, connect_timeout=CONNECT_SECONDS, autocommit=True)
+        listening.execute(f"LISTEN {CHANNEL}")
+        return listening

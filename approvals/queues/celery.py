@@ -1,0 +1,77 @@
+"""Celery as the bell: a task is the id of an action; `celery -A mailhub worker` takes it."""
+
+from typing import Any
+from uuid import UUID
+
+from celery import Celery, shared_task, signals  # type: ignore[import-untyped]
+from django.conf import settings
+from django.utils.module_loading import import_string
+from kombu.exceptions import KombuError
+
+from approvals import maintenance
+from approvals.queues import workers
+from approvals.queues.sweeper import SweeperProcess
+
+ANSWER_SECONDS = 1.0
+# What waited longer has been rung for again; it is dropped without a look at the database.
+EXPIRES_SECONDS = 60
+# A person waits for the answer to an approval: one more try on a fresh connection, then it is the sweeper's.
+PUBLISH_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
+
+
+class CeleryQueue:
+    """Puts the id into the broker."""
+
+    def __init__(self) -> None:
+        self._app: Celery = import_string(settings.MAILHUB_CELERY_APP)  # makes it the one that tasks belong to
+
+    def ring(self, action_id: UUID) -> None:
+        carry_out.apply_async((str(action_id),), expires=EXPIRES_SECONDS, retry=True, retry_policy=PUBLISH_POLICY)
+
+    def answers(self) -> bool:
+        try:
+            with self._app.connection_for_write(connect_timeout=ANSWER_SECONDS) as connection:
+                connection.connect()
+        except (OSError, KombuError, *connection.connection_errors):
+            return False
+        return True
+
+
+# No `autoretry_for` and no result: whether to try again is the row's decision alone.
+@shared_task(name="approvals.carry_out", ignore_result=True)  # type: ignore[untyped-decorator]
+def carry_out(action_id: str) -> None:
+    workers.carry_out(UUID(action_id))
+
+
+@shared_task(name="approvals.sweep", ignore_result=True)  # type: ignore[untyped-decorator]
+def sweep() -> None:
+    """For who runs beat: one sweep, in addition to the workers' own."""
+    maintenance.sweep()
+
+
+class _Beside:
+    """The sweeper of this worker process."""
+
+    sweeper: SweeperProcess | None = None
+
+
+def _start(**_: Any) -> None:
+    workers.prepare()
+    _Beside.sweeper = SweeperProcess(worker=workers.worker_name())
+    _Beside.sweeper.keep()
+
+
+def _look_after(**_: Any) -> None:
+    if _Beside.sweeper is not None:
+        _Beside.sweeper.keep()
+
+
+def _stop(**_: Any) -> None:
+    if _Beside.sweeper is not None:
+        _Beside.sweeper.stop()
+
+
+# Called in the worker's main process alone; a task runs in another.
+signals.worker_init.connect(_start)
+signals.heartbeat_sent.connect(_look_after)
+signals.worker_shutdown.connect(_stop)

@@ -1,0 +1,159 @@
+"""The resident sweeper: sweeps every few seconds, rings at the moment something becomes due, says that it lives.
+
+It is in every worker, so that no clock outside has to be there: RQ's cron and Celery's beat send their orders through
+the broker, and what a sweeper finds is just what got lost in there (rq/cron.py also writes pickle, and ends when Redis
+goes away). Any number may run at once.
+"""
+
+import contextlib
+import math
+import os
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+import structlog
+from django.db import close_old_connections, connection
+from django.utils import timezone
+
+from approvals import heartbeats, maintenance
+from approvals.models import PendingAction
+from approvals.queues.base import queue
+from approvals.queues.wakeup import Wakeup
+from approvals.states import Status
+
+log = structlog.get_logger(__name__)
+
+SWEEP_SECONDS = 5.0
+BEAT_SECONDS = 10.0
+LOOK_SECONDS = 1.0  # how soon it notices that its worker is gone
+FAILED_SECONDS = 1.0
+END_SECONDS = 5.0
+
+
+class Sweeper:
+    """Runs until `stop`, or until it is not needed any more; `worker` is whose signs of life it gives, if anybody's."""
+
+    def __init__(
+        self, *, worker: str | None, every: float = SWEEP_SECONDS, needed: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._worker = worker
+        self._every = every
+        self._needed = needed
+        self._stopping = False
+        self._wakeup = Wakeup()
+        self._approved = False
+        self._next_sweep = self._next_due = 0.0
+        self._next_beat = 0.0 if worker else math.inf
+
+    def run(self) -> None:
+        while not self._stopping and self._needed():
+            try:
+                self._round()
+                wait = min(self._next_sweep, self._next_due, self._next_beat) - time.monotonic()
+            except Exception:  # a database or a broker that is away; the next round tries again
+                log.exception("sweep_failed", worker=self._worker)
+                connection.close()
+                wait = FAILED_SECONDS
+            self._wakeup.wait(min(wait, LOOK_SECONDS))
+        if self._worker:
+            with contextlib.suppress(Exception):  # a heartbeat that stays is forgotten by itself
+                heartbeats.gone(self._worker)
+        connection.close()
+
+    def look_again(self) -> None:
+        """Something was approved: find out when it may leave."""
+        self._approved = True
+        self._wakeup.wake()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wakeup.wake()
+
+    def _round(self) -> None:
+        now = time.monotonic()
+        if now < min(self._next_sweep, self._next_due, self._next_beat) and not self._approved:
+            return
+        close_old_connections()
+        if self._worker and now >= self._next_beat:
+            heartbeats.beat(self._worker)
+            self._next_beat = now + BEAT_SECONDS
+        if now >= self._next_sweep:
+            self._next_sweep = now + self._every
+            maintenance.sweep()
+        elif now >= self._next_due:
+            for action_id in maintenance.due():
+                queue().ring(action_id)
+        self._approved = False  # before the question, so that a later approval asks it again
+        self._next_due = time.monotonic() + seconds_until_due()
+
+
+def seconds_until_due() -> float:
+    """Seconds until the next approved action may leave. What may leave already is not counted: it has been rung for."""
+    now = timezone.now()
+    soonest = (
+        PendingAction.objects.filter(status=Status.APPROVED, not_before__gt=now)
+        .order_by("not_before")
+        .values_list("not_before", flat=True)
+        .first()
+    )
+    return (soonest - now).total_seconds() if soonest else SWEEP_SECONDS
+
+
+class SweeperProcess:
+    """A sweeper beside a worker, in a process of its own that lives exactly as long.
+
+    A thread would not do: these workers fork, and a fork takes the locks of its threads along, but not the threads.
+    """
+
+    def __init__(self, *, worker: str) -> None:
+        self._worker = worker
+        self._pid = 0
+
+    def keep(self) -> None:
+        """Start it, or start it again; to be called now and then."""
+        if self._pid and not self._ended():
+            return
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _sweep_for(self._worker, parent)
+        self._pid = pid
+
+    def stop(self) -> None:
+        """End it; in the middle of a sweep too, if that takes long: the next sweeper goes on from there."""
+        if not self._pid:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, number)
+            deadline = time.monotonic() + END_SECONDS
+            while not (ended := self._ended()) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            if ended:
+                break
+        self._pid = 0
+
+    def _ended(self) -> bool:
+        try:
+            return os.waitpid(self._pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:
+            return True
+
+
+def _sweep_for(worker: str, parent: int) -> NoReturn:
+    """The life of the process: nothing of the worker's own clean-up may run in it, so it leaves by os._exit."""
+    try:
+        sweeper = Sweeper(worker=worker, needed=lambda: os.getppid() == parent)
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            sweeper.stop()
+
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the worker, which ends this
+        sweeper.run()
+    finally:
+        os._exit(0)

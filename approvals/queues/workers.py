@@ -1,0 +1,66 @@
+"""What every worker process does alike, whichever queue rings for it."""
+
+import os
+import socket
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, close_old_connections, connections
+from django.utils.module_loading import import_string
+
+from approvals import maintenance
+from approvals.execution import execute
+from approvals.kinds import kind_named
+
+log = structlog.get_logger(__name__)
+
+HOST_CHARACTERS = 80  # with the pid it fits the column
+
+
+def host_name() -> str:
+    return socket.gethostname()[:HOST_CHARACTERS]
+
+
+def worker_name() -> str:
+    """Who works here, for attempts and heartbeats."""
+    return f"{host_name()}:{os.getpid()}"
+
+
+def prepare() -> None:
+    """Make this process a worker; to be called once, before it forks or starts threads.
+
+    1. One database connection for each thread, kept: a pool is for many short requests, and its helper threads would
+       not survive a fork.
+    2. What a job needs is loaded now, so that a fork finds it in memory.
+    """
+    connection = connections[DEFAULT_DB_ALIAS]
+    connection.close()
+    if connection.settings_dict["OPTIONS"].get("pool"):
+        connection.close_pool()  # type: ignore[attr-defined]
+        del connection.settings_dict["OPTIONS"]["pool"]
+    connection.settings_dict["CONN_MAX_AGE"] = None
+    connection.settings_dict["CONN_HEALTH_CHECKS"] = True
+    del connections[DEFAULT_DB_ALIAS]  # the next one is made by these rules
+    for kind in settings.MAILHUB_KINDS:
+        kind_named(kind)
+    for provider in settings.MAILHUB_PROVIDERS.values():
+        import_string(provider)
+
+
+def carry_out(action_id: UUID, *, settle: bool = True) -> bool:
+    """Carry one action out and do the work after it; returns whether it was this worker's to do.
+
+    Raises nothing: the row says what is left to do and the sweeper reads it, while a queue would store the text of
+    an exception, or try again on its own.
+    """
+    try:
+        close_old_connections()
+        if not execute(action_id, worker=worker_name()):
+            return False
+        if settle:
+            maintenance.settle_one(action_id)
+    except Exception:
+        log.exception("carrying_out_failed", action=str(action_id))
+        return False
+    return True

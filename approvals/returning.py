@@ -1,0 +1,60 @@
+"""Back to a person: what was approved and may not leave any more, with the reason."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+
+from approvals import audit
+from approvals.conditions import VOID, void
+from approvals.models import PendingAction
+from approvals.states import Status
+from approvals.types import PreviewWarning
+
+UNDECIDED: dict[str, Any] = {
+    "approvals_given": 0, "approved_at": None, "approved_until": None, "undo_until": None, "not_before": None,
+}  # fmt: skip
+
+
+@transaction.atomic
+def return_if_void(action_id: UUID) -> bool:
+    """Send an approved action back when its approval counts no more; returns whether it went."""
+    approved = PendingAction.objects.filter(void(), pk=action_id, status=Status.APPROVED)
+    action = approved.select_for_update(skip_locked=True).first()
+    if action is None:
+        return False
+    for code, (condition, detail) in VOID.items():
+        if _returned(action, code=code, detail=detail, only_if=condition()):
+            return True
+    return False
+
+
+@transaction.atomic
+def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarning]) -> bool:
+    """Send back what the kind found changed since the approval that `action` shows; False when it has moved since."""
+    return _returned(
+        action, code=warnings[0].code, detail=warnings[0].text, warnings=[asdict(warning) for warning in warnings],
+        only_if=Q(approval_round=action.approval_round),
+    )  # fmt: skip
+
+
+def sent_after_all(action: PendingAction) -> bool:
+    """Send back what was ordered to leave again, when the answer to the first try has come: it went out."""
+    return _returned(
+        action, code="sent_after_all", detail="The first try was taken after all: its answer came late.", only_if=Q()
+    )
+
+
+def _returned(
+    action: PendingAction, *, code: str, detail: str, only_if: Q, warnings: Sequence[dict[str, Any]] = ()
+) -> bool:
+    moved = action.move(
+        Status.APPROVED, Status.PENDING, only_if, **UNDECIDED, approval_round=action.approval_round + 1,
+        error=None, returned={"code": code, "detail": detail, "warnings": list(warnings)},
+    )  # fmt: skip
+    if moved:
+        audit.record(mailbox=action.mailbox_id, event="returned", actor="worker", action_id=action.pk, code=code)
+    return moved

@@ -1,0 +1,39 @@
+"""The kill switch: what is approved waits, for one mailbox or for all of them."""
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.models import Mailbox
+from approvals import audit
+from approvals.models import Pause, PendingAction
+from approvals.states import Status
+
+
+@transaction.atomic
+def pause(*, mailbox: Mailbox | None, actor: str) -> bool:
+    """Let nothing leave this mailbox, or any; returns whether it still could. What is leaving now is not stopped."""
+    _, new = Pause.objects.get_or_create(mailbox=mailbox, defaults={"since": timezone.now()})
+    if new:
+        audit.record(mailbox=mailbox, event="paused", actor=actor)
+    return new
+
+
+@transaction.atomic
+def resume(*, mailbox: Mailbox | None, actor: str) -> bool:
+    """Take the pause of this mailbox, or that of everything, away; returns whether there was one."""
+    ended, _ = Pause.objects.filter(mailbox=mailbox).delete()
+    if ended:
+        audit.record(mailbox=mailbox, event="resumed", actor=actor)
+    return bool(ended)
+
+
+def is_paused(mailbox: Mailbox) -> bool:
+    """Whether the kill switch holds this mailbox back, its own or that of everything."""
+    return Pause.objects.filter(Q(mailbox=None) | Q(mailbox=mailbox)).exists()
+
+
+def under_way(mailbox: Mailbox | None) -> tuple[int, int]:
+    """How many are approved and how many are leaving now, from this mailbox or from all."""
+    actions = PendingAction.objects.filter(mailbox=mailbox) if mailbox else PendingAction.objects.all()
+    return actions.filter(status=Status.APPROVED).count(), actions.filter(status=Status.EXECUTING).count()

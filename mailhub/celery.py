@@ -1,0 +1,66 @@
+"""The Celery app: `celery -A mailhub worker`. It carries ids to workers and keeps nothing."""
+
+import os
+
+from celery import Celery, signals  # type: ignore[import-untyped]
+from django.conf import settings
+from kombu.transport import redis
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mailhub.settings")
+
+MINUTE = 60
+ON_REDIS = settings.CELERY_BROKER_URL.startswith("redis")
+
+# When a connection to Redis is lost, kombu puts back what was not acknowledged, over the connection that is gone: the
+# AttributeError of that ends the worker. Nothing needs to be put back here, since the sweeper rings again.
+redis.Channel.do_restore = False
+
+app = Celery("mailhub")
+app.conf.update(
+    broker_url=settings.CELERY_BROKER_URL or "memory://",  # never Celery's own default, a RabbitMQ on this host
+    broker_connection_timeout=1,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,
+    # Redis gives out again what was taken and not acknowledged in time; the shortest value of all apps on one Redis
+    # counts. A task given out twice finds nothing to claim.
+    broker_transport_options={
+        "visibility_timeout": max(60 * MINUTE, 2 * settings.MAILHUB_WIRE_TIMEOUT_SECONDS),
+        "socket_connect_timeout": 1,
+        "socket_timeout": 30,
+    }
+    if ON_REDIS
+    else {},
+    imports=["approvals.queues.celery"],
+    task_default_queue="mailhub",
+    task_serializer="json",
+    accept_content=["json"],
+    result_backend=None,
+    task_ignore_result=True,
+    # Acknowledged when taken, not when done. A second delivery after a crash would be of no use: the lease of the
+    # dead worker holds the row, and when it ends the sweeper rings. And on Redis a late acknowledgement ends the
+    # worker when the connection was lost meanwhile (kombu 5.7 sends it over the channel that is gone).
+    task_acks_late=False,
+    task_time_limit=settings.MAILHUB_WIRE_TIMEOUT_SECONDS + 2 * MINUTE,
+    worker_prefetch_multiplier=1,
+    worker_cancel_long_running_tasks_on_connection_loss=False,
+    worker_hijack_root_logger=False,
+    worker_redirect_stdouts=False,
+    beat_scheduler="celery.beat:Scheduler",  # keeps no file
+    beat_schedule={"sweep": {"task": "approvals.sweep", "schedule": 5.0, "options": {"expires": 5}}},
+    # The name is Celery's: how many tasks a database connection outlives. Ours are kept, and checked when used.
+    CELERY_DB_REUSE_MAX=2**31,
+)
+
+
+def _logs_are_ours(**_: object) -> None:
+    """With a receiver here Celery leaves logging as mailhub.logs has set it up."""
+
+
+def _refuse_another_queue(**_: object) -> None:
+    if settings.MAILHUB_QUEUE != "celery":
+        raise SystemExit(f"mailhub cannot start: MAILHUB_QUEUE is {settings.MAILHUB_QUEUE}, not celery")
+
+
+signals.setup_logging.connect(_logs_are_ours)
+signals.worker_init.connect(_refuse_another_queue)
+signals.beat_init.connect(_refuse_another_queue)

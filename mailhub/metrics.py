@@ -1,0 +1,58 @@
+"""/metrics for Prometheus: read from the database at each scrape, so every process gives the same answer."""
+
+import hmac
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from approvals.queues.figures import COUNTED, figures
+
+
+class Database(Collector):
+    """What the database says now. Labels are states and verdicts, never an address or an id."""
+
+    def collect(self) -> Iterator[Metric]:
+        now = figures()
+        counts = GaugeMetricFamily(
+            "mailhub_actions", f"Actions in an open state, counted up to {COUNTED}", labels=["state"]
+        )
+        for state, number in now.counts.items():
+            counts.add_metric([state], number)
+        yield counts
+        oldest = GaugeMetricFamily(
+            "mailhub_oldest_action_age_seconds", "How long the oldest action has been in its state", labels=["state"]
+        )
+        for state, seconds in now.oldest_seconds.items():
+            oldest.add_metric([state], seconds)
+        yield oldest
+        attempts = CounterMetricFamily("mailhub_attempts", "Ended attempts by what came of them", labels=["verdict"])
+        for verdict, number in now.attempts.items():
+            attempts.add_metric([verdict], number)
+        yield attempts
+        yield GaugeMetricFamily("mailhub_workers", "Workers seen lately", value=now.workers)
+        if now.heartbeat_seconds is not None:
+            yield GaugeMetricFamily(
+                "mailhub_worker_heartbeat_age_seconds", "Since any worker was seen", value=now.heartbeat_seconds
+            )
+
+
+REGISTRY = CollectorRegistry(auto_describe=False)  # describing would ask the database at import
+REGISTRY.register(Database())
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """404 as long as no token is set; 401 without it."""
+    token = settings.MAILHUB_METRICS_TOKEN
+    if not token:
+        return HttpResponse(status=404)
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+        return HttpResponse(status=401, headers={"WWW-Authenticate": "Bearer"})
+    return HttpResponse(generate_latest(REGISTRY), content_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,162 @@
+"""Drafts on a real IMAP server: written, replaced and removed in the drafts folder, and nowhere else."""
+
+import pytest
+
+from tests.dovecot import dovecot
+from tests.office import Office, letter, office, plain_office
+
+__all__ = ["dovecot", "office", "plain_office"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NOTE = {"to": ["mira@northwind.example"], "subject": "Offer", "body": "Dear Mira,\nour offer.\n"}
+
+
+def test_a_draft_lies_in_the_folder_with_the_drafts_role_and_is_flagged(office: Office) -> None:
+    draft = office.tool("create_draft", **NOTE, cc=["jo@northwind.example"], bcc=["eve@lovelace.example"])
+
+    assert (draft["subject"], draft["to"]) == ("Offer", ["mira@northwind.example"])
+    (stored,) = office.folder("Drafts")
+    assert stored["Bcc"] == "eve@lovelace.example"
+    assert stored.get_content() == NOTE["body"]
+    client = office.imap.signed_in(office.ada)
+    client.select_folder("Drafts")
+    assert rb"\Draft" in client.get_flags([draft["uid"]])[draft["uid"]]
+    assert office.smtp.ledger == []
+
+
+def test_without_a_role_the_folder_called_drafts_is_taken(plain_office: Office) -> None:
+    plain_office.imap.signed_in(plain_office.ada).create_folder("Entwürfe")
+
+    plain_office.tool("create_draft", **NOTE)
+
+    assert len(plain_office.folder("Entwürfe")) == 1
+
+
+def test_a_draft_that_answers_carries_the_whole_chain_and_one_re(office: Office) -> None:
+    original = letter(to=office.ada, References="<a@x.example> <b@x.example>", In_Reply_To="<b@x.example>")
+    message_id = office.receive(original)
+
+    office.tool("create_draft", **{**NOTE, "subject": "Re: Delivery"}, in_reply_to=message_id)
+
+    (stored,) = office.folder("Drafts")
+    assert stored["Subject"] == "Re: Delivery"
+    assert stored["In-Reply-To"] == original["Message-ID"]
+    assert str(stored["References"]).split() == ["<a@x.example>", "<b@x.example>", original["Message-ID"]]
+
+
+def test_a_draft_can_name_what_it_answers_by_its_uid(office: Office) -> None:
+    original = letter(to=office.ada)
+    office.receive(original)
+
+    office.tool("create_draft", **NOTE, in_reply_to=1)
+
+    (stored,) = office.folder("Drafts")
+    assert (stored["Subject"], stored["In-Reply-To"]) == ("Re: Offer", original["Message-ID"])
+
+
+def test_a_reply_draft_finds_out_to_whom_about_what_and_in_which_thread(office: Office) -> None:
+    original = letter(to=office.ada, subject="RE: Re: Delivery", Reply_To="desk@northwind.example")
+    message_id = office.receive(original)
+
+    draft = office.tool("draft_reply", message_id=message_id, body="On Thursday.")
+
+    assert (draft["to"], draft["subject"]) == (["desk@northwind.example"], "Re: Delivery")
+    (stored,) = office.folder("Drafts")
+    assert stored["In-Reply-To"] == original["Message-ID"]
+    assert stored.get_content().startswith("On Thursday.\n")
+    assert "> When do you come?" in stored.get_content()
+    assert stored["Cc"] is None
+
+
+def test_a_reply_draft_to_all_copies_everybody_but_oneself(office: Office) -> None:
+    message_id = office.receive(
+        letter(to=f"{office.ada}, Jo <jo@northwind.example>", Cc=f"sam@northwind.example, {office.ada.upper()}")
+    )
+
+    office.tool("draft_reply", message_id=message_id, body="To all.", reply_all=True)
+
+    (stored,) = office.folder("Drafts")
+    assert stored["To"] == "mira@northwind.example"
+    assert stored["Cc"] == "jo@northwind.example, sam@northwind.example"
+
+
+def test_a_reply_draft_to_an_unknown_uid_is_refused_by_its_sentence(office: Office) -> None:
+    problem = office.refused("draft_reply", uid=4711, body="x")
+    assert (problem["code"], problem["detail"]) == ("not_found", "Email with UID 4711 not found.")
+
+
+def test_an_updated_draft_replaces_the_old_one_alone_and_stays_in_its_thread(office: Office) -> None:
+    original = letter(to=office.ada)
+    message_id = office.receive(original)
+    client = office.imap.signed_in(office.ada)
+    client.append("Drafts", b"Subject: somebody else's, marked as deleted\r\n\r\nx\r\n", flags=(rb"\Deleted",))
+    first = office.tool("draft_reply", message_id=message_id, body="First.")
+
+    second = office.tool("update_draft", draft_id=first["id"], **{**NOTE, "body": "Second."})
+
+    assert second["id"] != first["id"]
+    assert second["uid"] > first["uid"]
+    foreign, stored = office.folder("Drafts")
+    assert "somebody else" in foreign["Subject"]
+    assert stored.get_content() == "Second.\n"
+    assert stored["In-Reply-To"] == original["Message-ID"]
+    assert office.tool("list_drafts")["drafts"][0]["id"] == second["id"]
+
+
+def test_an_update_can_name_the_draft_by_its_uid(office: Office) -> None:
+    draft = office.tool("create_draft", **NOTE)
+    office.tool("update_draft", uid=draft["uid"], **{**NOTE, "subject": "Better"})
+    assert [stored["Subject"] for stored in office.folder("Drafts")] == ["Better"]
+
+
+@pytest.mark.parametrize("tool", ["update_draft", "delete_draft"])
+def test_what_is_no_draft_is_left_alone(office: Office, tool: str) -> None:
+    message_id = office.receive(letter(to=office.ada))
+
+    problem = office.refused(tool, draft_id=message_id, **(NOTE if tool == "update_draft" else {}))
+
+    assert problem["detail"] == "You can only update drafts. The email you provided is not in the drafts folder."
+    assert len(office.inbox(office.ada)) == 1
+
+
+def test_a_uid_that_is_not_in_drafts_is_no_draft(office: Office) -> None:
+    problem = office.refused("update_draft", uid=4711, **NOTE)
+    assert problem["detail"] == "You can only update drafts. The email you provided is not in the drafts folder."
+
+
+def test_without_any_drafts_folder_the_sentence_says_what_to_do(plain_office: Office) -> None:
+    problem = plain_office.refused("list_drafts")
+    assert problem["detail"] == "Could not find Drafts folder. Available folders can be listed with list_folders."
+
+
+def test_a_deleted_draft_is_gone_and_nothing_else(office: Office) -> None:
+    keep, drop = office.tool("create_draft", **NOTE), office.tool("create_draft", **{**NOTE, "subject": "Drop"})
+
+    assert office.tool("delete_draft", draft_id=drop["id"]) == {"deleted": True}
+
+    assert [draft["id"] for draft in office.tool("list_drafts")["drafts"]] == [keep["id"]]
+    assert office.refused("delete_draft", draft_id=drop["id"])["code"] == "not_found"
+
+
+def test_a_draft_that_a_person_changed_is_not_written_over(office: Office) -> None:
+    draft = office.tool("create_draft", **NOTE)
+    client = office.imap.signed_in(office.ada)
+    client.select_folder("Drafts")
+    (source,) = office.imap.messages(office.ada, "Drafts")
+    client.select_folder("Drafts")
+    client.append("Drafts", source.replace(b"our offer", b"my offer"), flags=(rb"\Draft",))
+    client.add_flags([draft["uid"]], [rb"\Deleted"])
+    client.uid_expunge([draft["uid"]])
+
+    assert office.refused("update_draft", draft_id=draft["id"], **NOTE)["code"] == "not_found"
+    (now,) = office.tool("list_drafts")["drafts"]
+    assert now["id"] != draft["id"]
+    assert "my offer" in office.tool("read_email", message_id=now["id"])["body"]
+
+
+def test_non_ascii_drafts_keep_their_letters(office: Office) -> None:
+    office.tool("create_draft", to=["mira@northwind.example"], subject="Grüße 日本語", body="Zoë sagt: schön\n")
+    (stored,) = office.folder("Drafts")
+    assert stored["Subject"] == "Grüße 日本語"
+    assert stored.get_content() == "Zoë sagt: schön\n"
+    assert office.tool("list_drafts")["drafts"][0]["subject"] == "Grüße 日本語"

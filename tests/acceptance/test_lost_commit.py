@@ -1,0 +1,49 @@
+"""The database goes away in the COMMIT of a proposal: the client's second try, with its key, finds or makes the one."""
+
+import json
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from approvals.models import AuditEvent, IdempotencyRecord, PendingAction
+from tests.conftest import HELLO, Api
+from tests.processes import CuttingProxy, Program, request, this_test, until
+from tests.services import free_port
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres_only]
+
+
+@pytest.mark.parametrize("committed", [False, True], ids=["before the server has it", "after the server has it"])
+def test_a_retry_with_the_key_after_a_lost_commit_leads_to_one_action(
+    api: Api, tmp_path: Path, committed: bool
+) -> None:
+    database = connection.settings_dict
+    port = free_port()
+    headers = {"Authorization": f"Bearer {api.secret}", "Idempotency-Key": "k", "Content-Type": "application/json"}
+    url, body = f"http://127.0.0.1:{port}", json.dumps(HELLO | {"confirm": True}).encode()
+    with (
+        CuttingProxy((database["HOST"], int(database["PORT"])), forward=committed) as proxy,
+        Program(tmp_path, "web", "--port", str(port), **this_test(database_port=proxy.port)) as web,
+    ):
+
+        def answers() -> bool:
+            try:
+                return request(f"{url}/healthz").status == 200
+            except OSError:
+                return False
+
+        until(answers, say=web.log)
+        proxy.arm()
+        lost = request(f"{url}/api/v1/tools/send_email", "POST", body=body, headers=headers)
+        assert (lost.status >= 500, lost.headers["Content-Type"]) == (True, "application/problem+json")
+        assert proxy.cuts == 1
+        until(lambda: PendingAction.objects.count() == committed)
+
+        again = request(f"{url}/api/v1/tools/send_email", "POST", body=body, headers=headers)
+        assert again.status == 202, again.text
+        assert again.headers.get("Idempotency-Replayed") == ("true" if committed else None)
+
+    assert again.json()["action"]["id"] == str(PendingAction.objects.get().pk)
+    assert IdempotencyRecord.objects.count() == 1
+    assert AuditEvent.objects.filter(event="created").count() == 1

@@ -1,0 +1,282 @@
+"""Answers, forwards and drafts that leave: from the tool to the other side's mailbox."""
+
+import base64
+from email.message import EmailMessage
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from approvals.models import PendingAction
+from tests.dovecot import dovecot
+from tests.office import SENT, Office, letter, office
+from tests.work import work
+
+__all__ = ["dovecot", "office"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PDF = b"%PDF-1.4\n" + bytes(range(256)) * 40
+PNG = b"\x89PNG\r\n\x1a\n" + b"pixels" * 30
+
+
+def test_the_preview_of_an_answer_shows_the_original_and_stores_nothing(office: Office) -> None:
+    message_id = office.receive(letter(to=office.ada))
+
+    preview = office.tool("reply_email", message_id=message_id, comment="On Thursday.")["preview"]
+
+    assert preview["kind"] == "reply"
+    assert preview["to"] == ["mira@northwind.example"]
+    assert preview["original"] == {"subject": "Delivery on Thursday?", "from": "mira@northwind.example"}
+    assert preview["text"].endswith("Nothing has been sent.")
+    assert not PendingAction.objects.exists()
+
+
+def test_the_preview_of_an_answer_to_all_names_everybody(office: Office) -> None:
+    message_id = office.receive(letter(to=f"{office.ada}, jo@northwind.example", Cc="sam@northwind.example"))
+
+    preview = office.tool("reply_email", message_id=message_id, comment="Hi", reply_all=True)["preview"]
+
+    assert preview["cc"] == ["jo@northwind.example", "sam@northwind.example"]
+    assert preview["original"]["to"] == [office.ada, "jo@northwind.example"]
+    assert preview["original"]["cc"] == ["sam@northwind.example"]
+
+
+def test_an_answer_arrives_in_its_thread_and_marks_the_original(office: Office) -> None:
+    original = letter(to=office.ada, sender=f"Mira <{office.mira}>", References="<first@x.example>")
+    message_id = office.receive(original)
+
+    action = office.approve(
+        office.tool("reply_email", message_id=message_id, comment="On Thursday.\nAda", confirm=True)
+    )
+
+    assert action["state"] == "succeeded"
+    (arrived,) = office.inbox(office.mira)
+    (copy,) = office.folder(SENT)
+    for message in (arrived, copy):
+        assert message["Subject"] == "Re: Delivery on Thursday?"
+        assert message["In-Reply-To"] == original["Message-ID"]
+        assert str(message["References"]).split() == ["<first@x.example>", original["Message-ID"]]
+        assert message.get_content().startswith("On Thursday.\nAda\n\nOn Mon, 02 Nov 2026")
+        assert "> When do you come?" in message.get_content()
+    client = office.imap.signed_in(office.ada)
+    client.select_folder("INBOX")
+    assert rb"\Answered" in client.get_flags([1])[1]
+
+
+def test_an_answer_to_html_quotes_the_html_and_keeps_nothing_dangerous(office: Office) -> None:
+    original = letter(to=office.ada, sender=office.mira)
+    original.add_alternative("<p>When do <b>you</b> come?</p><script>alert(1)</script>", subtype="html")
+    message_id = office.receive(original)
+
+    office.approve(office.tool("reply_email", message_id=message_id, comment="Soon & safe", confirm=True))
+
+    (arrived,) = office.inbox(office.mira)
+    page = arrived.get_body(("html",))
+    assert page is not None
+    html = page.get_content()
+    assert "<p>Soon &amp; safe</p>" in html
+    assert "<blockquote><p>When do <b>you</b> come?</p>" in html
+    assert "script" not in html
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("reply_email", {"comment": "x"}), ("forward_email", {"to": ["jo@northwind.example"]})]
+)
+def test_an_unknown_original_is_not_found(office: Office, tool: str, arguments: dict[str, Any]) -> None:
+    message_id = office.receive(letter(to=office.ada))
+    client = office.imap.signed_in(office.ada)
+    client.select_folder("INBOX")
+    client.delete_messages([1])
+    client.expunge()
+
+    for known in ("nonsense", message_id):
+        assert office.refused(tool, message_id=known, **arguments)["code"] == "not_found"
+
+
+def test_the_same_key_never_answers_twice(office: Office) -> None:
+    message_id = office.receive(letter(to=office.ada, sender=office.mira))
+    ask = {"message_id": message_id, "comment": "Once.", "confirm": True, "idempotency_key": "k"}
+
+    first = office.tool("reply_email", **ask)
+    again = office.tool("reply_email", **ask)
+    office.approve(first)
+    office.tool("reply_email", **ask)
+    work()
+
+    assert again["action"]["id"] == first["action"]["id"]
+    assert len(office.inbox(office.mira)) == 1
+
+
+@pytest.mark.parametrize("comment", ["", None])
+def test_an_answer_needs_a_comment(office: Office, comment: str | None) -> None:
+    assert office.refused("reply_email", message_id="x", comment=comment)["code"] == "invalid_input"
+
+
+def with_attachments(office: Office) -> EmailMessage:
+    original = letter(to=office.ada, subject="Accident report 4711")
+    original.add_alternative('<p>See <img src="cid:photo"></p>', subtype="html")
+    page = original.get_payload(1)
+    assert isinstance(page, EmailMessage)
+    page.add_related(PNG, "image", "png", cid="<photo>", filename="photo.png", disposition="inline")
+    original.add_attachment(PDF, "application", "pdf", filename="Unfallbericht Größe.pdf")
+    return original
+
+
+def test_a_forward_carries_the_attachments_byte_for_byte_and_its_pictures(office: Office) -> None:
+    message_id = office.receive(with_attachments(office))
+
+    preview = office.tool("forward_email", message_id=message_id, to=[office.mira])["preview"]
+    proposal = office.tool("forward_email", message_id=message_id, to=[office.mira], comment="FYI", confirm=True)
+    action = office.approve(proposal)
+
+    assert preview["text"].startswith("Forward of: Accident report 4711 (from mira@northwind.example) to: ")
+    assert "Attachments: yes." in preview["text"]
+    assert preview["original"]["has_attachments"] is True
+    assert {a["name"]: a["size"] for a in preview["attachments"]} == {
+        "Unfallbericht Größe.pdf": len(PDF),
+        "photo.png": len(PNG),
+    }
+    assert action["state"] == "succeeded"
+    (arrived,) = office.inbox(office.mira)
+    assert arrived["Subject"] == "Fwd: Accident report 4711"
+    files = {part.get_filename(): part for part in arrived.walk() if part.get_filename()}
+    assert files["Unfallbericht Größe.pdf"].get_content() == PDF
+    assert files["photo.png"].get_content() == PNG
+    assert files["photo.png"]["Content-ID"] == "<photo>"
+    body = arrived.get_body(("html",))
+    assert body is not None
+    assert 'src="cid:photo"' in body.get_content()
+    text = arrived.get_body(("plain",))
+    assert text is not None
+    assert text.get_content().startswith("FYI\n\n---------- Forwarded message ----------\nFrom: Mira Holm")
+    client = office.imap.signed_in(office.ada)
+    client.select_folder("INBOX")
+    assert rb"$Forwarded" in client.get_flags([1])[1]
+
+
+def test_a_forward_without_comment_or_attachments_says_so(office: Office) -> None:
+    message_id = office.receive(letter(to=office.ada))
+
+    preview = office.tool("forward_email", message_id=message_id, to=[office.mira, office.ada])["preview"]
+
+    assert "Attachments: no." in preview["text"]
+    assert preview["to"] == [office.mira, office.ada]
+    assert preview["body_excerpt"].startswith("---------- Forwarded message ----------")
+
+
+def test_attachments_by_handle_and_by_base64_arrive_as_they_were(office: Office) -> None:
+    upload = office.api.client.post(
+        "/api/v1/attachments",
+        {"file": _file("Größe.pdf", PDF)},
+        headers={"Authorization": f"Bearer {office.api.secret}"},
+    )
+    assert upload.status_code == 201, upload.content
+    handle = upload.json()["handle"]
+    ask = {
+        "to": [office.mira],
+        "subject": "Files",
+        "body": "Two files.",
+        "attachments": [
+            {"handle": handle},
+            {"name": "notes.txt", "type": "text/plain", "content_base64": base64.b64encode(b"a\r\nb\n").decode()},
+        ],
+    }
+
+    preview = office.tool("send_email", **ask)["preview"]
+    office.approve(office.tool("send_email", **ask, confirm=True))
+
+    assert preview["attachments"][0] == {
+        "name": "Größe.pdf",
+        "size": len(PDF),
+        "sha256": upload.json()["sha256"],
+    }
+    (arrived,) = office.inbox(office.mira)
+    files = {part.get_filename(): part.get_payload(decode=True) for part in arrived.walk() if part.get_filename()}
+    assert files == {"Größe.pdf": PDF, "notes.txt": b"a\r\nb\n"}
+
+
+def _file(name: str, content: bytes) -> Any:
+    stream = BytesIO(content)
+    stream.name = name
+    return stream
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        pytest.param({"handle": "7d444840-9dc0-11d1-b245-5ffdce74fad2"}, "invalid_input", id="unknown-handle"),
+        pytest.param({"name": "x", "content_base64": "%%%"}, "invalid_input", id="not-base64"),
+        pytest.param({"content_base64": "aaaa"}, "invalid_input", id="no-name"),
+        pytest.param({"name": "a\u202egpj.exe", "content_base64": "aaaa"}, "invalid_input", id="row50-bidi-name"),
+        pytest.param({"name": "a\r\nb", "content_base64": "aaaa"}, "invalid_input", id="row49-newline-name"),
+        pytest.param({"name": "x", "content_base64": "A" * 4 * (4 * 1024**2 // 3 + 1)}, "too_large", id="too-large"),
+    ],
+)
+def test_an_attachment_that_is_none_is_refused(office: Office, given: dict[str, str], code: str) -> None:
+    problem = office.refused("send_email", to=[office.mira], subject="s", body="b", attachments=[given], confirm=True)
+    assert problem["code"] == code
+    if code == "too_large":
+        assert "4 MB" in problem["detail"]
+    assert not PendingAction.objects.exists()
+
+
+def test_from_search_to_an_answer_in_both_mailboxes(office: Office) -> None:
+    original = letter(to=office.ada, sender=office.mira, subject="Packing list wanted")
+    office.imap.deliver(office.mira, original.as_bytes())
+    office.receive(original)
+    for number in range(5):
+        office.receive(letter(to=office.ada, subject=f"Noise {number}"))
+
+    (found,) = office.tool("search_emails", subject="packing list")["emails"]
+    assert "When do you come?" in office.tool("read_email", message_id=found["id"])["body"]
+    draft = office.tool("draft_reply", message_id=found["id"], body="Here it is.")
+    content = base64.b64encode(PDF).decode()
+    draft = office.tool(
+        "update_draft", draft_id=draft["id"], to=[office.mira], subject=draft["subject"], body="Here it is, attached.",
+        attachments=[{"name": "list.pdf", "type": "application/pdf", "content_base64": content}],
+    )  # fmt: skip
+    action = office.approve(office.tool("send_draft", draft_id=draft["id"], confirm=True))
+
+    assert action["state"] == "succeeded"
+    _, arrived = office.inbox(office.mira)
+    (copy,) = office.folder(SENT)
+    for message in (arrived, copy):
+        assert message["In-Reply-To"] == original["Message-ID"]
+        assert message["Subject"] == "Re: Packing list wanted"
+        (file,) = message.iter_attachments()
+        assert file.get_content() == PDF
+    assert office.folder("Drafts") == []
+    thread = office.tool("read_thread", message_id=found["id"])["messages"]
+    assert [message["from"] for message in thread] == [office.mira, office.ada]
+
+
+def test_row37_a_draft_that_changed_after_it_was_proposed_is_not_sent(office: Office) -> None:
+    draft = office.tool("create_draft", to=[office.mira], subject="Offer", body="10 %")
+    proposal = office.tool("send_draft", draft_id=draft["id"], confirm=True)
+    office.tool("update_draft", draft_id=draft["id"], to=[office.mira], subject="Offer", body="20 %")
+
+    action = office.approve(proposal)
+
+    assert (action["state"], action["error"]["code"]) == ("failed", "draft_changed")
+    assert office.smtp.ledger == []
+    assert len(office.folder("Drafts")) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(b"From: a@b.example\r\nSubject: x\r\n\r\nx\r\n", id="nobody-to-send-to"),
+        pytest.param(b'To: Team:a@b.example;,"x" <c>\r\nSubject: x\r\n\r\nx\r\n', id="no-plain-address"),
+        pytest.param(b"To: a@b.example\r\nReply-To: c@d.example\r\nSubject: x\r\n\r\nx\r\n", id="reply-to"),
+        pytest.param(
+            b"To: a@b.example\r\nContent-Type: multipart/signed; boundary=x\r\n\r\n--x\r\n\r\nx\r\n--x--\r\n",
+            id="signed",
+        ),
+    ],
+)
+def test_a_draft_that_cannot_be_sent_as_it_is_is_refused(office: Office, source: bytes) -> None:
+    office.imap.deliver(office.ada, source, folder="Drafts")
+    (draft,) = office.tool("list_drafts")["drafts"]
+
+    assert office.refused("send_draft", draft_id=draft["id"], confirm=True)["code"] == "invalid_input"
+    assert not PendingAction.objects.exists()

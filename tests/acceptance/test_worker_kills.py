@@ -1,0 +1,224 @@
+"""Workers that die: real processes, killed at the one moment that matters. The mail server's ledger is the witness."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from email import message_from_bytes
+from pathlib import Path
+from signal import SIGTERM
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from accounts.connect.connecting import connect_mailbox
+from accounts.models import User
+from approvals.models import Heartbeat, PendingAction
+from tests.conftest import Api, Reviewer, make_api
+from tests.mailserver import ADA, CHARLES, FaultySmtp, Point, SandboxServer
+from tests.processes import WorkerProcess, this_test, until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ON_SQLITE = pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only])
+ON_POSTGRES = pytest.param("PostgreSQL", marks=pytest.mark.postgres_only)
+on_sqlite = pytest.mark.parametrize("database", [ON_SQLITE])
+on_both = pytest.mark.parametrize("database", [ON_SQLITE, ON_POSTGRES])
+
+
+@dataclass(kw_only=True)
+class Scene:
+    """Two mailboxes whose SMTP server is in the hands of the test, an agent, a person, and workers to be killed."""
+
+    home: Path
+    smtp: FaultySmtp
+    sandbox: SandboxServer
+    api: Api
+    reviewer: Reviewer
+    workers: ExitStack
+    started: list[WorkerProcess] = field(default_factory=list)
+
+    def worker(self) -> WorkerProcess:
+        """One more worker, once it lives."""
+        worker = self.workers.enter_context(WorkerProcess(self.home, MAILHUB_LEASE_SECONDS=3, **this_test()))
+        self.started.append(worker)
+        until(lambda: Heartbeat.objects.filter(worker__endswith=f":{worker.pid}").exists(), say=worker.log)
+        return worker
+
+    def approved(self, subject: str = "Hello", *, mailbox: str = ADA) -> PendingAction:
+        action_id = self.api.propose(subject=subject, mailbox=mailbox)
+        assert self.reviewer.decide(action_id, "approve").status_code == 302
+        return PendingAction.objects.get(pk=action_id)
+
+    def reaches(self, action: PendingAction, *states: str) -> PendingAction:
+        def there() -> bool:
+            action.refresh_from_db()
+            return action.status in states
+
+        until(there, say=lambda: f"{action.status} {action.error}\n{self.log()}")
+        return action
+
+    def sent(self) -> list[str]:
+        """The Message-IDs in the ledger of the SMTP server."""
+        return [str(message_from_bytes(accepted.content)["Message-ID"]) for accepted in self.smtp.ledger]
+
+    def in_sent(self, action: PendingAction) -> int:
+        messages = [message_from_bytes(raw) for raw in self.sandbox.messages(ADA, "Sent")]
+        return sum(message["Message-ID"] == action.message_id for message in messages)
+
+    def log(self) -> str:
+        return self.started[0].log() if self.started else ""
+
+
+@pytest.fixture
+def scene(tmp_path: Path, sandbox: SandboxServer, alice: User, settings: Any) -> Iterator[Scene]:
+    settings.MAILHUB_HOME = tmp_path  # where the bell hangs
+    with FaultySmtp() as smtp, ExitStack() as workers:
+        mailboxes = [
+            connect_mailbox(
+                owner=alice, address=address, provider="imap", scopes=["read", "send"],
+                secrets=sandbox.access(address, smtp_port=smtp.port).as_secrets(),
+            )
+            for address in (ADA, CHARLES)
+        ]  # fmt: skip
+        yield Scene(
+            home=tmp_path, smtp=smtp, sandbox=sandbox, api=make_api(alice, *mailboxes),
+            reviewer=Reviewer.signed_in(alice), workers=workers,
+        )  # fmt: skip
+
+
+def let_the_lease_run_out(action: PendingAction) -> None:
+    """Move the time in the row instead of waiting for it."""
+    PendingAction.objects.filter(pk=action.pk, status="executing").update(
+        lease_until=timezone.now() - timedelta(seconds=1)
+    )
+
+
+def let_the_probe_be_due(action: PendingAction) -> None:
+    PendingAction.objects.filter(pk=action.pk, status="unknown").update(
+        next_probe_at=timezone.now() - timedelta(seconds=1)
+    )
+
+
+def probed(action: PendingAction) -> bool:
+    action.refresh_from_db()
+    return action.probes >= 1
+
+
+def killed_at(scene: Scene, point: Point) -> PendingAction:
+    """An action whose worker died while the mail server held it at that point; another worker is there."""
+    worker = scene.worker()
+    silent = scene.smtp.silence(at=point)
+    action = scene.approved()
+    silent.wait()
+    worker.kill_9()
+    silent.release()
+    scene.worker()
+    return action
+
+
+@on_both
+def test_killed_before_the_wire_the_lease_runs_out_and_another_worker_sends_it_once(
+    scene: Scene, database: str
+) -> None:
+    action = killed_at(scene, "data")
+    assert scene.smtp.ledger == []
+    # The lease of three seconds runs out by itself here; the back-off after it does not have to.
+    scene.reaches(action, "approved")
+    assert action.attempts.get().verdict == "not_sent"
+    PendingAction.objects.filter(pk=action.pk).update(not_before=timezone.now())
+
+    scene.reaches(action, "succeeded")
+    assert scene.sent() == [action.message_id]
+    assert [attempt.verdict for attempt in action.attempts.all()] == ["not_sent", "accepted"]
+
+
+@on_sqlite
+def test_killed_with_nothing_accepted_it_stays_unknown_and_is_never_sent_again(scene: Scene, database: str) -> None:
+    action = killed_at(scene, "dot")
+    let_the_lease_run_out(action)
+    scene.reaches(action, "unknown")
+    let_the_probe_be_due(action)
+    until(lambda: probed(action), say=scene.log)
+
+    # The worker has other work, and does it; this one it leaves to a person.
+    other = scene.reaches(scene.approved("Another"), "succeeded")
+    assert scene.reaches(action, "unknown").next_probe_at is not None
+    assert scene.sent() == [other.message_id]
+
+
+@on_both
+def test_killed_after_it_was_accepted_the_servers_own_copy_proves_it(scene: Scene, database: str) -> None:
+    scene.smtp.on_accept = lambda accepted: scene.sandbox.deliver(ADA, accepted.content, folder="Sent")
+    action = killed_at(scene, "accepted")
+    let_the_lease_run_out(action)
+    scene.reaches(action, "unknown")
+    let_the_probe_be_due(action)
+
+    scene.reaches(action, "succeeded")
+    assert action.attempts.get().evidence == "probe"
+    until(lambda: PendingAction.objects.filter(pk=action.pk, settle_at=None).exists(), say=scene.log)
+    assert scene.sent() == [action.message_id]
+    assert scene.in_sent(action) == 1
+
+
+@on_sqlite
+def test_killed_after_it_was_accepted_without_a_copy_it_stays_unknown(scene: Scene, database: str) -> None:
+    action = killed_at(scene, "accepted")
+    let_the_lease_run_out(action)
+    scene.reaches(action, "unknown")
+    let_the_probe_be_due(action)
+    until(lambda: probed(action), say=scene.log)
+
+    scene.reaches(scene.approved("Another"), "succeeded")
+    assert scene.reaches(action, "unknown").receipt is None
+    assert scene.sent().count(action.message_id) == 1
+
+
+@on_sqlite
+def test_a_worker_that_is_told_to_end_finishes_the_send_and_begins_no_other(scene: Scene, database: str) -> None:
+    hold = scene.smtp.hold(at="dot")
+    action, next_one = scene.approved("First"), scene.approved("Second")
+    worker = scene.worker()  # finds both at its first look
+    hold.wait()
+    assert worker.process is not None
+    worker.process.send_signal(SIGTERM)
+    until(lambda: not worker.waits_for_signal(SIGTERM))
+    hold.release()
+
+    assert worker.wait() == 0
+    assert scene.reaches(action, "succeeded", "approved").status == "succeeded"
+    assert scene.reaches(next_one, "approved").attempts.count() == 0
+    assert scene.sent() == [action.message_id]
+    assert "Traceback" not in scene.log()
+
+
+@on_sqlite
+def test_what_was_approved_while_no_worker_listened_is_sent_once_by_the_next(scene: Scene, database: str) -> None:
+    action = scene.approved()
+    scene.worker()
+    scene.reaches(action, "succeeded")
+    until(lambda: scene.in_sent(action), say=scene.log)
+    assert scene.sent() == [action.message_id]
+    assert scene.in_sent(action) == 1
+
+
+@on_both
+def test_two_workers_share_twenty_mails_and_send_none_twice(scene: Scene, database: str) -> None:
+    for _ in range(2):
+        scene.worker()
+    holds = [scene.smtp.hold(at="data") for _ in range(2)]
+    actions = [scene.approved(f"Mail {number}", mailbox=(ADA, CHARLES)[number % 2]) for number in range(20)]
+    # Each holds one, of a mailbox each, and all the others are due for both.
+    for hold in holds:
+        hold.wait()
+    for hold in holds:
+        hold.release()
+
+    for action in actions:
+        scene.reaches(action, "succeeded")
+    assert sorted(scene.sent()) == sorted(action.message_id for action in actions)
+    attempts = [action.attempts.get() for action in actions]
+    assert {attempt.verdict for attempt in attempts} == {"accepted"}
+    assert len({attempt.worker for attempt in attempts}) == 2

@@ -1,0 +1,57 @@
+"""A kind whose every step a test can take over; the rest is mail.send on the in-memory server."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from approvals.types import ApprovedAction, Outcome, PreviewWarning
+from tools.sends import SendMail
+
+
+@dataclass
+class Script(SendMail):
+    """`before` runs when the kind begins, `instead` takes its place, `later` runs when the provider has answered."""
+
+    before: Callable[[ApprovedAction], None] = lambda approved: None
+    instead: Callable[[ApprovedAction], Outcome] | None = None
+    later: Callable[[ApprovedAction], None] = lambda approved: None
+    look: Callable[[ApprovedAction], Outcome | None] = lambda approved: None
+    recheck: Callable[[ApprovedAction], tuple[PreviewWarning, ...]] = lambda approved: ()
+    called: list[str] = field(default_factory=list)
+
+    def execute(self, approved: ApprovedAction) -> Outcome:
+        self.called.append("execute")
+        self.before(approved)
+        outcome = self.instead(approved) if self.instead else super().execute(approved)
+        self.later(approved)
+        return outcome
+
+    def reconcile(self, approved: ApprovedAction) -> Outcome | None:
+        self.called.append("reconcile")
+        return self.look(approved)
+
+
+_now: list[Script] = []
+
+
+def current() -> Script:
+    """What settings.MAILHUB_KINDS names while the fixture `script` is in use."""
+    return _now[-1]
+
+
+def begin() -> Script:
+    _now.append(Script())
+    return _now[-1]
+
+
+def end() -> None:
+    _now.pop()
+
+
+NOT_NOW = Outcome(verdict="not_sent", code="unavailable")
+LOST = Outcome(verdict="unknown", code="timeout")
+
+
+def handed_over(approved: ApprovedAction) -> Outcome:
+    """The request left us and no answer came."""
+    approved.wire_started()
+    return LOST

@@ -1,0 +1,197 @@
+"""Real workers of every queue on the database of the test; the ledger of an SMTP server is the witness."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from email import message_from_bytes
+from pathlib import Path
+from signal import SIGTERM
+from typing import Any
+
+import pytest
+from django.test import Client
+from redis import Redis as RedisClient
+
+from accounts.connect.connecting import connect_mailbox
+from accounts.models import User
+from approvals.models import Heartbeat, PendingAction
+from approvals.queues.base import queue
+from tests.conftest import Api, Reviewer, make_api
+from tests.mailserver import ADA, FaultySmtp, SandboxServer, sandbox, sandbox_process
+from tests.processes import MANAGE, PROJECT, Program, environment, this_test, until
+from tests.services import Redis, Service
+
+__all__ = ["sandbox", "sandbox_process"]
+
+# Without what workers tell each other, which takes a second at the start and is of no use here.
+CELERY = [sys.executable, "-m", "celery", "-A", "mailhub", "worker", "--without-mingle", "--without-gossip"]
+RESIDENT = "approvals.queues.rq.ResidentWorker"
+COMMANDS = {
+    "database": [*MANAGE, "worker"],
+    "rq": [*MANAGE, "rqworker"],
+    "rq-resident": [*MANAGE, "rqworker", "--worker-class", RESIDENT],
+    "celery": [*CELERY, "-P", "prefork", "-c", "2"],
+    "celery-solo": [*CELERY, "-P", "solo"],
+}
+
+
+class Worker(Program):
+    """A worker by its command line."""
+
+    def __init__(self, home: Path, command: list[str], **changes: object) -> None:
+        super().__init__(home, **changes)
+        self.command = command
+
+    def start(self) -> None:
+        with (self.home / "stdout").open("ab") as out, (self.home / "stderr").open("ab") as err:
+            self.process = subprocess.Popen(
+                self.command,
+                env=environment(self.home, self._changes),
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+
+
+@dataclass(kw_only=True)
+class Site:
+    """One kind of queue: an agent that proposes, a person who approves, workers, and the mail server's ledger."""
+
+    kind: str
+    home: Path
+    server: Service | None
+    smtp: FaultySmtp
+    api: Api
+    reviewer: Reviewer
+    workers: ExitStack
+    environment: dict[str, object]
+    started: list[Worker] = field(default_factory=list)
+
+    def worker(self, *arguments: str) -> Worker:
+        """A worker of this kind, once it lives."""
+        command = [*COMMANDS[self.kind], *arguments]
+        worker = self.workers.enter_context(Worker(self.home, command, **self.environment))
+        self.started.append(worker)
+
+        def lives() -> bool:
+            assert worker.process is not None
+            assert worker.process.poll() is None, worker.log()
+            return Heartbeat.objects.filter(worker__endswith=f":{worker.pid}").exists()
+
+        until(lives, say=worker.log)
+        return worker
+
+    def approved(self, subject: str = "Hello", **changes: Any) -> PendingAction:
+        action_id = self.api.propose(subject=subject, **changes)
+        assert self.reviewer.decide(action_id, "approve").status_code == 302
+        return PendingAction.objects.get(pk=action_id)
+
+    def reaches(self, action: PendingAction, state: str) -> PendingAction:
+        def there() -> bool:
+            action.refresh_from_db()
+            return action.status == state
+
+        until(there, seconds=30, say=lambda: f"{action.status} {action.error}\n{self.log()}")
+        return action
+
+    def sent(self) -> list[str]:
+        """The Message-IDs in the ledger of the SMTP server."""
+        return [str(message_from_bytes(accepted.content)["Message-ID"]) for accepted in self.smtp.ledger]
+
+    def ready(self) -> Any:
+        return Client().get("/readyz")
+
+    def log(self) -> str:
+        return "".join(worker.log() for worker in self.started[:1])
+
+
+def asked_to_end(worker: Worker) -> int:
+    """End a worker by SIGTERM; returns its exit code when nothing of it is left."""
+    assert worker.process is not None
+    worker.process.send_signal(SIGTERM)
+    return worker.wait(30)
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[Redis]:
+    with Redis() as server:
+        yield server
+
+
+@pytest.fixture
+def redis(redis_server: Redis) -> Redis:
+    """An empty Redis."""
+    if redis_server.pid is None:  # a test that failed left it so
+        redis_server.start()
+    RedisClient.from_url(redis_server.url).flushall()
+    return redis_server
+
+
+@pytest.fixture
+def keys(redis: Redis) -> Any:
+    """A client to look into it; latin-1 reads everything."""
+    return RedisClient.from_url(redis.url, decode_responses=True, encoding="latin-1")
+
+
+def use(settings: Any, kind: str, url: str = "") -> dict[str, object]:
+    """Have this process ring as the kind does; returns what its workers must be told."""
+    settings.MAILHUB_QUEUE = kind.partition("-")[0]
+    changes: dict[str, object] = {"MAILHUB_QUEUE": settings.MAILHUB_QUEUE, "PYTHONPATH": PROJECT}
+    if settings.MAILHUB_QUEUE == "rq":
+        settings.REDIS_URL = url
+        changes["REDIS_URL"] = url
+    if settings.MAILHUB_QUEUE == "celery":
+        from mailhub.celery import app  # imported only where Celery is the queue
+
+        settings.CELERY_BROKER_URL = url
+        changes["CELERY_BROKER_URL"] = url
+        if app.conf.broker_url != url:  # its pools go to where they were made for
+            app.conf.broker_url = url
+            app._after_fork()
+    queue.cache_clear()
+    return changes
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest, kind: str) -> Service | None:
+    """The server behind the bell."""
+    return None if kind == "database" else request.getfixturevalue("redis")
+
+
+@pytest.fixture
+def site(
+    kind: str, broker: Service | None, tmp_path: Path, sandbox: SandboxServer, alice: User, settings: Any
+) -> Iterator[Site]:
+    settings.MAILHUB_HOME = tmp_path  # where the bell hangs
+    environment = use(settings, kind, getattr(broker, "url", "")) | this_test() | {"MAILHUB_LEASE_SECONDS": 3}
+    with FaultySmtp() as smtp, ExitStack() as workers:
+        yield Site(
+            kind=kind, home=tmp_path, server=broker, smtp=smtp, api=agent_of(alice, sandbox, smtp),
+            reviewer=Reviewer.signed_in(alice), workers=workers, environment=environment,
+        )  # fmt: skip
+    queue.cache_clear()
+
+
+@pytest.fixture
+def more(site: Site, sandbox: SandboxServer, alice: User) -> Iterator[list[Site]]:
+    """Three more mailboxes, each with an SMTP server of its own, for the workers of the site."""
+    with ExitStack() as servers:
+        found = []
+        for number in range(3):
+            smtp = servers.enter_context(FaultySmtp())
+            api = agent_of(alice, sandbox, smtp, address=f"alice.{number}@lovelace.example")
+            found.append(replace(site, smtp=smtp, api=api))
+        yield found
+
+
+def agent_of(person: User, sandbox: SandboxServer, smtp: FaultySmtp, address: str = "") -> Api:
+    """An agent for a mailbox that sends through this server."""
+    secrets = sandbox.access(ADA, smtp_port=smtp.port).as_secrets()
+    mailbox = connect_mailbox(
+        owner=person, address=address or person.email, provider="imap", secrets=secrets, scopes=["read", "send"]
+    )
+    return make_api(person, mailbox, name=address or "agent")

@@ -1,0 +1,63 @@
+"""What only Celery has: RabbitMQ as its broker, and a beat for who wants one."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from approvals.queues.base import queue
+from tests.approvals.queues.conftest import Site, Worker, asked_to_end, use
+from tests.processes import PROJECT, this_test, until
+from tests.services import RabbitMQ, Redis
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process, pytest.mark.sqlite_only]
+
+with_rabbitmq = pytest.mark.parametrize("kind", ["celery-solo"])
+
+
+class TestOnRabbitMQ:
+    """In place of the Redis of the other tests."""
+
+    @pytest.fixture
+    def broker(self) -> Iterator[RabbitMQ]:
+        with RabbitMQ() as server:
+            yield server
+
+    @pytest.mark.long
+    @with_rabbitmq
+    def test_mail_leaves_once_and_a_broker_that_restarts_costs_only_the_wait_for_a_sweep(self, site: Site) -> None:
+        worker = site.worker()
+        first = site.approved("First")
+        for _ in range(3):
+            queue().ring(first.pk)
+        site.reaches(first, "succeeded")
+
+        assert site.server is not None
+        site.server.stop()
+        assert site.ready().json()["missing"] == ["queue"]
+        unheard = site.approved("Unheard")
+        site.server.start()
+        site.reaches(unheard, "succeeded")
+
+        assert site.sent() == [first.message_id, unheard.message_id]
+        assert asked_to_end(worker) == 0
+
+
+def test_beat_orders_sweeps_for_who_wants_it(redis: Redis, keys: Any, tmp_path: Path, settings: Any) -> None:
+    environment = use(settings, "celery", redis.url) | this_test()
+    try:
+        with Worker(tmp_path, [sys.executable, "-m", "celery", "-A", "mailhub", "beat"], **environment) as beat:
+            until(lambda: keys.llen("mailhub"), seconds=20, say=beat.log)
+            asked_to_end(beat)
+    finally:
+        queue.cache_clear()
+    assert '"approvals.sweep"' in keys.lindex("mailhub", 0)
+
+
+def test_the_worker_of_another_queue_does_not_start(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "celery", "-A", "mailhub", "worker"]
+    with Worker(tmp_path, command, PYTHONPATH=PROJECT, **this_test()) as worker:
+        assert worker.wait(30) != 0
+    assert "mailhub cannot start: MAILHUB_QUEUE is database, not celery" in worker.log()

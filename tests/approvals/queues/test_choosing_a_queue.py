@@ -1,0 +1,72 @@
+"""A queue is chosen by one variable; half a choice stops the start, and what is not chosen is not loaded."""
+
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from approvals.checks import every_kind_resolves, the_queue_has_its_server
+from tests.processes import manage
+
+KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"MAILHUB_QUEUE": "rq"}, "MAILHUB_QUEUE=rq needs REDIS_URL"),
+        ({"MAILHUB_QUEUE": "celery"}, "MAILHUB_QUEUE=celery needs CELERY_BROKER_URL or REDIS_URL"),
+        ({"MAILHUB_QUEUE": "rq", "REDIS_URL": "localhost:6379"}, "REDIS_URL: must start with"),
+        ({"MAILHUB_QUEUE": "celery", "CELERY_BROKER_URL": "sqs://"}, "CELERY_BROKER_URL: must start with"),
+    ],
+)
+def test_half_a_choice_stops_the_start_with_one_line(tmp_path: Path, changes: dict[str, str], named: str) -> None:
+    done = manage(tmp_path, "check", **KEYS | changes)
+    assert done.returncode != 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("mailhub cannot start: ")
+    assert named in line
+
+
+@pytest.mark.parametrize(("kind", "missing"), [("rq", "REDIS_URL"), ("celery", "CELERY_BROKER_URL")])
+def test_a_system_check_names_what_a_queue_lacks(settings: Any, kind: str, missing: str) -> None:
+    settings.MAILHUB_QUEUE = kind
+    setattr(settings, missing, "")
+    (error,) = the_queue_has_its_server()
+    assert (error.id, missing in str(error.msg), missing in str(error.hint)) == ("approvals.E003", True, True)
+    setattr(settings, missing, "redis://127.0.0.1:1/0")
+    assert the_queue_has_its_server() == []
+
+
+def test_a_system_check_names_a_queue_that_cannot_be_imported(settings: Any) -> None:
+    settings.MAILHUB_QUEUES = {"database": "approvals.queues.nowhere.Queue"}
+    assert [error.id for error in every_kind_resolves()] == ["approvals.E001"]
+    settings.MAILHUB_QUEUE = "pigeon"
+    assert [error.id for error in every_kind_resolves()] == ["approvals.E002"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("changes", "loaded"),
+    [
+        ({}, "[]"),
+        ({"MAILHUB_QUEUE": "rq", "REDIS_URL": "redis://127.0.0.1:1/0"}, "['redis', 'rq']"),
+        ({"MAILHUB_QUEUE": "celery", "CELERY_BROKER_URL": "amqp://127.0.0.1:1"}, "['celery', 'kombu', 'redis']"),
+    ],
+)
+def test_only_the_chosen_queue_is_loaded(tmp_path: Path, changes: dict[str, str], loaded: str) -> None:
+    looks = (
+        "import sys; from approvals.queues.base import queue; import mailhub.urls; queue();"
+        "print(sorted({'rq', 'celery', 'kombu', 'redis', 'django_rq'} & set(sys.modules)))"
+    )
+    done = manage(tmp_path, "shell", "--verbosity=0", "-c", looks, **KEYS | changes)
+    assert (done.stdout.strip(), done.stderr) == (loaded, "")
+
+
+@pytest.mark.process
+def test_the_worker_of_another_queue_does_not_start(tmp_path: Path) -> None:
+    done = manage(tmp_path, "rqworker", **KEYS)
+    assert done.returncode != 0
+    assert "MAILHUB_QUEUE is database, not rq." in done.stderr

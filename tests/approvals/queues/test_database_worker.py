@@ -1,0 +1,152 @@
+"""The resident worker of the database queue: several threads, several workers, and the bell of PostgreSQL."""
+
+import select
+import signal
+import threading
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import DurationField, ExpressionWrapper, F
+
+from approvals.models import Attempt
+from approvals.queues import bell
+from tests.approvals.queues.conftest import Site, asked_to_end
+from tests.processes import until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.parametrize("kind", ["database"])]
+
+
+@pytest.fixture
+def postgres() -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip(f"the tests run on {connection.vendor}")
+
+
+@pytest.fixture
+def sqlite() -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip(f"the tests run on {connection.vendor}")
+
+
+@pytest.mark.process
+@pytest.mark.sqlite_only
+def test_threads_send_at_the_same_time_and_sigterm_lets_each_finish(site: Site, more: list[Site]) -> None:
+    worker = site.worker("--threads", "3")
+    holds = [each.smtp.hold(at="dot") for each in more]
+    actions = [each.approved() for each in more]
+    for hold in holds:
+        hold.wait()  # all three at once, each on a mailbox of its own
+    waiting = site.approved("Waits")
+    assert worker.process is not None
+    worker.process.send_signal(signal.SIGTERM)
+    until(lambda: "worker_ending" in worker.log(), seconds=20, say=worker.log)
+    for hold in holds:
+        hold.release()
+
+    assert worker.wait(30) == 0
+    for action in actions:
+        site.reaches(action, "succeeded")
+    assert not Attempt.objects.filter(action=waiting).exists()
+    assert [len(each.smtp.ledger) for each in more] == [1, 1, 1]
+
+
+@pytest.mark.sqlite_only
+def test_on_sqlite_two_workers_share_the_rings_and_each_takes_whole_ones(site: Site, sqlite: None) -> None:
+    first, second = bell.FifoBell(), bell.FifoBell()
+    try:
+        actions = [site.approved(f"Mail {number}").pk for number in range(5)]
+        assert first.answered(2) == actions[:2]
+        assert second.answered(1) == actions[2:3]
+        assert first.answered(9) == actions[3:]
+        assert second.answered(1) == []
+    finally:
+        first.close()
+        second.close()
+
+
+@pytest.mark.process
+@pytest.mark.sqlite_only
+def test_what_has_to_wait_leaves_at_its_time_and_not_at_the_next_sweep(site: Site, sqlite: None, settings: Any) -> None:
+    site.worker()
+    settings.MAILHUB_UNDO_SECONDS = 1
+    accepted = threading.Event()
+    site.smtp.on_accept = lambda _: accepted.set()
+    for number in range(3):
+        accepted.clear()
+        action = site.approved(f"Mail {number}")
+        assert accepted.wait(30)
+        assert action.undo_until is not None
+        site.reaches(action, "succeeded")
+    waited = ExpressionWrapper(F("started_at") - F("action__approved_at"), DurationField())
+    late = [wait.total_seconds() for wait in Attempt.objects.values_list(waited, flat=True)]
+    # By the sweeps alone most would wait up to five seconds; the middle one says nothing about a busy machine.
+    assert all(seconds >= 1 for seconds in late)
+    assert sorted(late)[1] < 2.5
+
+
+@pytest.mark.postgres_only
+@pytest.mark.usefixtures("postgres")
+def test_on_postgresql_a_ring_is_a_notification_that_the_worker_takes_at_once(site: Site) -> None:
+    listening = bell.listen()
+    try:
+        assert listening.fileno() is None
+        assert listening.mend()
+        action = site.approved()
+        until(lambda: readable(listening), seconds=5)
+        assert listening.answered(1) == [action.pk]
+        assert not readable(listening)
+    finally:
+        listening.close()
+
+
+@pytest.mark.postgres_only
+@pytest.mark.usefixtures("postgres")
+def test_a_bell_whose_connection_ended_is_heard_again(site: Site) -> None:
+    listening = bell.listen()
+    try:
+        assert listening.mend()
+        end_connections("query LIKE 'LISTEN %'")
+        until(lambda: unheard(listening), seconds=5)
+        assert listening.mend()
+        action = site.approved()
+        until(lambda: readable(listening), seconds=5)
+        assert listening.answered(1) == [action.pk]
+    finally:
+        listening.close()
+
+
+@pytest.mark.postgres_only
+@pytest.mark.usefixtures("postgres")
+def test_a_worker_outlives_the_loss_of_all_its_connections(site: Site) -> None:
+    site.environment["PGAPPNAME"] = "worker"
+    worker = site.worker("--threads", "2")
+    first = site.reaches(site.approved("First"), "succeeded")
+    end_connections("application_name = 'worker'")
+    second = site.reaches(site.approved("Second"), "succeeded")
+
+    assert site.sent() == [first.message_id, second.message_id]
+    assert asked_to_end(worker) == 0
+
+
+def readable(listening: bell.Bell) -> bool:
+    heard = listening.fileno()
+    assert heard is not None
+    return bool(select.select([heard], [], [], 0)[0])
+
+
+def unheard(listening: bell.Bell) -> bool:
+    """Do as the worker does when there is something to read, until the bell says that it cannot be heard."""
+    if listening.fileno() is not None and readable(listening):
+        listening.answered(1)
+    return listening.fileno() is None
+
+
+def end_connections(condition: str) -> None:
+    """What a restart of the server does to who is connected."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            f" WHERE datname = current_database() AND pid <> pg_backend_pid() AND {condition}"
+        )
+        assert cursor.fetchone()[0] > 0

@@ -1,0 +1,177 @@
+"""What holds whichever queue rings: it leaves once, a lost or doubled bell costs nothing, SIGTERM finishes."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from redis import Redis as RedisClient
+from rq import Queue
+from rq.serializers import JSONSerializer
+
+from approvals.models import Attempt, PendingAction
+from approvals.queues.base import queue
+from tests.approvals.queues.conftest import COMMANDS, Site, asked_to_end
+from tests.processes import session_of, until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process, pytest.mark.sqlite_only]
+
+every_kind = pytest.mark.parametrize("kind", COMMANDS)
+with_a_server = pytest.mark.parametrize("kind", ["rq", "celery"])
+
+
+@every_kind
+def test_row19_an_approved_mail_leaves_once_however_often_it_is_rung_for(site: Site) -> None:
+    assert (site.ready().status_code, site.ready().json()["missing"]) == (503, ["worker"])
+    worker = site.worker()
+    assert (site.ready().status_code, site.ready().json()["missing"]) == (200, [])
+
+    hold = site.smtp.hold(at="dot")
+    first = site.approved("First")
+    hold.wait()
+    double(site, first)
+    hold.release()
+    site.reaches(first, "succeeded")
+    double(site, first)
+    second = site.reaches(site.approved("Second"), "succeeded")  # behind all the doubles
+
+    assert site.sent() == [first.message_id, second.message_id]
+    assert [attempt.verdict for attempt in Attempt.objects.all()] == ["accepted", "accepted"]
+    assert asked_to_end(worker) == 0
+    assert site.ready().json()["missing"] == ["worker"]
+    assert "Traceback" not in site.log()
+    if site.kind.startswith("rq"):
+        redis = RedisClient.from_url(str(site.environment["REDIS_URL"]))
+        assert [list(redis.scan_iter(f"rq:{kind}*")) for kind in ("job", "result", "failed", "finished")] == [[]] * 4
+
+
+def double(site: Site, action: PendingAction) -> None:
+    """Ring three times more, around the check that it waits already."""
+    for _ in range(3):
+        if site.kind.startswith("rq"):
+            redis = RedisClient.from_url(str(site.environment["REDIS_URL"]))
+            jobs = Queue("default", connection=redis, serializer=JSONSerializer)
+            jobs.enqueue("approvals.queues.rq.carry_out", str(action.pk), job_id=uuid4().hex, result_ttl=0)
+        else:
+            queue().ring(action.pk)
+
+
+@with_a_server
+def test_row20_a_lost_bell_or_a_broker_that_is_down_costs_only_the_wait_for_a_sweep(site: Site, keys: Any) -> None:
+    flushed = site.approved("Flushed")
+    assert keys.keys()
+    keys.flushall()
+    site.worker()
+    site.reaches(flushed, "succeeded")
+
+    assert site.server is not None
+    site.server.stop()
+    assert site.ready().json()["missing"] == ["queue"]
+    unheard = site.approved("Unheard")
+    site.server.start()
+
+    site.reaches(unheard, "succeeded")
+    assert site.sent() == [flushed.message_id, unheard.message_id]
+
+
+@with_a_server
+def test_row20_a_broker_that_restarts_in_the_middle_of_a_send_ends_no_worker(site: Site) -> None:
+    worker = site.worker()
+    assert site.server is not None
+    hold = site.smtp.hold(at="dot")
+    action = site.approved("Under way")
+    hold.wait()
+    site.server.stop()
+    site.server.start()
+    hold.release()
+    site.reaches(action, "succeeded")
+
+    later = site.reaches(site.approved("Later"), "succeeded")
+
+    assert site.sent() == [action.message_id, later.message_id]
+    assert asked_to_end(worker) == 0
+
+
+@with_a_server
+def test_row28_sigterm_in_the_middle_of_a_send_lets_it_finish(site: Site) -> None:
+    worker = site.worker()
+    hold = site.smtp.hold(at="dot")
+    action = site.approved()
+    hold.wait()
+    assert worker.process is not None
+    worker.process.send_signal(signal.SIGTERM)
+    # A service manager tells everybody in the group; the process that sends must not take it to heart.
+    others = [pid for pid, line in session_of(worker.pid).items() if pid != worker.pid and site.kind == "rq"]
+    for pid in others:
+        os.kill(pid, signal.SIGTERM)
+    until(lambda: not waits(worker.pid, *others))
+    hold.release()
+
+    assert worker.wait(30) == 0
+    site.reaches(action, "succeeded")
+    assert site.sent() == [action.message_id]
+
+
+def waits(*pids: int) -> bool:
+    """Whether one of these has a SIGTERM that it has not taken yet."""
+    for pid in pids:
+        status = Path(f"/proc/{pid}/status")
+        if status.exists():
+            pending = next(line for line in status.read_text().splitlines() if line.startswith("ShdPnd:"))
+            if int(pending.split()[1], 16) & (1 << (signal.SIGTERM - 1)):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("kind", ["rq"])
+def test_row25_killing_only_the_parent_leaves_one_mail_and_a_true_state(site: Site, keys: Any) -> None:
+    worker = site.worker()
+    hold = site.smtp.hold(at="dot")
+    action = site.approved()
+    hold.wait()
+    assert worker.process is not None
+    worker.process.kill()
+    worker.process.wait(10)
+    other = site.worker()
+    # The work-horse lives, and so does its lease: the other worker takes the job and leaves the mail alone.
+    queue().ring(action.pk)
+    until(lambda: not keys.exists(f"rq:job:{action.pk}"), say=other.log)
+    hold.release()
+
+    site.reaches(action, "succeeded")
+    assert site.sent().count(action.message_id) == 1
+    assert Attempt.objects.filter(action=action).count() == 1
+    until(lambda: not session_of(worker.pid), say=lambda: f"left behind: {session_of(worker.pid)}")
+    assert asked_to_end(other) == 0
+
+
+@pytest.mark.parametrize("kind", ["rq", "celery"])
+def test_row56_the_broker_holds_the_id_and_nothing_of_the_mail(site: Site, keys: Any) -> None:
+    action = site.approved("canary-subject", body="canary-body")
+
+    held = everything(keys)
+    assert str(action.pk) in held
+    for secret in ("canary", "northwind", action.message_id, action.digest, str(site.environment["SECRET_KEY"])):
+        assert secret not in held
+
+
+@pytest.mark.parametrize("kind", ["rq"])
+def test_a_bell_that_has_not_been_heard_yet_is_not_rung_again(site: Site, keys: Any) -> None:
+    action = site.approved()
+    for _ in range(5):
+        queue().ring(action.pk)
+    assert keys.lrange("rq:queue:default", 0, -1) == [str(action.pk)]
+
+
+def everything(keys: Any) -> str:
+    """All that a Redis holds, as text."""
+    read = {
+        "string": keys.get,
+        "hash": keys.hgetall,
+        "set": keys.smembers,
+        "list": lambda key: keys.lrange(key, 0, -1),
+        "zset": lambda key: keys.zrange(key, 0, -1),
+    }
+    return "\n".join(f"{key} {read[keys.type(key)](key)}" for key in keys.scan_iter())

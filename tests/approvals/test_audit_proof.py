@@ -1,0 +1,211 @@
+"""Row 60: whoever changes what happened is found out, and the verifier names how."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, connection, transaction
+from django.db.models import F
+
+from accounts.models import Mailbox
+from approvals import audit, audit_proof, guards, maintenance
+from approvals.audit_proof import heads_file
+from approvals.models import AuditChain, AuditEvent, PendingAction
+from tests.concurrently import all_at_once
+from tests.work import work
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _history(approved: Callable[..., PendingAction], settings: Any, tmp_path: Path) -> None:
+    """created, approved, claimed, outcome_accepted in the mailbox's chain, paused in that of no mailbox.
+
+    The file of heads is of one database, and each test has a new one.
+    """
+    settings.MAILHUB_HOME = tmp_path
+    approved()
+    work()
+    audit.record(mailbox=None, event="paused", actor="command")
+    assert AuditEvent.objects.count() == 5
+    assert audit_proof.verify() == []
+
+
+def found() -> list[tuple[int, str]]:
+    return [(finding.sequence, finding.wrong) for finding in audit_proof.verify()]
+
+
+def by_force(change: Callable[[], Any]) -> None:
+    """Somebody who owns the database and takes the guards away."""
+    with guards.lifted(connection):
+        change()
+
+
+def event(sequence: int) -> Any:
+    return AuditEvent.objects.filter(mailbox__isnull=False, sequence=sequence)
+
+
+@pytest.mark.parametrize(
+    "change", [{"actor": "user:0"}, {"data": {}}, {"event": "created"}, {"hash": "0" * 64}, {"action_id": None}]
+)
+def test_row60_an_altered_event_is_named(change: dict[str, Any]) -> None:
+    by_force(lambda: event(2).update(**change))
+
+    assert (2, "altered") in found()
+
+
+def test_row60_an_event_removed_from_the_middle_is_named() -> None:
+    by_force(lambda: event(2).delete())
+
+    assert found() == [(2, "removed")]
+
+
+def test_row60_a_removed_event_is_named_when_those_after_it_moved_up() -> None:
+    def close_the_gap() -> None:
+        event(2).delete()
+        for sequence in (3, 4):
+            event(sequence).update(sequence=F("sequence") - 1)
+        AuditChain.objects.filter(mailbox__isnull=False).update(length=3)
+
+    by_force(close_the_gap)
+
+    assert set(found()) >= {(2, "altered"), (3, "altered")}
+
+
+def test_row60_an_end_that_was_cut_off_is_named() -> None:
+    by_force(lambda: event(4).delete())
+
+    assert found() == [(4, "cut")]
+
+
+def cut_with_its_head() -> None:
+    event(4).delete()
+    AuditChain.objects.filter(mailbox__isnull=False).update(length=3, head=event(3).get().hash)
+
+
+def test_row60_an_end_cut_off_with_its_head_is_named_by_the_anchor() -> None:
+    maintenance.sweep()  # anchors
+    by_force(cut_with_its_head)
+
+    assert found() == [(4, "cut")]
+
+
+def written_anew() -> None:
+    """With the key: every hash fits, and the story is another one."""
+    previous = "0" * 64
+    for link in AuditEvent.objects.filter(mailbox__isnull=False).order_by("sequence"):
+        link.actor, link.previous = "user:0", previous
+        link.hash = previous = audit.hash_of(link)
+        link.save()
+    AuditChain.objects.filter(mailbox__isnull=False).update(head=previous)
+
+
+def test_row60_a_chain_written_anew_by_who_has_the_key_is_named_by_the_anchor() -> None:
+    audit_proof.anchor()
+    by_force(written_anew)
+
+    assert found() == [(4, "rewritten")]
+    heads_file().unlink()
+    assert found() == []  # nothing in the database can tell
+
+
+def test_row60_a_whole_chain_that_is_gone_is_named() -> None:
+    audit_proof.anchor()
+
+    def drop() -> None:
+        AuditEvent.objects.all().delete()
+        AuditChain.objects.all().delete()
+
+    by_force(drop)
+
+    assert sorted(found()) == [(1, "cut"), (1, "cut")]
+
+
+def test_row60_a_link_that_does_not_follow_the_one_before_is_named() -> None:
+    def replace() -> None:
+        link = event(3).get()
+        link.previous = "1" * 64
+        link.hash = audit.hash_of(link)
+        link.save()
+
+    by_force(replace)
+
+    assert (3, "rewritten") in found()
+
+
+def test_row60_a_line_in_the_file_of_heads_that_is_not_ours_is_named() -> None:
+    audit_proof.anchor()
+    lines = [json.loads(line) for line in heads_file().read_text().splitlines()]
+    longest = max(lines, key=lambda line: int(line["length"]))
+    longest["length"] = 3
+    heads_file().write_text("\n".join(json.dumps(line) for line in lines) + "\n")
+
+    assert found() == [(3, "altered")]
+
+
+def test_the_heads_are_anchored_when_they_moved_and_not_too_often(mailbox: Mailbox) -> None:
+    assert audit_proof.anchor() == 2
+    assert audit_proof.anchor() == 0
+    audit.record(mailbox=mailbox, event="paused", actor="command")
+    assert audit_proof.anchor(at_most_every=3600) == 0
+    assert audit_proof.anchor() == 1
+    assert len(heads_file().read_text().splitlines()) == 3
+    assert audit_proof.verify() == []
+
+
+def test_sixteen_anchors_at_once_write_each_head_once() -> None:
+    assert sum(all_at_once([audit_proof.anchor] * 16)) == 2
+    assert len(heads_file().read_text().splitlines()) == 2
+
+
+def test_row60_two_writers_cannot_fork_the_chain(mailbox: Mailbox) -> None:
+    all_at_once([partial(audit.record, mailbox=mailbox, event="said", actor=f"user:{n}") for n in range(16)])
+
+    chain = AuditChain.objects.get(mailbox=mailbox)
+    assert chain.length == AuditEvent.objects.filter(mailbox=mailbox).count() == 20
+    assert audit_proof.verify() == []
+    last = event(20).get()
+    for taken in ({"sequence": 20, "previous": "1" * 64}, {"sequence": 21, "previous": last.previous}):
+        fork = AuditEvent(
+            chain=chain, mailbox=mailbox, at=last.at, event="forked", actor="user:0", hash="2" * 64, **taken
+        )  # fmt: skip
+        with pytest.raises(IntegrityError), transaction.atomic():
+            fork.save()
+
+
+def test_the_first_two_writers_of_a_chain_make_one_chain(foreign_mailbox: Mailbox) -> None:
+    all_at_once([partial(audit.record, mailbox=foreign_mailbox, event="said", actor="x") for _ in range(8)])
+
+    assert AuditChain.objects.get(mailbox=foreign_mailbox).length == 8
+    assert audit_proof.verify() == []
+
+
+def test_the_command_says_that_all_is_well_and_anchors_it() -> None:
+    out = StringIO()
+    call_command("verify_audit", stdout=out)
+
+    assert out.getvalue() == "5 events in 2 chains are what they were.\n"
+    assert len(heads_file().read_text().splitlines()) == 2
+
+
+def test_the_command_names_what_is_wrong_fails_and_anchors_nothing(mailbox: Mailbox) -> None:
+    by_force(lambda: event(2).update(actor="user:0"))
+    out = StringIO()
+
+    with pytest.raises(CommandError, match="1 findings"):
+        call_command("verify_audit", stdout=out)
+
+    assert out.getvalue() == f"{mailbox.pk} event 2 altered: it does not fit its hash\n"
+    assert not heads_file().exists()
+
+
+def test_the_chain_holds_no_address_and_no_content(alice: Any) -> None:
+    said = json.dumps(list(AuditEvent.objects.values("event", "actor", "data")), default=str)
+
+    for private in ("@", "Hello", "Alice", "mira"):
+        assert private not in said

@@ -1,0 +1,376 @@
+"""Row 18: what would get round the gate is refused by the database itself, whoever asks, on both databases."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from accounts.models import Mailbox, Membership, Role, User
+from approvals import audit, guards, maintenance, services
+from approvals.models import (
+    ApprovalPolicy,
+    Attempt,
+    AuditChain,
+    AuditEvent,
+    Blob,
+    Decision,
+    PendingAction,
+    Revision,
+)
+from approvals.states import TRANSITIONS, Status
+from tests.approvals.conftest import approve
+from tests.conftest import Api
+from tests.work import work
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SOON = timezone.now() + timedelta(hours=1)
+
+
+def refused(attack: Callable[[], object]) -> str:
+    """Make the attack; returns the name of the rule that refused it."""
+    with pytest.raises(IntegrityError) as error, transaction.atomic():
+        attack()
+    return str(error.value).partition(":")[0]
+
+
+def sql(statement: str, action: PendingAction) -> Callable[[], object]:
+    """A statement in which %s is the action's id, as anybody with the database can type it."""
+
+    def run() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(statement, [action.pk.hex] * statement.count("%s"))
+
+    return run
+
+
+def only(action: PendingAction, **values: Any) -> Callable[[], object]:
+    return lambda: PendingAction.objects.filter(pk=action.pk).update(**values)
+
+
+def claimed(action: PendingAction) -> PendingAction:
+    """What a worker's claim writes."""
+    PendingAction.objects.filter(pk=action.pk).update(status="executing", fence=F("fence") + 1, lease_until=SOON)
+    Attempt.objects.create(action=action, fence=action.fence + 1, worker="test", started_at=timezone.now())
+    action.refresh_from_db()
+    return action
+
+
+def succeeded(action: PendingAction) -> PendingAction:
+    work()
+    action.refresh_from_db()
+    assert action.status == "succeeded"
+    return action
+
+
+@pytest.fixture
+def pending(api: Api) -> PendingAction:
+    return PendingAction.objects.get(pk=api.propose())
+
+
+def test_row18_the_guards_of_the_code_stand_in_the_database(db: None) -> None:
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name")
+            wanted = sorted(guards.statements("sqlite")[0])
+        else:
+            cursor.execute("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'O'")
+            wanted = sorted({f"{rule.table}_guard_{rule.event.lower()}" for rule in guards.RULES})
+        assert sorted(row[0] for row in cursor.fetchall()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ("status = 'approved', approvals_given = 1", "action_needs_decisions"),
+        ("status = 'approved', approvals_given = 1, approvals_needed = 0", "action_frozen"),
+        ("status = 'executing', approvals_given = 1, fence = 1, lease_until = '2030-01-01'", "action_transition"),
+        ("status = 'succeeded', approvals_given = 1, receipt = '{}'", "action_transition"),
+        ("fence = 5", "action_fence"),
+        ("approval_round = 3", "action_round"),
+        ("digest = 'x'", "action_payload_frozen"),
+        ("revision = 2", "action_payload_frozen"),
+        ("message_id = '<other@evil.example>'", "action_frozen"),
+        ("kind = 'm365.command'", "action_frozen"),
+        ("tool = 'other'", "action_frozen"),
+        ("proposer_name = 'somebody else'", "action_frozen"),
+        ("token_id = NULL", "action_frozen"),
+        ("approvals_needed = 2", "action_frozen"),
+        ("proposer_id = proposer_id + 1", "action_frozen"),
+    ],
+)
+def test_row18_sql_that_decides_or_changes_a_pending_action_is_refused(
+    pending: PendingAction, change: str, rule: str
+) -> None:
+    # On SQLite the order of triggers is not defined: what matters is that one of them refuses.
+    name = refused(sql(f"UPDATE approvals_pendingaction SET {change} WHERE id = %s", pending))
+
+    assert name == rule or connection.vendor == "sqlite"
+    pending.refresh_from_db()
+    assert (pending.status, pending.revision, pending.fence) == ("pending", 1, 0)
+
+
+def test_row18_orm_updates_that_decide_or_change_a_pending_action_are_refused(
+    pending: PendingAction, foreign_mailbox: Mailbox, charlie: User
+) -> None:
+    assert refused(only(pending, status="approved", approvals_given=1)) == "action_needs_decisions"
+    assert refused(only(pending, mailbox=foreign_mailbox)) == "action_frozen"
+    assert refused(only(pending, proposer=charlie)) == "action_frozen"
+    pending.status = "approved"
+    pending.approvals_given = 9
+    assert refused(pending.save) == "action_needs_decisions"
+
+
+@pytest.mark.parametrize("born", ["approved", "executing", "unknown", "succeeded", "rejected"])
+def test_row18_an_action_that_is_born_decided_is_refused(pending: PendingAction, born: str) -> None:
+    values: dict[str, Any] = {
+        **PendingAction.objects.values().get(), "id": None, "message_id": "<new@mailhub.example>", "status": born,
+        "approvals_given": 1, "lease_until": SOON if born == "executing" else None,
+        "receipt": {} if born == "succeeded" else None,
+    }  # fmt: skip
+    del values["id"]
+
+    assert refused(lambda: PendingAction.objects.create(**values)) == "action_born_pending"
+
+
+def test_row18_there_is_no_way_between_states_but_those_of_the_table(api: Api) -> None:
+    for source in Status:
+        action = PendingAction.objects.get(pk=api.propose())
+        with guards.lifted(connection):
+            only(action, **_columns(source))()
+        for target in Status:
+            if target == source:
+                continue
+            try:
+                with transaction.atomic():
+                    only(action, **_columns(target))()
+                    transaction.set_rollback(True)
+                rule = ""
+            except IntegrityError as error:
+                rule = str(error)
+            allowed = target in TRANSITIONS.get(source, ())
+            if connection.vendor == "postgresql":
+                assert ("action_transition" in rule) is not allowed, f"{source} → {target}: {rule}"
+            assert rule or allowed, f"{source} → {target}"
+        with guards.lifted(connection):  # only one may be leaving a mailbox
+            only(action, **_columns(Status.REJECTED))()
+
+
+def _columns(status: Status) -> dict[str, Any]:
+    """The columns that the check constraints ask for in this state."""
+    return {
+        "status": status, "approvals_given": 1, "receipt": {} if status is Status.SUCCEEDED else None,
+        "lease_until": SOON if status is Status.EXECUTING else None,
+    }  # fmt: skip
+
+
+def test_row18_decisions_for_something_else_do_not_count(pending: PendingAction, alice: User, mailbox: Mailbox) -> None:
+    now = timezone.now()
+    said = {"action": pending, "person": alice, "verdict": "approved", "created_at": now}
+    right = {"revision": 1, "approval_round": 1, "digest": pending.digest}
+    for wrong in ({"revision": 2}, {"approval_round": 2}, {"digest": "0" * 64}):
+        values = {**said, **right, **wrong}
+        assert refused(partial(Decision.objects.create, **values)) == "decision_of_what_is_there"
+    Decision.objects.create(**{**said, **right, "verdict": "rejected"})
+    assert refused(only(pending, status="approved", approvals_given=1)) == "action_needs_decisions"
+
+
+def test_row18_two_yes_of_one_person_and_the_proposers_own_are_not_two_people(
+    api: Api, mailbox: Mailbox, bob: User, alice: User
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    action = PendingAction.objects.get(pk=api.propose())
+    yes = {"action": action, "verdict": "approved", "revision": 1, "approval_round": 1, "digest": action.digest}
+    approve(action.pk, bob)
+
+    assert "decision_one_approval_a_person" in refused(
+        lambda: Decision.objects.create(**yes, person=bob, created_at=timezone.now())
+    ) or connection.vendor == "sqlite"  # fmt: skip
+    Decision.objects.create(**yes, person=alice, created_at=timezone.now())  # the owner of the proposing token
+    assert refused(only(action, status="approved", approvals_given=2)) == "action_needs_decisions"
+
+
+def test_row18_a_payload_never_changes_after_it_was_proposed(
+    approved: Callable[..., PendingAction], alice: User
+) -> None:
+    action = approved()
+    revision = Revision.objects.get()
+    changed = {**revision.payload, "to": ["eve@evil.example"]}
+
+    assert refused(lambda: Revision.objects.update(payload=changed)) == "revision_final"
+    assert refused(lambda: Revision.objects.update(preview={})) == "revision_final"
+    assert refused(lambda: Revision.objects.update(payload={})) == "revision_final"
+    assert refused(lambda: Revision.objects.update(digest="0" * 64)) == "revision_final"
+    assert refused(lambda: Revision.objects.update(number=2)) == "revision_final"
+    assert refused(sql("UPDATE approvals_revision SET payload = '{}' WHERE action_id = %s", action)) == "revision_final"
+    assert refused(sql("DELETE FROM approvals_revision WHERE action_id = %s", action)) == "revision_never_deleted"
+    assert refused(lambda: Blob.objects.update(content=b"else")) == "blob_never_changed"
+    assert refused(lambda: Blob.objects.all().delete()) == "blob_deleted_after_the_end"
+    assert refused(lambda: Blob.objects.create(action=action, sha256="1" * 64, content=b"")) == "blob_of_pending"
+    new = {"payload": changed, "preview": {}, "digest": "1" * 64, "author": alice, "created_at": timezone.now()}
+    assert refused(lambda: Revision.objects.create(action=action, number=2, **new)) == "revision_of_pending"
+    assert refused(only(action, digest="1" * 64, revision=2)) == "action_payload_frozen"
+    assert refused(only(action, digest="1" * 64)) == "action_payload_frozen"
+
+
+def test_row18_an_edit_and_an_approval_in_one_statement_is_refused(pending: PendingAction, alice: User) -> None:
+    new = {"payload": {}, "preview": {}, "digest": "1" * 64, "author": alice, "created_at": timezone.now()}
+    Revision.objects.create(action=pending, number=2, **new)
+
+    rule = refused(only(pending, digest="1" * 64, revision=2, status="approved", approvals_given=1))
+
+    assert rule in ("action_payload_frozen", "action_needs_decisions")
+    only(pending, digest="1" * 64, revision=2)()  # an edit alone is allowed
+
+
+def test_row18_decisions_are_only_added(approved: Callable[..., PendingAction], bob: User) -> None:
+    action = approved()
+
+    assert refused(lambda: Decision.objects.update(person=bob)) == "decision_final"
+    assert refused(lambda: Decision.objects.update(verdict="rejected")) == "decision_final"
+    assert refused(lambda: Decision.objects.update(note="I never said that")) == "decision_final"
+    assert refused(lambda: Decision.objects.all().delete()) == "decision_never_deleted"
+    assert refused(sql("DELETE FROM approvals_decision WHERE action_id = %s", action)) == "decision_never_deleted"
+    statement = "UPDATE approvals_decision SET digest = 'x' WHERE action_id = %s"
+    assert refused(sql(statement, action)) == "decision_final"
+
+
+def test_row18_a_claim_needs_the_decisions_of_this_round(approved: Callable[..., PendingAction], alice: User) -> None:
+    action = approved()
+    back = {"status": "pending", "approvals_given": 0}
+    assert refused(only(action, **back)) == "action_round"
+    only(action, **back, approval_round=2)()
+
+    assert refused(only(action, status="approved", approvals_given=1)) == "action_needs_decisions"
+
+
+def test_row18_only_a_claim_moves_the_fence_and_by_one(approved: Callable[..., PendingAction]) -> None:
+    action = approved()
+    leaving = {"status": "executing", "lease_until": SOON}
+
+    assert refused(only(action, **leaving)) == "action_fence"
+    assert refused(only(action, **leaving, fence=2)) == "action_fence"
+    assert refused(only(action, fence=1)) == "action_fence"
+    claimed(action)
+    assert refused(only(action, fence=2)) == "action_fence"
+    assert refused(only(action, fence=0)) == "action_fence"
+
+
+@pytest.mark.parametrize(
+    ("target", "more"),
+    [("succeeded", {"receipt": {}}), ("failed", {}), ("approved", {}), ("unknown", {})],
+)
+def test_row18_an_outcome_that_no_attempt_backs_is_refused(
+    approved: Callable[..., PendingAction], target: str, more: dict[str, Any]
+) -> None:
+    action = claimed(approved())
+
+    assert refused(only(action, status=target, lease_until=None, **more)) == "action_outcome_backed"
+
+
+def test_row18_an_unknown_outcome_is_not_sent_again_by_hand(approved: Callable[..., PendingAction]) -> None:
+    action = claimed(approved())
+    now = timezone.now()
+    Attempt.objects.update(phase="wire_started", wire_started_at=now)
+    Attempt.objects.update(verdict="unknown", ended_at=now)
+    only(action, status="unknown", lease_until=None)()
+
+    assert refused(only(action, status="approved")) == "action_outcome_backed"
+    again = refused(only(action, status="executing", fence=2, lease_until=SOON))
+    assert again in ("action_transition", "action_fence", "action_outcome_backed")
+    assert refused(lambda: Attempt.objects.update(verdict=None, ended_at=None)) == "attempt_forward"
+
+
+def test_row18_an_attempt_only_goes_on_and_a_definite_verdict_is_final(
+    approved: Callable[..., PendingAction],
+) -> None:
+    action = approved()
+    now = timezone.now()
+    new = {"action": action, "worker": "x", "started_at": now}
+    assert refused(lambda: Attempt.objects.create(**new, fence=1)) == "attempt_of_a_claim"
+    succeeded(action)
+
+    assert refused(lambda: Attempt.objects.update(verdict="not_sent")) == "attempt_verdict_final"
+    assert refused(lambda: Attempt.objects.update(verdict="unknown")) == "attempt_verdict_final"
+    assert refused(lambda: Attempt.objects.update(phase="prepared")) in ("attempt_forward", "attempt_verdict_final")
+    assert refused(lambda: Attempt.objects.update(fence=2)) in ("attempt_forward", "attempt_verdict_final")
+    assert refused(lambda: Attempt.objects.all().delete()) == "attempt_never_deleted"
+    assert refused(lambda: Attempt.objects.create(**new, fence=2)) == "attempt_of_a_claim"
+
+
+def test_row18_what_has_ended_stays_as_it_ended(approved: Callable[..., PendingAction]) -> None:
+    action = succeeded(approved())
+
+    assert refused(only(action, receipt={"at": "never"})) == "action_receipt_final"
+    assert refused(only(action, status="pending", receipt=None)) in ("action_transition", "action_receipt_final")
+    assert refused(sql("DELETE FROM approvals_pendingaction WHERE id = %s", action)) == "action_never_deleted"
+    assert refused(lambda: Revision.objects.update(payload={"to": []})) == "revision_final"
+
+
+def test_row18_the_audit_is_only_added_to(approved: Callable[..., PendingAction], mailbox: Mailbox) -> None:
+    action = approved()
+
+    assert refused(lambda: AuditEvent.objects.update(actor="user:0")) == "auditevent_never_changed"
+    assert refused(lambda: AuditEvent.objects.all().delete()) == "auditevent_never_deleted"
+    statement = "DELETE FROM approvals_auditevent WHERE action_id = %s"
+    assert refused(sql(statement, action)) == "auditevent_never_deleted"
+    assert refused(lambda: AuditChain.objects.update(length=1)) == "auditchain_grows"
+    assert refused(lambda: AuditChain.objects.update(head="0" * 64)) == "auditchain_grows"
+    assert refused(lambda: sql("DELETE FROM approvals_auditchain", action)()) == "auditchain_never_deleted"
+    last = AuditEvent.objects.order_by("sequence").last()
+    assert last is not None
+    fork = AuditEvent(
+        chain=last.chain, mailbox=mailbox, sequence=last.sequence + 1, at=timezone.now(), event="forked", actor="x",
+        previous=last.previous, hash="1" * 64,
+    )  # fmt: skip
+    assert refused(fork.save)
+    audit.record(mailbox=mailbox, event="goes_on", actor="test")
+
+
+def test_a_purge_empties_what_has_ended_and_nothing_else(
+    approved: Callable[..., PendingAction], api: Api, bob: User
+) -> None:
+    action = succeeded(approved())
+    rejected = services.reject(action_id=PendingAction.objects.get(pk=api.propose()).pk, person=bob, note="Not so.")
+    still_open = api.propose()
+    PendingAction.objects.update(finished_at=timezone.now() - timedelta(days=400))
+
+    maintenance.purge()
+
+    assert set(Revision.objects.filter(payload={}, preview={}).values_list("action", flat=True)) == {
+        action.pk, rejected.pk,
+    }  # fmt: skip
+    assert {str(blob.action_id) for blob in Blob.objects.all()} == {still_open}
+    assert not Decision.objects.exclude(note="").exists()
+
+
+def test_the_guards_come_and_go_with_their_migration(db: None) -> None:
+    guards.remove(connection)
+    guards.remove(connection)
+    guards.install(connection)
+    guards.install(connection)
+
+    test_row18_the_guards_of_the_code_stand_in_the_database(None)
+
+
+def test_who_may_approve_is_asked_in_the_code(pending: PendingAction, mailbox: Mailbox, charlie: User) -> None:
+    """The database counts people; whether they may is judged where memberships are known: at the claim."""
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.VIEWER)
+    Decision.objects.create(
+        action=pending, person=charlie, verdict="approved", revision=1, approval_round=1, digest=pending.digest,
+        created_at=timezone.now(),
+    )  # fmt: skip
+    only(pending, status="approved", approvals_given=1, approved_at=timezone.now())()
+
+    assert maintenance.due() == []
+    maintenance.send_back()
+    pending.refresh_from_db()
+    assert (pending.status, pending.returned) == (
+        "pending",
+        {"code": "approver_lost", "detail": pending.returned and pending.returned["detail"], "warnings": []},
+    )

@@ -1,0 +1,110 @@
+"""`pause` stops everything that has not left, at the claim itself; `resume` lets it go on."""
+
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts.models import Mailbox, User
+from approvals import maintenance, services
+from approvals.execution import execute
+from approvals.models import AuditEvent, Pause, PendingAction
+from approvals.types import ApprovedAction, PreviewWarning
+from tests.approvals.kinds import Script
+from tests.conftest import Api
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def command(name: str, *arguments: str) -> str:
+    out = StringIO()
+    call_command(name, *arguments, stdout=out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("scope", [[], ["--mailbox", "Alice@lovelace.example"]])
+def test_row17_nothing_leaves_while_it_is_paused_and_everything_after(
+    approved: Callable[..., PendingAction], server: MemoryServer, scope: list[str]
+) -> None:
+    action = approved()
+
+    assert "1 approved wait" in command("pause", *scope)
+    assert "was paused" in command("pause", *scope)
+    assert maintenance.due() == []
+    assert execute(action.pk, worker="test") is False
+    maintenance.sweep()
+    work()
+    action.refresh_from_db()
+    assert (action.status, action.approval_round) == ("approved", 1)
+    assert server.ledger == []
+
+    assert "may leave again" in command("resume", *scope)
+    work()
+    assert len(server.ledger) == 1
+    assert "was not paused" in command("resume", *scope)
+
+
+def test_a_pause_of_one_mailbox_holds_no_other(
+    api: Api, foreign_mailbox: Mailbox, approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    approved()
+    services.pause(mailbox=foreign_mailbox, actor="test")
+    assert services.is_paused(foreign_mailbox)
+
+    work()
+
+    assert len(server.ledger) == 1
+
+
+def test_ending_the_pause_of_everything_leaves_that_of_a_mailbox(
+    approved: Callable[..., PendingAction], mailbox: Mailbox, server: MemoryServer
+) -> None:
+    approved()
+    services.pause(mailbox=None, actor="test")
+    services.pause(mailbox=mailbox, actor="test")
+
+    services.resume(mailbox=None, actor="test")
+    work()
+
+    assert server.ledger == []
+    assert services.is_paused(mailbox)
+
+
+def test_a_pause_that_comes_at_the_last_moment_is_seen_by_the_claim(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    def paused_meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        services.pause(mailbox=None, actor="test")
+        return ()
+
+    script.recheck = paused_meanwhile
+    action = approved()
+
+    assert execute(action.pk, worker="test") is False
+    assert server.ledger == []
+
+
+def test_both_commands_are_audited_and_a_dry_run_does_nothing(
+    approved: Callable[..., PendingAction], alice: User, mailbox: Mailbox
+) -> None:
+    approved()
+    assert "1 approved would wait" in command("pause", "--dry-run")
+    assert not Pause.objects.exists()
+    command("pause")
+    assert "1 approved may leave" in command("resume", "--dry-run")
+    assert Pause.objects.exists()
+    command("pause", "--mailbox", mailbox.address)
+    command("resume")
+
+    events = AuditEvent.objects.filter(event__in=["paused", "resumed"]).order_by("at")
+    assert [(event.event, event.mailbox_id, event.actor) for event in events] == [
+        ("paused", None, "command"), ("paused", mailbox.pk, "command"), ("resumed", None, "command"),
+    ]  # fmt: skip
+
+
+def test_a_mailbox_that_is_not_there_is_named(db: None) -> None:
+    with pytest.raises(CommandError, match="no mailbox"):
+        command("pause", "--mailbox", "nobody@lovelace.example")

@@ -1,0 +1,289 @@
+"""A worker that dies, freezes or loses its database: nothing leaves twice, and the truth is written down."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.db import OperationalError, connection
+from django.utils import timezone
+
+from accounts.models import User
+from approvals import maintenance, services
+from approvals.execution import execute
+from approvals.models import Attempt, AuditEvent, PendingAction
+from approvals.outcomes import record_outcome
+from approvals.types import ApprovedAction, LeaseLost, Outcome
+from tests.approvals.kinds import Script, handed_over
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ACCEPTED = Outcome(
+    verdict="accepted", receipt={"at": "2026-05-04T12:00:00Z", "recipient_count": 1, "provider": "memory"}
+)
+
+
+def lease_ends(*_: object) -> None:
+    """The worker has been frozen for longer than its lease, and a sweeper came by."""
+    PendingAction.objects.filter(status="executing").update(lease_until=timezone.now() - timedelta(seconds=1))
+    maintenance.end_dead_leases()
+
+
+def state_of(action: PendingAction) -> str:
+    action.refresh_from_db()
+    return action.status
+
+
+def test_row26_a_worker_frozen_after_it_sent_turns_unknown_into_the_truth(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    action = approved()
+
+    def frozen(approved: ApprovedAction) -> None:
+        lease_ends()
+        assert state_of(action) == "unknown"
+        assert maintenance.due() == []
+
+    script.later = frozen
+    execute(action.pk, worker="test")
+
+    assert state_of(action) == "succeeded"
+    assert Attempt.objects.get().verdict == "accepted"
+    assert len(server.ledger) == 1
+
+
+def test_row26_a_worker_frozen_before_the_wire_sends_nothing_when_it_wakes(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    action = approved()
+
+    def frozen(approved: ApprovedAction) -> None:
+        script.before = lambda approved: None
+        lease_ends()
+        assert state_of(action) == "approved"
+        PendingAction.objects.update(not_before=None)
+        assert execute(action.pk, worker="another")
+
+    script.before = frozen
+    execute(action.pk, worker="test")
+
+    assert state_of(action) == "succeeded"
+    assert [(attempt.fence, attempt.verdict) for attempt in Attempt.objects.all()] == [(1, "not_sent"), (2, "accepted")]
+    assert len(server.ledger) == 1
+
+
+def test_row26_a_lease_that_ended_is_not_taken_up_again(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    """The renewal comes late, before any sweeper: the worker itself must notice."""
+    action = approved()
+    noticed: list[bool] = []
+
+    def late(approved: ApprovedAction) -> Outcome:
+        PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+        try:
+            approved.wire_started()
+        except LeaseLost:
+            noticed.append(True)
+            raise
+        return ACCEPTED
+
+    script.instead = late
+    execute(action.pk, worker="test")
+
+    assert noticed == [True]
+    assert state_of(action) == "approved"
+
+
+def test_row26_the_old_fence_changes_nothing_when_a_person_had_it_sent_again(
+    approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
+) -> None:
+    action = approved()
+
+    def frozen(approved: ApprovedAction) -> None:
+        script.later = lambda approved: None
+        lease_ends()
+        services.resolve(action_id=action.pk, person=alice, ruling="not_sent")
+        assert execute(action.pk, worker="another")
+
+    script.later = frozen
+    execute(action.pk, worker="test")
+
+    assert state_of(action) == "succeeded"
+    assert action.fence == 2
+    verdicts = [(attempt.verdict, attempt.evidence) for attempt in Attempt.objects.all()]
+    assert verdicts == [("not_sent", "person"), ("accepted", "answer")]
+    late = AuditEvent.objects.get(event="late_outcome")
+    assert late.data == {"fence": 1, "verdict": "accepted", "code": ""}
+    assert len(server.ledger) == 2  # the second one by order of a person
+
+
+def test_row26_a_late_truth_stops_what_was_ordered_to_leave_again(
+    approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
+) -> None:
+    action = approved()
+
+    def frozen(approved: ApprovedAction) -> None:
+        lease_ends()
+        services.resolve(action_id=action.pk, person=alice, ruling="not_sent")
+
+    script.later = frozen
+    execute(action.pk, worker="test")
+    work()
+
+    assert state_of(action) == "pending"
+    assert action.returned is not None
+    assert action.returned["code"] == "sent_after_all"
+    assert len(server.ledger) == 1
+
+
+def test_an_exception_before_the_wire_is_not_sent_and_after_it_unknown(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    def fails(approved: ApprovedAction) -> None:
+        raise ConnectionError
+
+    script.before = fails
+    first = approved()
+    execute(first.pk, worker="test")
+    script.before, script.later = (lambda approved: None), fails
+    second = approved(subject="Second")
+    execute(second.pk, worker="test")
+
+    assert (state_of(first), state_of(second)) == ("approved", "unknown")
+
+
+def test_row27_what_was_recorded_twice_is_recorded_once(approved: Callable[..., PendingAction]) -> None:
+    """A COMMIT that failed may have committed: the second try changes nothing."""
+    action = approved()
+    work()
+    events = AuditEvent.objects.count()
+
+    assert record_outcome(action.pk, 1, ACCEPTED, evidence="answer") is False
+
+    assert state_of(action) == "succeeded"
+    assert AuditEvent.objects.count() == events
+
+
+def test_row27_a_database_that_refuses_right_after_the_answer_is_asked_again(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    action = approved()
+    refused: list[str] = []
+
+    def once(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not refused and 'UPDATE "approvals_attempt"' in sql:
+            refused.append(sql)
+            raise OperationalError("the database is restarting")
+        return execute(sql, params, many, context)
+
+    script.later = lambda approved: connection.execute_wrappers.append(once)
+    try:
+        execute(action.pk, worker="test")
+    finally:
+        connection.execute_wrappers.remove(once)
+
+    assert len(refused) == 1
+    assert state_of(action) == "succeeded"
+    assert len(server.ledger) == 1
+
+
+@pytest.mark.postgres_only
+@pytest.mark.parametrize("statement", ['UPDATE "approvals_attempt"', 'UPDATE "approvals_auditchain"'])
+def test_row27_a_connection_killed_before_the_commit_costs_nothing(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer, statement: str
+) -> None:
+    action = approved()
+    killed: list[int] = []
+
+    def kill_after(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        done = execute(sql, params, many, context)
+        if not killed and statement in sql:
+            killed.append(connection.connection.info.backend_pid)
+            thread = threading.Thread(target=terminate, args=killed)
+            thread.start()
+            thread.join(10)
+        return done
+
+    script.later = lambda approved: connection.execute_wrappers.append(kill_after)
+    try:
+        execute(action.pk, worker="test")
+    finally:
+        connection.execute_wrappers.remove(kill_after)
+
+    assert len(killed) == 1
+    assert state_of(action) == "succeeded"
+    assert Attempt.objects.get().verdict == "accepted"
+    assert len(server.ledger) == 1
+
+
+def terminate(pid: int) -> None:
+    """End a session of the server and wait until it is gone, on a connection of this thread."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+        assert cursor.fetchone() == (True,)
+    connection.close()
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_row29_a_clock_that_jumps_on_the_worker_ends_no_lease(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer, hours: int
+) -> None:
+    action = approved()
+    seen: list[str] = []
+
+    def jumped(approved: ApprovedAction) -> None:
+        with time_machine.travel(timezone.now() + timedelta(hours=hours)):
+            maintenance.end_dead_leases()
+            seen.append(state_of(action))
+            assert execute(action.pk, worker="another") is False
+
+    script.before = jumped
+    execute(action.pk, worker="test")
+
+    assert seen == ["executing"]
+    assert state_of(action) == "succeeded"
+    assert len(server.ledger) == 1
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_row29_a_worker_with_a_wrong_clock_holds_its_lease_and_waits_by_the_database(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer, hours: int
+) -> None:
+    """Claimed by a worker whose clock is wrong, judged by one whose clock is right."""
+    first, second = approved(), approved(subject="Second")
+    script.instead = handed_over
+    with time_machine.travel(timezone.now() + timedelta(hours=hours)):
+        execute(first.pk, worker="test")
+        script.instead = lambda approved: Outcome(verdict="not_sent", code="unavailable")
+        execute(second.pk, worker="test")
+
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert first.next_probe_at is not None
+    assert second.not_before is not None
+    assert 0 < (first.next_probe_at - timezone.now()).total_seconds() <= 15
+    assert 0 < (second.not_before - timezone.now()).total_seconds() <= 5
+
+
+def test_row29_a_dead_lease_ends_by_the_database_whatever_the_sweeper_believes(
+    approved: Callable[..., PendingAction], script: Script
+) -> None:
+    action = approved()
+
+    def dies(approved: ApprovedAction) -> Outcome:
+        PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+        with time_machine.travel(timezone.now() - timedelta(hours=1)):
+            maintenance.end_dead_leases()
+        assert state_of(action) == "approved"
+        return Outcome(verdict="not_sent")
+
+    script.instead = dies
+    execute(action.pk, worker="test")
+
+    assert state_of(action) == "approved"
+    assert Attempt.objects.get().evidence == "lease_expired"

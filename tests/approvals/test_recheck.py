@@ -1,0 +1,235 @@
+"""Row 17: what changes between the approval and the claim stops the call; the action waits for a person, or waits."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import ApiToken, Mailbox, Membership, Role, User
+from accounts.problems import Problem
+from approvals import maintenance
+from approvals.execution import execute
+from approvals.models import ApprovalPolicy, Attempt, AuditEvent, PendingAction
+from approvals.types import ApprovedAction, PreviewWarning
+from tests.approvals.conftest import approve
+from tests.approvals.kinds import Script
+from tests.conftest import Api
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MOVED = PreviewWarning(code="thread_moved", text="Mira has written since.", severity="risk")
+
+
+def moved(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+    return (MOVED,)
+
+
+VOID: dict[str, Callable[[], object]] = {
+    "approver_lost-removed": lambda: Membership.objects.all().delete(),
+    "approver_lost-demoted": lambda: Membership.objects.update(role=Role.PROPOSER),
+    "approver_lost-inactive": lambda: User.objects.update(is_active=False),
+    "approver_lost-forbidden": lambda: ApprovalPolicy.objects.create(
+        mailbox=Mailbox.objects.get(), self_approval=False
+    ),
+    "mailbox_disconnected": lambda: Mailbox.objects.update(status="disconnected"),
+    "token_revoked": lambda: ApiToken.objects.update(revoked_at=timezone.now() + timedelta(seconds=1)),
+    "approval_over": lambda: PendingAction.objects.update(approved_until=timezone.now() - timedelta(seconds=1)),
+}
+
+
+@pytest.mark.parametrize("change", VOID)
+@pytest.mark.parametrize("found_by", ["worker", "sweeper"])
+def test_row17_an_approval_that_counts_no_more_goes_back_to_a_person_with_the_reason(
+    approved: Callable[..., PendingAction], server: MemoryServer, change: str, found_by: str
+) -> None:
+    action = approved()
+    VOID[change]()
+
+    if found_by == "worker":
+        assert execute(action.pk, worker="test") is False
+    else:
+        assert maintenance.due() == []
+        maintenance.sweep()
+
+    action.refresh_from_db()
+    assert action.status == "pending"
+    assert (action.approval_round, action.approvals_given, action.approved_at) == (2, 0, None)
+    assert action.returned is not None
+    assert action.returned["code"] == change.partition("-")[0]
+    assert action.returned["detail"]
+    assert not Attempt.objects.exists()
+    assert server.ledger == []
+    events = AuditEvent.objects.filter(event="returned", action_id=action.pk)
+    assert [event.data for event in events] == [{"code": change.partition("-")[0]}]
+
+
+def test_row17_what_went_back_leaves_after_a_new_approval(
+    approved: Callable[..., PendingAction], alice: User, server: MemoryServer
+) -> None:
+    action = approved()
+    ApiToken.objects.update(revoked_at=timezone.now() + timedelta(milliseconds=1))
+    maintenance.sweep()
+    ApiToken.objects.update(revoked_at=timezone.now() - timedelta(seconds=1))
+
+    assert approve(action.pk, alice).returned is None
+    work()
+
+    assert len(server.ledger) == 1
+
+
+def test_row17_the_yes_of_an_earlier_round_counts_no_more(
+    api: Api, mailbox: Mailbox, bob: User, charlie: User, server: MemoryServer
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
+    action_id = api.propose()
+    approve(action_id, bob)
+    approve(action_id, charlie)
+    Membership.objects.filter(user=charlie).update(role=Role.PROPOSER)
+    maintenance.sweep()
+    Membership.objects.filter(user=charlie).update(role=Role.APPROVER)
+
+    assert approve(action_id, bob).status == "pending"
+    work()
+    assert server.ledger == []
+    assert approve(action_id, charlie).status == "approved"
+
+
+def test_row17_a_yes_of_an_earlier_round_does_not_stand_in_for_one_that_was_lost(
+    api: Api, mailbox: Mailbox, bob: User, server: MemoryServer
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    dora, emil = (User.objects.create_user(f"{name}@lovelace.example") for name in ("dora", "emil"))
+    for person in (dora, emil):
+        Membership.objects.create(mailbox=mailbox, user=person, role=Role.APPROVER)
+    action_id = api.propose()
+    approve(action_id, bob)
+    approve(action_id, dora)
+    PendingAction.objects.update(status="pending", approval_round=2, approvals_given=0)
+    approve(action_id, bob)
+    assert approve(action_id, emil).status == "approved"
+    Membership.objects.filter(user=emil).delete()
+
+    work()
+    maintenance.sweep()
+
+    assert server.ledger == []
+    assert PendingAction.objects.get().approval_round == 3
+
+
+def test_row17_a_disconnected_mailbox_is_not_approved_for(api: Api, alice: User) -> None:
+    action_id = api.propose()
+    Mailbox.objects.update(status="disconnected")
+
+    with pytest.raises(Problem) as refused:
+        approve(action_id, alice)
+
+    assert refused.value.code == "conflict"
+    assert PendingAction.objects.get().status == "pending"
+
+
+def test_row17_a_mail_that_may_not_leave_in_time_expires(
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    action = approved()
+    PendingAction.objects.update(expires_at=timezone.now())
+
+    assert execute(action.pk, worker="test") is False
+    maintenance.sweep()
+
+    action.refresh_from_db()
+    assert (action.status, action.error and action.error["code"]) == ("expired", "expired_approval")
+    assert server.ledger == []
+
+
+@pytest.mark.parametrize("status", ["paused", "needs_reauth"])
+def test_row17_a_mailbox_that_is_not_there_for_now_makes_it_wait(
+    approved: Callable[..., PendingAction], server: MemoryServer, status: str
+) -> None:
+    action = approved()
+    Mailbox.objects.update(status=status)
+
+    assert execute(action.pk, worker="test") is False
+    maintenance.sweep()
+    action.refresh_from_db()
+    assert (action.status, action.approval_round) == ("approved", 1)
+    assert server.ledger == []
+
+    Mailbox.objects.update(status="active")
+    work()
+    assert len(server.ledger) == 1
+
+
+def test_row17_a_thread_that_moved_on_sends_it_back_with_the_warnings(
+    approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
+) -> None:
+    script.recheck = moved
+    action = approved()
+
+    work()
+
+    action.refresh_from_db()
+    assert (action.status, action.approval_round, script.called) == ("pending", 2, [])
+    assert action.returned == {
+        "code": "thread_moved", "detail": "Mira has written since.",
+        "warnings": [{"code": "thread_moved", "text": "Mira has written since.", "title": "", "severity": "risk"}],
+    }  # fmt: skip
+    script.recheck = lambda approved: ()
+    approve(action.pk, alice)
+    work()
+    assert len(server.ledger) == 1
+
+
+def test_a_recheck_that_cannot_be_made_lets_it_wait(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    def unreachable(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        raise ConnectionError
+
+    script.recheck = unreachable
+    action = approved()
+
+    work()
+
+    action.refresh_from_db()
+    assert action.status == "approved"
+    assert action.not_before is not None
+    assert action.not_before > timezone.now()
+    assert script.called == []
+    assert server.ledger == []
+
+
+def test_what_was_looked_at_again_is_what_is_claimed(
+    approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
+) -> None:
+    """Undone and approved again during the recheck: another round, which has to be looked at itself."""
+
+    def meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        script.recheck = lambda approved: ()
+        PendingAction.objects.update(status="pending", approval_round=2, approvals_given=0)
+        approve(approved.id, alice)
+        return ()
+
+    script.recheck = meanwhile
+    action = approved()
+
+    assert execute(action.pk, worker="test") is False
+    assert server.ledger == []
+    assert execute(action.pk, worker="test") is True
+    assert len(server.ledger) == 1
+
+
+def test_an_approval_is_good_for_as_long_as_the_mailbox_says(
+    approved: Callable[..., PendingAction], mailbox: Mailbox, settings: Any
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    ApprovalPolicy.objects.create(mailbox=mailbox, approval_minutes=15)
+
+    action = approved()
+
+    assert action.not_before is not None
+    assert action.approved_until == action.not_before + timedelta(minutes=15)

@@ -1,0 +1,144 @@
+"""The sweeper: any number at once, each chore done once, what ended long ago forgotten, nothing left behind."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts.models import ApiToken, Mailbox, User
+from approvals import maintenance
+from approvals.models import AuditEvent, Blob, IdempotencyRecord, PendingAction, Revision
+from approvals.types import ApprovedAction, Outcome
+from tests.approvals.conftest import approve
+from tests.approvals.kinds import Script, handed_over
+from tests.concurrently import all_at_once
+from tests.conftest import HELLO, Api, make_api
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_eight_sweepers_at_once_do_each_chore_once(
+    api: Api, approved: Callable[..., PendingAction], script: Script
+) -> None:
+    expired = [api.propose(subject=f"Number {number}") for number in range(5)]
+    PendingAction.objects.update(expires_at=timezone.now())
+    void = [approved(subject=f"Void {number}") for number in range(5)]
+    ApiToken.objects.update(revoked_at=timezone.now() + timedelta(minutes=1))
+
+    all_at_once([maintenance.sweep] * 8)
+
+    assert AuditEvent.objects.filter(event="expired").count() == len(expired)
+    assert AuditEvent.objects.filter(event="returned").count() == len(void)
+    assert set(PendingAction.objects.values_list("status", "approval_round")) == {("expired", 1), ("pending", 2)}
+
+
+def test_a_dead_lease_is_ended_once(approved: Callable[..., PendingAction], script: Script) -> None:
+    action = approved()
+
+    def dies(approved: ApprovedAction) -> Outcome:
+        PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+        all_at_once([maintenance.end_dead_leases] * 8)
+        return Outcome(verdict="not_sent", code="worker_lost")
+
+    script.instead = dies
+    work()
+
+    assert AuditEvent.objects.filter(event="outcome_not_sent").count() == 1
+    action.refresh_from_db()
+    assert action.status == "approved"
+
+
+@pytest.mark.postgres_only
+def test_a_row_that_somebody_holds_stops_no_sweeper(api: Api) -> None:
+    """It is left for the next sweep, and the others are done."""
+    held, free = api.propose(), api.propose(subject="Free")
+    PendingAction.objects.update(expires_at=timezone.now())
+
+    with transaction.atomic():
+        PendingAction.objects.select_for_update().get(pk=held)
+        all_at_once([maintenance.expire], seconds=20)
+        assert PendingAction.objects.get(pk=free).status == "expired"
+
+    assert PendingAction.objects.get(pk=held).status == "pending"
+    maintenance.expire()
+    assert PendingAction.objects.get(pk=held).status == "expired"
+
+
+def test_what_waits_for_its_time_leaves_when_it_has_come(
+    approved: Callable[..., PendingAction], server: MemoryServer, settings: Any
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 3600
+    action = approved()
+    maintenance.sweep()
+    work()
+    assert server.ledger == []
+
+    PendingAction.objects.update(not_before=timezone.now())
+    assert maintenance.due() == [action.pk]
+    work()
+    assert len(server.ledger) == 1
+
+
+def test_what_ended_long_ago_is_forgotten_and_its_key_still_answers(
+    api: Api, approved: Callable[..., PendingAction], settings: Any
+) -> None:
+    action = approved(key="k")
+    work()
+    kept = approved(subject="Kept", key="other")
+    work()
+    days = settings.MAILHUB_RETENTION_DAYS
+    PendingAction.objects.filter(pk=action.pk).update(finished_at=timezone.now() - timedelta(days=days, seconds=1))
+    PendingAction.objects.filter(pk=kept.pk).update(finished_at=timezone.now() - timedelta(days=days, seconds=-60))
+
+    maintenance.sweep()
+    with CaptureQueriesContext(connection) as queries:
+        maintenance.purge()
+
+    assert len(queries) == 1
+    assert Revision.objects.get(action=action).payload == {}
+    assert not Blob.objects.filter(action=action).exists()
+    assert Revision.objects.get(action=kept).payload != {}
+    assert IdempotencyRecord.objects.count() == 2
+    answer = api.tool("send_email", key="k", **HELLO, confirm=True)
+    assert answer.status_code == 200
+    assert answer.json()["action"]["id"] == str(action.pk)
+    assert answer.json()["status"] == "succeeded"
+    assert PendingAction.objects.count() == 2
+
+
+def test_what_is_unknown_is_never_forgotten(approved: Callable[..., PendingAction], script: Script) -> None:
+    approved()
+    script.instead = handed_over
+    work()
+    PendingAction.objects.update(created_at=timezone.now() - timedelta(days=4000), finished_at=timezone.now())
+    PendingAction.objects.update(finished_at=timezone.now() - timedelta(days=4000))
+
+    maintenance.purge()
+
+    assert Revision.objects.get().payload != {}
+
+
+def test_an_idle_sweep_asks_little(db: None) -> None:
+    maintenance.sweep()
+    with CaptureQueriesContext(connection) as queries:
+        maintenance.sweep()
+
+    # Every 5 s: less than two statements a second.
+    assert len(queries) <= 8
+
+
+def test_a_held_back_mailbox_does_not_stand_in_the_way_of_others(
+    approved: Callable[..., PendingAction], mailbox: Mailbox, foreign_mailbox: Mailbox, charlie: User
+) -> None:
+    for number in range(3):
+        approved(subject=f"Number {number}")
+    free = approve(make_api(charlie, foreign_mailbox).propose(), charlie)
+    Mailbox.objects.filter(pk=mailbox.pk).update(status="needs_reauth")
+
+    assert maintenance.due(limit=2) == [free.pk]

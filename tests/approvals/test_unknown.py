@@ -1,0 +1,238 @@
+"""The answer was lost: mailhub looks, never sends again by itself, and lets a person rule."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from django.db.models import F
+from django.utils import timezone
+
+from accounts.models import Mailbox, Membership, Role, User
+from accounts.problems import Problem
+from approvals import maintenance, services
+from approvals.execution import execute
+from approvals.models import Attempt, AuditEvent, PendingAction
+from approvals.retry import PROBES
+from approvals.types import ApprovedAction, Outcome
+from tests.approvals.kinds import Script, handed_over
+from tests.concurrently import all_at_once
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+FOUND = Outcome(verdict="accepted", receipt={"at": "2026-05-04T12:00:00Z", "recipient_count": 1, "provider": "memory"})
+
+
+@pytest.fixture
+def unknown(approved: Callable[..., PendingAction], script: Script) -> PendingAction:
+    action = approved()
+    script.instead = handed_over
+    execute(action.pk, worker="test")
+    script.instead = None
+    script.called.clear()
+    action.refresh_from_db()
+    assert action.status == "unknown"
+    return action
+
+
+def lost_since(action: PendingAction, seconds: float) -> None:
+    """As if the answer had been lost so long ago, and the next look were due."""
+    Attempt.objects.filter(action=action).update(ended_at=timezone.now() - timedelta(seconds=seconds))
+    PendingAction.objects.filter(pk=action.pk).update(next_probe_at=timezone.now())
+
+
+def next_look(action: PendingAction) -> float | None:
+    """Seconds from the loss to the next look."""
+    action.refresh_from_db()
+    lost_at = Attempt.objects.get(action=action).ended_at
+    assert lost_at is not None
+    return (action.next_probe_at - lost_at).total_seconds() if action.next_probe_at else None
+
+
+def fails(approved: ApprovedAction) -> Outcome | None:
+    raise ConnectionError("the search is down")
+
+
+def test_row39_it_is_looked_for_by_the_table_and_never_sent_again(
+    unknown: PendingAction, script: Script, server: MemoryServer
+) -> None:
+    assert next_look(unknown) == pytest.approx(PROBES[0], abs=1)
+    for due, following in zip(PROBES, [*PROBES[1:], None], strict=True):
+        maintenance.sweep()  # not yet
+        lost_since(unknown, due)
+        maintenance.sweep()
+        assert next_look(unknown) == (following and pytest.approx(following, abs=2))
+
+    work()
+    assert script.called == ["reconcile"] * len(PROBES)
+    assert unknown.status == "unknown"
+    assert server.ledger == []
+
+
+def test_row39_a_search_that_fails_or_lags_leaves_it_unknown_and_is_asked_again(
+    unknown: PendingAction, script: Script, server: MemoryServer
+) -> None:
+    script.look = fails
+    for _ in range(len(PROBES) + 3):
+        lost_since(unknown, 7200)
+        maintenance.sweep()
+        assert next_look(unknown) is not None
+        assert unknown.status == "unknown"
+
+    script.look = lambda approved: FOUND
+    lost_since(unknown, 7200)
+    maintenance.sweep()
+
+    unknown.refresh_from_db()
+    assert unknown.status == "succeeded"
+    assert set(script.called) == {"reconcile"}
+    assert Attempt.objects.get().evidence == "probe"
+
+
+def test_a_worker_that_dies_while_it_looks_does_not_end_the_looking(unknown: PendingAction, script: Script) -> None:
+    class Killed(BaseException):
+        pass
+
+    def dies(approved: ApprovedAction) -> Outcome | None:
+        raise Killed
+
+    script.look = dies
+    PendingAction.objects.update(probes=len(PROBES) - 1)
+    lost_since(unknown, 3600)
+    with pytest.raises(Killed):
+        maintenance.reconcile()
+
+    assert next_look(unknown) is not None
+
+
+def test_several_sweepers_look_once(unknown: PendingAction, script: Script) -> None:
+    lost_since(unknown, 15)
+
+    all_at_once([maintenance.reconcile] * 4)
+
+    assert script.called == ["reconcile"]
+
+
+def test_a_mailbox_that_must_be_reconnected_is_not_asked(unknown: PendingAction, script: Script) -> None:
+    Mailbox.objects.update(status="needs_reauth")
+    lost_since(unknown, 15)
+
+    maintenance.sweep()
+
+    assert script.called == []
+
+
+def test_proof_that_nothing_was_sent_lets_it_leave_again(
+    unknown: PendingAction, script: Script, server: MemoryServer
+) -> None:
+    script.look = lambda approved: Outcome(verdict="not_sent", code="draft_still_there")
+    lost_since(unknown, 15)
+    maintenance.sweep()
+    PendingAction.objects.update(not_before=timezone.now())
+    work()
+
+    unknown.refresh_from_db()
+    assert (unknown.status, unknown.fence) == ("succeeded", 2)
+    assert len(server.ledger) == 1
+
+
+def test_a_person_rules_that_it_was_sent(
+    unknown: PendingAction, script: Script, bob: User, server: MemoryServer
+) -> None:
+    services.resolve(action_id=unknown.pk, person=bob, ruling="sent")
+
+    unknown.refresh_from_db()
+    assert unknown.status == "succeeded"
+    assert unknown.receipt is not None
+    assert unknown.receipt["ruled_by"] == "Bob"
+    assert unknown.receipt["recipient_count"] == 1
+    attempt = Attempt.objects.get()
+    assert (attempt.verdict, attempt.evidence) == ("accepted", "person")
+    event = AuditEvent.objects.get(event="outcome_accepted")
+    assert (event.actor, event.data["evidence"]) == (f"user:{bob.pk}", "person")
+    work()
+    assert server.ledger == []
+
+
+def test_a_person_rules_that_it_was_not_sent_and_it_leaves_again_with_the_same_message_id(
+    unknown: PendingAction, script: Script, bob: User, server: MemoryServer
+) -> None:
+    message_id = unknown.message_id
+
+    ruled = services.resolve(action_id=unknown.pk, person=bob, ruling="not_sent")
+
+    assert (ruled.status, ruled.next_probe_at, ruled.approval_round) == ("approved", None, 1)
+    attempt = Attempt.objects.get()
+    assert (attempt.verdict, attempt.evidence) == ("not_sent", "person")
+    assert AuditEvent.objects.get(event="outcome_not_sent").actor == f"user:{bob.pk}"
+    work()
+    assert len(server.ledger) == 1
+    assert f"Message-ID: {message_id}".encode() in server.ledger[0].source
+
+
+def test_what_was_ruled_not_sent_can_be_undone_for_as_long_as_an_approval(
+    unknown: PendingAction, bob: User, server: MemoryServer, settings: object
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60  # type: ignore[attr-defined]
+    services.resolve(action_id=unknown.pk, person=bob, ruling="not_sent")
+    work()
+    assert server.ledger == []
+
+    assert services.undo(action_id=unknown.pk, person=bob).status == "pending"
+
+
+def test_a_ruling_is_a_fresh_order_even_after_the_action_had_expired(
+    unknown: PendingAction, bob: User, server: MemoryServer
+) -> None:
+    PendingAction.objects.update(expires_at=F("created_at"), approved_until=F("created_at"))
+
+    services.resolve(action_id=unknown.pk, person=bob, ruling="not_sent")
+    maintenance.sweep()
+    work()
+
+    assert len(server.ledger) == 1
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.PROPOSER, None])
+def test_who_may_not_approve_may_not_rule(
+    unknown: PendingAction, mailbox: Mailbox, charlie: User, role: Role | None
+) -> None:
+    if role:
+        Membership.objects.create(mailbox=mailbox, user=charlie, role=role)
+
+    with pytest.raises(Problem) as refused:
+        services.resolve(action_id=unknown.pk, person=charlie, ruling="not_sent")
+
+    assert refused.value.code == "forbidden"
+    unknown.refresh_from_db()
+    assert unknown.status == "unknown"
+    assert AuditEvent.objects.filter(event="ruling_refused", actor=f"user:{charlie.pk}").count() == 1
+
+
+@pytest.mark.parametrize("ruling", ["sent", "not_sent"])
+def test_there_is_nothing_to_rule_about_what_is_known(
+    approved: Callable[..., PendingAction], alice: User, ruling: str
+) -> None:
+    for _ in range(2):
+        action = approved() if not PendingAction.objects.exists() else PendingAction.objects.get()
+        with pytest.raises(Problem) as refused:
+            services.resolve(action_id=action.pk, person=alice, ruling=ruling)  # type: ignore[arg-type]
+        assert refused.value.code == "conflict"
+        work()
+
+
+def test_of_two_rulings_at_once_one_wins(unknown: PendingAction, alice: User, bob: User, server: MemoryServer) -> None:
+    def rule(person: User, ruling: str) -> str:
+        try:
+            services.resolve(action_id=unknown.pk, person=person, ruling=ruling)  # type: ignore[arg-type]
+        except Problem as problem:
+            return problem.code
+        return ruling
+
+    said = all_at_once([partial(rule, alice, "sent"), partial(rule, bob, "not_sent")])
+    work()
+
+    assert said.count("conflict") == 1
+    assert len(server.ledger) == said.count("not_sent")

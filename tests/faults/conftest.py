@@ -1,0 +1,64 @@
+"""Ada's mailbox: an SMTP server that fails on demand, the sandbox for IMAP with a tap in front of it."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from accounts import credentials
+from accounts.models import Mailbox, Membership, Role, User
+from tests.conftest import Api, make_api
+from tests.mailserver import ADA, FaultySmtp, ImapTap, SandboxServer, sandbox, sandbox_process
+
+__all__ = ["sandbox", "sandbox_process"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """The two servers behind the mailbox, and what they hold."""
+
+    smtp: FaultySmtp
+    imap: ImapTap
+    sandbox: SandboxServer
+
+    def sent(self) -> list[bytes]:
+        return self.sandbox.messages(ADA, "Sent")
+
+    def saves_what_it_accepts(self) -> None:
+        """From now on the SMTP server puts a copy into Sent by itself, as Gmail and Microsoft 365 do."""
+        self.smtp.on_accept = lambda accepted: self.sandbox.deliver(ADA, accepted.content, folder="Sent", unread=False)
+
+    def imap_goes_down(self) -> None:
+        self.imap.down = True
+        self.imap.cut()
+
+    def imap_comes_back(self) -> None:
+        self.imap.down = False
+
+
+@pytest.fixture
+def world(sandbox: SandboxServer) -> Iterator[World]:
+    with FaultySmtp() as smtp, ImapTap(sandbox.state.imap_port) as imap:
+        yield World(smtp=smtp, imap=imap, sandbox=sandbox)
+
+
+@pytest.fixture
+def mailbox(alice: User, world: World) -> Mailbox:
+    """In place of the one on the in-memory twin."""
+    mailbox_id = uuid.uuid4()
+    access = world.sandbox.access(ADA, imap_port=world.imap.port, smtp_port=world.smtp.port)
+    mailbox = Mailbox.objects.create(
+        id=mailbox_id,
+        address=ADA,
+        provider="imap",
+        credentials=credentials.encrypt(access.as_secrets(), mailbox_id=mailbox_id),
+        scopes=["read", "send"],
+    )
+    Membership.objects.create(mailbox=mailbox, user=alice, role=Role.MANAGER)
+    return mailbox
+
+
+@pytest.fixture
+def api(alice: User, mailbox: Mailbox) -> Api:
+    return make_api(alice, mailbox)

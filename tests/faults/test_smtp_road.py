@@ -1,0 +1,417 @@
+"""The whole road on a mailbox whose SMTP server fails: the state, the ledger and the copy in Sent agree (40-44, 55)."""
+
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from email import message_from_bytes, policy
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import Mailbox
+from approvals import maintenance
+from approvals.models import Attempt, AuditEvent, PendingAction
+from approvals.retry import PROBES
+from tests.concurrently import all_at_once
+from tests.conftest import Api, Reviewer
+from tests.faults.conftest import World
+from tests.mailserver import ADA, CHARLES, MIRA, FaultySmtp, Point
+from tests.work import work
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Plan = Callable[[FaultySmtp], object]
+
+
+@pytest.fixture(autouse=True)
+def _no_long_silence(settings: Any) -> None:
+    settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 2
+
+
+@pytest.fixture
+def approved(api: Api, reviewer: Reviewer) -> str:
+    """An action that a person has approved and nobody has carried out."""
+    action_id = api.propose(to=[MIRA], cc=[CHARLES], bcc=["hidden@copy.example"])
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    return action_id
+
+
+def state(api: Api, action_id: str) -> tuple[str, str | None]:
+    """The state as the proposer sees it, and the code of its error."""
+    action = api.get(f"/actions/{action_id}").json()
+    return action["state"], action.get("error", {}).get("code")
+
+
+def now_it_is_time(*fields: str) -> None:
+    """Let waiting times be over, by the row: those named, or all."""
+    past = timezone.now() - timedelta(seconds=1)
+    for field in fields or ("not_before", "next_probe_at", "settle_at"):
+        PendingAction.objects.exclude(**{field: None}).update(**{field: past})
+
+
+def message_ids(world: World) -> list[str]:
+    return [message_id_of(accepted.content) for accepted in world.smtp.ledger]
+
+
+def message_id_of(source: bytes) -> str:
+    return str(message_from_bytes(source, policy=policy.default)["Message-ID"])
+
+
+def drop(at: Point) -> Plan:
+    return lambda smtp: smtp.drop(at=at)
+
+
+def reply(answer: str, at: Point, *, recipient: str | None = None) -> Plan:
+    return lambda smtp: smtp.reply(answer, at=at, recipient=recipient)
+
+
+def test_an_approved_mail_leaves_once_and_its_copy_lies_in_sent(api: Api, approved: str, world: World) -> None:
+    work()
+    work()
+    assert state(api, approved) == ("succeeded", None)
+    (accepted,) = world.smtp.ledger
+    assert (accepted.sender, accepted.recipients) == (ADA, (MIRA, CHARLES, "hidden@copy.example"))
+    assert [message_id_of(copy) for copy in world.sent()] == message_ids(world)
+
+
+# 40: nothing was sent
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(drop("connect"), id="row40-drop-at-connect"),
+        pytest.param(drop("auth"), id="row40-drop-at-auth"),
+        pytest.param(drop("rcpt"), id="row40-drop-at-rcpt"),
+        pytest.param(drop("data"), id="row40-drop-before-354"),
+        pytest.param(reply("451 4.3.0 later", "dot"), id="row42-451-after-the-dot"),
+        pytest.param(reply("421 4.3.2 closing", "dot"), id="row42-421-after-the-dot"),
+        pytest.param(reply("421 4.3.2 closing", "mail"), id="row42-421-at-mail"),
+        pytest.param(reply("451 4.2.0 later", "rcpt", recipient=CHARLES), id="row43-451-for-one-of-three"),
+    ],
+)
+def test_what_certainly_was_not_sent_is_tried_again_with_the_same_message_id(
+    api: Api, approved: str, world: World, plan: Plan
+) -> None:
+    plan(world.smtp)
+    before = timezone.now()
+    work()
+    action = PendingAction.objects.get()
+    assert action.status == "approved"
+    assert action.not_before is not None
+    assert before + timedelta(seconds=3) < action.not_before < timezone.now() + timedelta(seconds=5)
+    assert world.smtp.ledger == []
+
+    work()  # its time has not come
+    assert action.attempts.count() == 1
+
+    now_it_is_time("not_before")
+    work()
+    assert state(api, approved) == ("succeeded", None)
+    assert message_ids(world) == [action.message_id]
+    assert [attempt.verdict for attempt in action.attempts.all()] == ["not_sent", "accepted"]
+    assert [message_id_of(copy) for copy in world.sent()] == [action.message_id]
+
+
+def test_row40_each_failure_waits_longer_than_the_one_before(api: Api, approved: str, world: World) -> None:
+    world.smtp.drop(at="connect", times=4)
+    waits = []
+    for _ in range(4):
+        before = timezone.now()
+        work()
+        not_before = PendingAction.objects.get().not_before
+        assert not_before is not None
+        waits.append((not_before - before).total_seconds())
+        now_it_is_time("not_before")
+    assert all(later > 1.5 * earlier for earlier, later in pairwise(waits))
+    work()
+    assert state(api, approved) == ("succeeded", None)
+    assert len(world.smtp.ledger) == 1
+
+
+def test_row40_a_refused_password_waits_for_the_mailbox_to_be_reconnected(
+    api: Api, approved: str, world: World
+) -> None:
+    world.smtp.reply("535 5.7.8 no", at="auth", times=None)
+    work()
+    now_it_is_time("not_before")
+    work()
+    assert Mailbox.objects.get().status == "needs_reauth"
+    assert PendingAction.objects.get().attempts.count() == 1
+    assert state(api, approved) == ("approved", "auth_error")
+
+    world.smtp.heal()
+    Mailbox.objects.update(status="active")
+    work()
+    assert state(api, approved) == ("succeeded", None)
+    assert len(world.smtp.ledger) == 1
+
+
+# 41: nobody knows
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(drop("accepted"), id="row41-drop"),
+        pytest.param(lambda smtp: smtp.reset(at="accepted"), id="row41-reset"),
+        pytest.param(lambda smtp: smtp.silence(at="accepted"), id="row41-silence"),
+    ],
+)
+def test_a_lost_answer_is_found_in_sent_when_the_server_saves_there(
+    api: Api, approved: str, world: World, plan: Plan
+) -> None:
+    world.saves_what_it_accepts()
+    plan(world.smtp)
+    work()
+    assert state(api, approved)[0] == "unknown"
+
+    maintenance.reconcile()  # its time has not come
+    assert state(api, approved)[0] == "unknown"
+    now_it_is_time("next_probe_at")
+    maintenance.reconcile()
+
+    assert state(api, approved) == ("succeeded", None)
+    work()
+    assert (len(world.smtp.ledger), world.smtp.data_commands) == (1, 1)
+    assert [message_id_of(copy) for copy in world.sent()] == message_ids(world)
+    assert Attempt.objects.get().evidence == "probe"
+
+
+@pytest.mark.parametrize(
+    ("plan", "ledger"),
+    [
+        pytest.param(drop("accepted"), 1, id="row41-accepted-and-not-saved"),
+        pytest.param(drop("dot"), 0, id="row41-not-accepted"),
+        pytest.param(reply("rubbish", "accepted"), 1, id="row41-rubbish-as-answer"),
+    ],
+)
+def test_a_lost_answer_without_evidence_stays_unknown_and_nothing_is_sent_again(
+    api: Api, approved: str, world: World, plan: Plan, ledger: int
+) -> None:
+    plan(world.smtp)
+    work()
+    for probe in range(1, len(PROBES) + 1):
+        assert state(api, approved)[0] == "unknown"
+        now_it_is_time()
+        maintenance.sweep()
+        work()
+        assert PendingAction.objects.get().probes == probe
+    now_it_is_time()
+    maintenance.sweep()
+    work()
+
+    action = PendingAction.objects.get()
+    assert (action.status, action.probes, action.next_probe_at) == ("unknown", len(PROBES), None)
+    assert (len(world.smtp.ledger), world.smtp.data_commands) == (ledger, 1)
+    assert world.sent() == []
+
+
+def test_row41_a_probe_that_fails_is_no_evidence_and_the_next_one_finds_it(
+    api: Api, approved: str, world: World
+) -> None:
+    world.saves_what_it_accepts()
+    world.smtp.drop(at="accepted")
+    work()
+    world.imap_goes_down()
+    now_it_is_time("next_probe_at")
+    maintenance.reconcile()
+    assert state(api, approved)[0] == "unknown"
+
+    world.imap_comes_back()
+    now_it_is_time("next_probe_at")
+    maintenance.reconcile()
+    assert state(api, approved)[0] == "succeeded"
+    assert world.smtp.data_commands == 1
+
+
+# 42, 43: a definite no
+
+
+@pytest.mark.parametrize(
+    ("plan", "code"),
+    [
+        pytest.param(reply("554 5.6.0 no", "dot"), "refused", id="row42-554-after-the-dot"),
+        pytest.param(reply("552 5.3.4 too big", "dot"), "too_large", id="row42-552-after-the-dot"),
+        pytest.param(reply("553 5.7.1 not you", "mail"), "send_as_denied", id="row42-553-at-mail"),
+        pytest.param(reply("550 5.1.1 who", "rcpt", recipient=CHARLES), "invalid_recipient", id="row43-550-for-one"),
+    ],
+)
+def test_a_definite_no_ends_the_action_with_its_code(
+    api: Api, approved: str, world: World, plan: Plan, code: str
+) -> None:
+    plan(world.smtp)
+    work()
+    assert state(api, approved) == ("failed", code)
+    now_it_is_time()
+    maintenance.sweep()
+    work()
+    assert state(api, approved) == ("failed", code)
+    assert world.smtp.ledger == []
+    assert world.sent() == []
+    assert PendingAction.objects.get().attempts.count() == 1
+
+
+def test_row43_the_refused_address_is_shown_and_nobody_gets_the_mail(
+    api: Api, approved: str, reviewer: Reviewer, world: World
+) -> None:
+    world.smtp.reply("550 5.1.1 who", at="rcpt", recipient=CHARLES)
+    work()
+    error = api.get(f"/actions/{approved}").json()["error"]
+    assert CHARLES in error["detail"]
+    assert MIRA not in error["detail"]
+    assert CHARLES in reviewer.page(approved).content.decode()
+    assert (world.smtp.ledger, world.smtp.data_commands) == ([], 0)
+
+
+# 44: the copy in Sent
+
+
+def test_row44_a_copy_that_cannot_be_saved_now_is_saved_later_and_once(api: Api, approved: str, world: World) -> None:
+    world.imap_goes_down()
+    work()
+    assert state(api, approved) == ("succeeded", None)
+    now_it_is_time("settle_at")
+    maintenance.settle()
+    assert (state(api, approved)[0], world.sent()) == ("succeeded", [])
+
+    world.imap_comes_back()
+    for _ in range(3):
+        now_it_is_time("settle_at")
+        maintenance.sweep()
+    assert [message_id_of(copy) for copy in world.sent()] == message_ids(world)
+    assert (len(world.smtp.ledger), world.smtp.data_commands) == (1, 1)
+    assert state(api, approved) == ("succeeded", None)
+
+
+def test_row44_a_copy_whose_saving_was_not_confirmed_is_not_doubled(api: Api, approved: str, world: World) -> None:
+    work()
+    # As if the worker had died between the APPEND and the note of it.
+    PendingAction.objects.update(settle_at=timezone.now() - timedelta(seconds=1))
+    maintenance.settle()
+    assert len(world.sent()) == 1
+    assert PendingAction.objects.get().settle_at is None
+
+
+def test_row44_an_append_that_breaks_off_is_made_good(api: Api, approved: str, world: World) -> None:
+    world.imap.cut_at(b"APPEND", times=1)
+    work()
+    assert (state(api, approved)[0], world.sent()) == ("succeeded", [])
+    now_it_is_time("settle_at")
+    maintenance.settle()
+    assert len(world.sent()) == 1
+    assert len(world.smtp.ledger) == 1
+
+
+def test_row44_a_server_that_saves_itself_is_not_given_a_second_copy(api: Api, approved: str, world: World) -> None:
+    world.saves_what_it_accepts()
+    work()
+    work()
+    assert [message_id_of(copy) for copy in world.sent()] == message_ids(world)
+    assert world.imap.count(b"APPEND") == 0
+
+
+def test_row44_two_workers_that_settle_at_once_make_one_copy(api: Api, approved: str, world: World) -> None:
+    world.imap_goes_down()
+    work()
+    world.imap_comes_back()
+    now_it_is_time("settle_at")
+    all_at_once([maintenance.settle] * 2)
+    assert len(world.sent()) == 1
+    assert state(api, approved) == ("succeeded", None)
+
+
+def test_row44_without_a_wish_for_it_no_copy_is_made(api: Api, reviewer: Reviewer, world: World) -> None:
+    action_id = api.propose(to=[MIRA], save_to_sent_items=False)
+    reviewer.decide(action_id, "approve")
+    work()
+    assert state(api, action_id)[0] == "succeeded"
+    assert (len(world.smtp.ledger), world.sent()) == (1, [])
+
+
+# 55: Bcc
+
+
+def test_row55_a_blind_copy_is_in_the_envelope_the_preview_and_the_sent_copy_but_not_on_the_wire(
+    api: Api, reviewer: Reviewer, world: World
+) -> None:
+    wanted: dict[str, Any] = {"to": [MIRA], "subject": "Hello", "body": "x", "bcc": ["hidden@copy.example"]}
+    shown = api.tool("send_email", **wanted).json()["preview"]
+    assert shown["bcc"] == ["hidden@copy.example"]
+    assert "hidden@copy.example" in shown["text"]
+
+    action_id = api.propose(**wanted)
+    assert "hidden@copy.example" in reviewer.page(action_id).content.decode()
+    reviewer.decide(action_id, "approve")
+    work()
+
+    (accepted,) = world.smtp.ledger
+    assert accepted.recipients == (MIRA, "hidden@copy.example")
+    assert b"hidden@copy.example" not in world.smtp.raw_contents[0]
+    assert b"bcc" not in world.smtp.raw_contents[0].lower()
+    (copy,) = world.sent()
+    assert message_from_bytes(copy, policy=policy.default)["Bcc"] == "hidden@copy.example"
+
+
+# 56: nothing of it in a log
+
+
+CANARIES = ("canary-subject", "canary-body", "canary-to", "canary-hidden", "canary-reply")
+
+
+@pytest.fixture
+def logged() -> Iterator[io.StringIO]:
+    """All that goes through the handler that writes our logs, whatever its level."""
+    root = logging.getLogger()
+    (handler,) = (handler for handler in root.handlers if type(handler) is logging.StreamHandler)
+    text = io.StringIO()
+    before, level = handler.setStream(text), root.level
+    root.setLevel(logging.DEBUG)
+    yield text
+    root.setLevel(level)
+    assert before is not None
+    handler.setStream(before)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(lambda smtp: None, id="row56-success"),
+        pytest.param(drop("connect"), id="row56-drop-at-connect"),
+        pytest.param(reply("535 5.7.8 canary-reply", "auth"), id="row56-535-at-auth"),
+        pytest.param(reply("550 5.1.1 canary-reply", "rcpt"), id="row56-550-at-rcpt"),
+        pytest.param(reply("451 4.3.0 canary-reply", "dot"), id="row56-451-after-the-dot"),
+        pytest.param(reply("554 5.6.0 canary-reply", "dot"), id="row56-554-after-the-dot"),
+        pytest.param(drop("accepted"), id="row56-drop-after-the-dot"),
+        pytest.param(reply("canary-reply", "accepted"), id="row56-rubbish-after-the-dot"),
+    ],
+)
+def test_no_content_address_or_password_is_in_the_log_the_error_or_the_audit(
+    api: Api, reviewer: Reviewer, world: World, logged: io.StringIO, plan: Plan
+) -> None:
+    plan(world.smtp)
+    action_id = api.propose(
+        to=["canary-to@x.example"], bcc=["canary-hidden@x.example"], subject="canary-subject", body="canary-body"
+    )
+    reviewer.decide(action_id, "approve")
+    work()
+    world.imap_goes_down()
+    for _ in range(2):
+        now_it_is_time()
+        maintenance.sweep()
+        work()
+    world.imap_comes_back()
+    api.tool("list_emails")
+
+    lines = logged.getvalue()
+    assert "attempt_ended" in lines  # the right handler was listened to
+    for canary in (*CANARIES, world.sandbox.access(ADA).password):
+        assert canary not in lines
+    stored = json.dumps([*PendingAction.objects.values_list("error"), *AuditEvent.objects.values_list("event", "data")])
+    for canary in ("canary-subject", "canary-body", "canary-reply"):
+        assert canary not in stored
+    for event in AuditEvent.objects.all():
+        assert "canary" not in json.dumps([event.event, event.actor, event.data])

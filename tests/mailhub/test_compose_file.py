@@ -1,0 +1,129 @@
+"""The compose file: nothing in it runs as root or writes where it may not, and what it starts, starts.
+
+No container engine is needed: the structure is looked at, and the commands of the containers run as plain processes.
+"""
+
+import re
+import socket
+import subprocess
+import sys
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mailhub.environment import Environment
+from tests.processes import PROJECT, environment, request, until
+from tests.services import free_port
+
+FILE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = FILE["services"]
+OURS = [name for name, service in SERVICES.items() if service["image"] == "mailhub"]
+KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
+static = pytest.mark.static
+
+
+@static
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_container_writes_nowhere_but_where_it_is_told_and_gains_no_rights(name: str) -> None:
+    service = SERVICES[name]
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert service.get("read_only") is True or name == "rabbitmq"
+    if name in OURS:
+        assert service["user"] == "10001:10001"
+        assert service["cap_drop"] == ["ALL"]
+        assert "ports" not in service
+    assert "ports" not in service or name == "proxy"
+    assert "latest" not in service["image"]
+
+
+@static
+def test_the_image_is_no_root_and_takes_packages_by_their_hash() -> None:
+    lines = (PROJECT / "Dockerfile").read_text().splitlines()
+    assert "USER 10001:10001" in lines
+    assert any("--require-hashes" in line for line in lines)
+    ignored = (PROJECT / ".dockerignore").read_text().splitlines()
+    assert ignored[1] == "*"
+    for copied in re.findall(r"^COPY (?!--from)(\S+)", "\n".join(lines), re.MULTILINE):
+        assert f"!{copied}" in ignored
+        assert (PROJECT / copied).exists()
+
+
+@static
+@pytest.mark.parametrize("name", OURS)
+def test_what_a_container_is_told_is_what_mailhub_reads(name: str) -> None:
+    service = SERVICES[name]
+    for variable, value in service["environment"].items():
+        assert variable.removesuffix("_FILE") in Environment.model_fields
+        if variable.endswith("_FILE"):
+            secret = value.removeprefix("/run/secrets/")
+            assert secret in service["secrets"]
+            # Only what the repository does not hold.
+            assert FILE["secrets"][secret]["file"].startswith("var/")
+        else:
+            assert variable not in ("SECRET_KEY", "MAILHUB_ENCRYPTION_KEYS", "DATABASE_URL", "MAILHUB_METRICS_TOKEN")
+
+
+@static
+def test_everything_that_is_named_exists_and_everything_waited_for_says_when_it_is_there() -> None:
+    for name, service in SERVICES.items():
+        for other, how in service.get("depends_on", {}).items():
+            if how["condition"] == "service_healthy":
+                assert "test" in SERVICES[other]["healthcheck"], (name, other)
+            else:
+                assert (how["condition"], SERVICES[other]["restart"]) == ("service_completed_successfully", "no")
+            # A service of a profile that is off must not hold up the others.
+            assert how.get("required", True) is ("profiles" not in SERVICES[other])
+        for kind in ("secrets", "networks"):
+            assert set(service.get(kind, ())) <= FILE[kind].keys()
+        assert {config["source"] for config in service.get("configs", ())} <= FILE["configs"].keys()
+        assert {volume.split(":")[0] for volume in service.get("volumes", ())} <= FILE["volumes"].keys()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", [name for name in OURS if SERVICES[name]["command"][:2] == ["python", "manage.py"]])
+def test_a_command_of_a_container_knows_its_options(tmp_path: Path, name: str) -> None:
+    _, manage, command, *options = SERVICES[name]["command"]
+    line = [sys.executable, str(PROJECT / manage), command, *options, "--help"]
+    done = subprocess.run(
+        line, env=environment(tmp_path, KEYS), capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for option in options:
+        assert option.partition("=")[0] in done.stdout
+
+
+@pytest.mark.process
+def test_the_web_container_answers_its_own_health_check(tmp_path: Path) -> None:
+    port = free_port()
+    web = SERVICES["web"]
+    bind = [part.replace("0.0.0.0:8000", f"127.0.0.1:{port}") for part in web["command"]]
+    program = Path(sys.executable).with_name(bind[0])
+    process = subprocess.Popen(
+        [program, *bind[1:], "--chdir", str(PROJECT)],
+        env=environment(tmp_path, KEYS | {"DATABASE_URL": f"sqlite:///{tmp_path}/db"}),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    try:
+        until(lambda: listens(port), seconds=30)
+        assert request(f"http://127.0.0.1:{port}/healthz").status == 200
+        check = [part.replace(":8000", f":{port}") for part in web["healthcheck"]["test"][1:]]
+        assert subprocess.run([sys.executable, *check[1:]], timeout=30, check=False).returncode == 0
+        process.terminate()
+        _, said = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 0, said
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,115 @@
+"""What the environment may say: a wrong or missing value ends the start with one line that names it."""
+
+import re
+import stat
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from mailhub.environment import Environment, env_file, load, prepare_home
+from tests.processes import PROJECT, manage
+
+KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
+SETTING = re.compile(r"#?\s?([A-Z][A-Z0-9_]+)=(.*)")
+
+
+WRONG = [
+    ("PORT", "eighty"),
+    ("PORT", "70000"),
+    ("SECRET_KEY", "short"),
+    ("SECRET_KEY", ""),
+    ("MAILHUB_ENCRYPTION_KEYS", "not base64!"),
+    ("MAILHUB_ENCRYPTION_KEYS", b64encode(b"too short").decode()),
+    ("MAILHUB_QUEUE", "carrier-pigeon"),
+    ("MAILHUB_PUBLIC_URL", "mailhub.example"),
+    ("DATABASE_URL", "mysqlite://nowhere"),
+    ("DATABASE_URL", "postgres://mailhub:pass#word@db.example/mailhub"),
+    ("MAILHUB_LEASE_SECONDS", "1"),
+]
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """No variable of ours but the home: an empty one."""
+    for name in Environment.model_fields:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(f"{name}_FILE", raising=False)
+    monkeypatch.setenv("MAILHUB_HOME", str(tmp_path / "home"))
+    return monkeypatch
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_a_wrong_or_missing_value_stops_the_start_with_one_line_that_names_it(
+    bare: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    """An empty value counts as none."""
+    for each, given in (KEYS | {name: value}).items():
+        bare.setenv(each, given)
+    with pytest.raises(SystemExit) as stopped:
+        load()
+    assert isinstance(stopped.value.code, str)
+    (line,) = stopped.value.code.splitlines()
+    assert f" {name}: " in line
+    assert not value or value not in line, "what was given may be a secret"
+
+
+@pytest.mark.process
+def test_every_command_stops_so_and_says_all_that_is_wrong_at_once(tmp_path: Path) -> None:
+    done = manage(tmp_path, "check", PORT="eighty", MAILHUB_QUEUE="carrier-pigeon")
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    for name in ("PORT", "MAILHUB_QUEUE", "SECRET_KEY", "MAILHUB_ENCRYPTION_KEYS"):
+        assert f" {name}: " in line
+
+
+def test_a_secrets_file_that_is_not_there_is_named(bare: pytest.MonkeyPatch) -> None:
+    bare.setenv("SECRET_KEY_FILE", "/nowhere/secret")
+    with pytest.raises(SystemExit) as stopped:
+        load()
+    assert "/nowhere/secret" in str(stopped.value.code)
+
+
+@pytest.mark.process
+def test_a_secret_can_stand_in_a_file_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("f" * 40 + "\n")
+    says = "import django.conf; print(django.conf.settings.SECRET_KEY)"
+    done = manage(tmp_path, "shell", "--verbosity=0", "-c", says, **KEYS | {"SECRET_KEY": ""}, SECRET_KEY_FILE="secret")
+    assert (done.stdout, done.stderr) == ("f" * 40 + "\n", "")
+
+
+def test_the_keys_of_a_home_stay_the_same_and_are_read_by_the_owner_alone(
+    tmp_path: Path, bare: pytest.MonkeyPatch
+) -> None:
+    bare.setattr("mailhub.environment._only_one", lambda home: None)  # this process stays, and would hold it
+    prepare_home()
+    path = env_file(tmp_path / "home")
+    first = path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    prepare_home()
+    assert path.read_text() == first
+    bare.setenv("MAILHUB_HOME", str(tmp_path / "other"))
+    prepare_home()
+    assert "SECRET_KEY" in first
+    assert not set(first.splitlines()[1:3]) & set(env_file(tmp_path / "other").read_text().splitlines())
+
+
+def test_the_example_lists_every_variable_with_what_it_is_for_and_its_default() -> None:
+    """Comment, then name and default; a name whose default is empty or made at the first start stands empty."""
+    found: dict[str, tuple[str, str]] = {}
+    comment = ""
+    for line in (PROJECT / ".env.example").read_text().splitlines():
+        if match := SETTING.fullmatch(line):
+            assert match[1] not in found, f"{match[1]} stands there twice"
+            found[match[1]] = (comment, match[2])
+        comment = line.removeprefix("# ") if line.startswith("# ") else ""
+    assert found == {
+        name: (str(field.description), shown(field.default)) for name, field in Environment.model_fields.items()
+    }
+
+
+def shown(default: object) -> str:
+    if isinstance(default, bool):
+        return str(int(default))
+    return str(default) if isinstance(default, int | str | Path) else ""

@@ -1,0 +1,108 @@
+"""Logs hold listed fields and nothing else, whoever writes them."""
+
+import io
+import logging
+from collections.abc import Callable, Iterator
+
+import pytest
+import structlog
+from django.test import Client
+
+from mailhub import logs
+
+Logged = Callable[[], str]
+CANARY = "canary@northwind.example"
+
+
+@pytest.fixture
+def logged() -> Iterator[Logged]:
+    """What has been written since the test began, as standard error would show it."""
+    (handler,) = (
+        each
+        for each in logging.getLogger().handlers
+        if isinstance(each, logging.StreamHandler) and isinstance(each.formatter, structlog.stdlib.ProcessorFormatter)
+    )
+    stream = io.StringIO()
+    before = handler.setStream(stream)
+    yield stream.getvalue
+    handler.setStream(before)
+
+
+def a_failure() -> ValueError:
+    try:
+        raise ValueError(CANARY) from KeyError(CANARY)
+    except ValueError as error:
+        return error
+
+
+def test_fields_on_the_list_pass_and_all_others_are_dropped(logged: Logged) -> None:
+    structlog.get_logger("mailhub.test").info("tool_called", tool="send_email", count=3, to=CANARY, subject=CANARY)
+    (line,) = logged().splitlines()
+    assert "event=tool_called" in line
+    assert "tool=send_email" in line
+    assert "count=3" in line
+    assert "logger=mailhub.test" in line
+    assert CANARY not in line
+    assert "to=" not in line
+
+
+def test_a_record_of_a_library_keeps_its_template_and_loses_what_was_to_be_filled_in(logged: Logged) -> None:
+    logging.getLogger("some.library").warning("cannot reach %s on port %d", CANARY, 25, extra={"subject": CANARY})
+    (line,) = logged().splitlines()
+    assert 'event="cannot reach %s on port %d"' in line
+    assert "logger=some.library" in line
+    assert CANARY not in line
+
+
+def test_a_record_that_was_filled_in_by_its_author_says_only_who_wrote_it(logged: Logged) -> None:
+    logging.getLogger("some.library").warning(f"cannot reach {CANARY}")  # noqa: G004  # as libraries do it
+    logging.getLogger("some.library").warning(a_failure())
+    for line in logged().splitlines():
+        assert "event=some.library" in line
+        assert CANARY not in line
+    assert len(logged().splitlines()) == 2
+
+
+@pytest.mark.parametrize("name", ["structlog", "library"])
+def test_an_exception_is_its_type_and_the_way_it_took_never_its_text(logged: Logged, name: str) -> None:
+    log = structlog.get_logger("mailhub.test") if name == "structlog" else logging.getLogger("some.library")
+    try:
+        raise a_failure()
+    except ValueError:
+        log.exception("it_failed")
+    (line,) = logged().splitlines()
+    assert "error_type=ValueError" in line
+    assert "test_logs.py" in line
+    assert ":a_failure" in line
+    assert CANARY not in line
+    assert "Traceback" not in line
+
+
+def test_a_line_break_in_a_value_makes_no_second_line(logged: Logged) -> None:
+    structlog.get_logger("mailhub.test").info("tool_called", tool="a\nevent=forged")
+    assert logged().count("\n") == 1
+
+
+@pytest.mark.django_db
+def test_a_request_is_logged_by_its_route_without_path_query_address_or_agent(logged: Logged) -> None:
+    Client().get("/sign-in/one-time-secret/?q=canary", REMOTE_ADDR="203.0.113.9", headers={"User-Agent": CANARY})
+    Client().get("/nowhere/canary-path/")
+    found, missing = logged().splitlines()
+    assert "route=sign-in/<str:secret>/" in found
+    assert "method=GET" in found
+    assert "status=410" in found
+    assert "route=-" in missing
+    assert "status=404" in missing
+    for secret in ("one-time-secret", "canary", "203.0.113.9"):
+        assert secret not in found + missing
+
+
+def test_every_process_that_reads_the_settings_logs_through_the_list() -> None:
+    """One handler at the root, and none of a library's own beside it."""
+    formatters = [each.formatter for each in logging.getLogger().handlers if type(each) is logging.StreamHandler]
+    assert len(formatters) == 1
+    assert {"subject", "to", "body", "path", "ip", "address"}.isdisjoint(logs.ALLOWED)
+    own = [
+        name for name in ("django", "django.request", "uvicorn", "uvicorn.error") if logging.getLogger(name).handlers
+    ]
+    assert own == []

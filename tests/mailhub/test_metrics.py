@@ -1,0 +1,135 @@
+"""/metrics and /readyz: what an operator sees, and that it says nothing about anybody."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+
+from approvals import heartbeats
+from approvals.models import Heartbeat, PendingAction
+from approvals.queues import base
+from tests.conftest import Api, Reviewer
+from tests.work import work
+from tools.providers.base import Envelope
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+TOKEN = "a token for those who watch"
+
+
+def scrape(settings: Any, token: str = TOKEN) -> dict[tuple[str, str], float]:
+    """The samples by name and the value of their one label."""
+    settings.MAILHUB_METRICS_TOKEN = TOKEN
+    answer = Client().get("/metrics", headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 200
+    assert answer["Content-Type"].startswith("text/plain; version=")
+    families = text_string_to_metric_families(answer.content.decode())
+    return {
+        (sample.name, next(iter(sample.labels.values()), "")): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_without_a_token_set_there_are_no_metrics(settings: Any) -> None:
+    settings.MAILHUB_METRICS_TOKEN = ""
+    for headers in ({}, {"Authorization": "Bearer "}, {"Authorization": f"Bearer {TOKEN}"}):
+        assert Client().get("/metrics", headers=headers).status_code == 404
+
+
+@pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer é"])
+def test_metrics_ask_for_the_token(settings: Any, given: str) -> None:
+    settings.MAILHUB_METRICS_TOKEN = TOKEN
+    answer = Client().get("/metrics", headers={"Authorization": given})
+    assert (answer.status_code, answer["WWW-Authenticate"], answer.content) == (401, "Bearer", b"")
+    assert Client().post("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 405
+
+
+def test_a_token_of_the_api_is_none_for_metrics(settings: Any, api: Api) -> None:
+    settings.MAILHUB_METRICS_TOKEN = TOKEN
+    assert Client().get("/metrics", headers={"Authorization": f"Bearer {api.secret}"}).status_code == 401
+
+
+def test_metrics_count_what_is_open_and_what_came_of_attempts(
+    settings: Any, api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    sent, old = api.propose(subject="Sent"), api.propose(subject="Old")
+    api.propose(subject="New")
+    reviewer.decide(sent, "approve")
+    work()
+    PendingAction.objects.filter(pk=UUID(old)).update(created_at=timezone.now() - timedelta(hours=1))
+    heartbeats.beat("somewhere:1")
+
+    found = scrape(settings)
+
+    assert found["mailhub_actions", "pending"] == 2
+    assert found["mailhub_actions", "approved"] == found["mailhub_actions", "unknown"] == 0
+    assert 3600 <= found["mailhub_oldest_action_age_seconds", "pending"] < 3700
+    assert found["mailhub_oldest_action_age_seconds", "executing"] == 0
+    assert found["mailhub_attempts_total", "accepted"] == 1
+    assert found["mailhub_attempts_total", "unknown"] == 0
+    assert found["mailhub_workers", ""] == 1
+    assert 0 <= found["mailhub_worker_heartbeat_age_seconds", ""] < 60
+
+
+def test_an_unknown_action_ages_from_the_moment_its_answer_was_lost(
+    settings: Any, api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    class Lost(list[Envelope]):
+        def append(self, envelope: Envelope) -> None:
+            raise ConnectionError
+
+    server.ledger = Lost()
+    reviewer.decide(api.propose(), "approve")
+    work()
+    assert PendingAction.objects.get().status == "unknown"
+
+    found = scrape(settings)
+
+    assert found["mailhub_actions", "unknown"] == 1
+    assert 0 < found["mailhub_oldest_action_age_seconds", "unknown"] < 60
+
+
+def test_metrics_name_nobody_and_cost_a_fixed_number_of_queries(
+    settings: Any, api: Api, reviewer: Reviewer, django_assert_max_num_queries: Any
+) -> None:
+    action_id = api.propose(subject="canary", body="canary", to=["canary@northwind.example"])
+    settings.MAILHUB_METRICS_TOKEN = TOKEN
+    with django_assert_max_num_queries(12):
+        text = Client().get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).content.decode()
+    for secret in ("canary", "lovelace", action_id, TOKEN):
+        assert secret not in text
+
+
+def test_readyz_says_what_is_missing(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Client().get("/readyz")
+    assert (answer.status_code, answer.json()["missing"]) == (503, ["worker"])
+    heartbeats.beat("somewhere:1")
+    answer = Client().get("/readyz")
+    assert (answer.status_code, answer.json()["missing"], answer.json()["workers"]) == (200, [], 1)
+
+    settings.MAILHUB_QUEUE, settings.REDIS_URL = "rq", "redis://127.0.0.1:1/0"  # nobody listens on port 1
+    base.queue.cache_clear()
+    try:
+        answer = Client().get("/readyz")
+        assert (answer.status_code, answer.json()["missing"]) == (503, ["queue"])
+    finally:
+        base.queue.cache_clear()
+
+
+def test_a_worker_that_is_silent_for_half_a_minute_is_none() -> None:
+    heartbeats.beat("somewhere:1")
+    heartbeats.beat("somewhere:1")
+    assert heartbeats.alive() == ["somewhere:1"]
+    Heartbeat.objects.update(seen_at=timezone.now() - heartbeats.FRESH - timedelta(seconds=1))
+    assert heartbeats.alive() == []
+
+
+def test_workers_of_yesterday_are_forgotten_when_a_new_one_comes() -> None:
+    Heartbeat.objects.create(worker="old:1", seen_at=timezone.now() - heartbeats.FORGOTTEN - timedelta(seconds=1))
+    heartbeats.beat("new:1")
+    assert list(Heartbeat.objects.values_list("worker", flat=True)) == ["new:1"]

@@ -1,0 +1,48 @@
+"""Message ids on IMAP: opaque, and of no use in another mailbox."""
+
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools.providers.imap.message_ids import MAX_UID, Place, decode, encode
+
+MINE, THEIRS = uuid.UUID(int=1), uuid.UUID(int=2)
+numbers = st.integers(1, MAX_UID)
+places = st.builds(Place, folder=st.text(max_size=60).filter(str.isprintable), uid_validity=numbers, uid=numbers)
+
+
+@given(place=places)
+def test_an_id_leads_back_to_its_place(place: Place) -> None:
+    message_id = encode(place, MINE)
+    assert decode(message_id, MINE) == place
+    assert message_id.isascii()
+    assert not set(message_id) - set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+@given(place=places)
+def test_an_id_means_nothing_in_another_mailbox(place: Place) -> None:
+    assert decode(encode(place, MINE), THEIRS) is None
+
+
+@given(place=places, data=st.data())
+def test_an_id_that_was_changed_never_names_another_place(place: Place, data: st.DataObject) -> None:
+    message_id = encode(place, MINE)
+    at = data.draw(st.integers(0, len(message_id) - 1))
+    letter = data.draw(st.sampled_from("AZaz09-_"))
+    changed = message_id[:at] + letter + message_id[at + 1 :]
+    # The last letter may hold bits that mean nothing.
+    assert decode(changed, MINE) in (None, place)
+    if changed != message_id and at < len(message_id) - 1:
+        assert decode(changed, MINE) is None
+
+
+@given(text=st.text(max_size=200))
+def test_no_text_makes_reading_an_id_fail(text: str) -> None:
+    assert decode(text, MINE) is None
+
+
+@pytest.mark.parametrize("uid", [0, -1, MAX_UID + 1, 10**30])
+def test_a_number_that_is_no_uid_is_no_id(uid: int) -> None:
+    assert decode(encode(Place(folder="INBOX", uid_validity=1, uid=uid), MINE), MINE) is None

@@ -1,0 +1,183 @@
+"""Kept IMAP sessions: used again while they live, replaced when they do not, never shared by two processes."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import cast
+
+import pytest
+from imapclient import IMAPClient
+
+from accounts import credentials
+from accounts.models import Mailbox
+from tests.concurrently import all_at_once
+from tests.mailserver import ADA, ImapTap, SandboxServer
+from tools.providers import provider_for
+from tools.providers.base import NotAuthorized, Refused, Unavailable
+from tools.providers.imap import ImapProvider
+from tools.providers.imap.sessions import MAX_KEPT, SessionPool
+
+MAIL = b"From: m@northwind.example\r\nSubject: one\r\n\r\nhello\r\n"
+
+
+@pytest.fixture
+def tap(sandbox: SandboxServer) -> Iterator[ImapTap]:
+    sandbox.deliver(ADA, MAIL)
+    with ImapTap(sandbox.state.imap_port) as tap:
+        yield tap
+
+
+@pytest.fixture
+def provider(sandbox: SandboxServer, tap: ImapTap) -> ImapProvider:
+    return ImapProvider(sandbox.access(ADA, imap_port=tap.port), mailbox_id=uuid.uuid4(), key=uuid.uuid4())
+
+
+def subjects(provider: ImapProvider) -> list[str]:
+    page = provider.list_messages(folder="inbox", unread=None, limit=5, page_token=None)
+    return [card.subject for card in page.cards]
+
+
+def test_a_second_read_neither_signs_in_nor_selects_again(provider: ImapProvider, tap: ImapTap) -> None:
+    assert subjects(provider) == subjects(provider) == ["one"]
+    assert (tap.connections, tap.count(b"LOGIN"), tap.count(b"SELECT")) == (1, 1, 1)
+
+
+def test_a_question_about_a_message_that_is_not_there_costs_no_new_sign_in(
+    provider: ImapProvider, tap: ImapTap
+) -> None:
+    assert subjects(provider) == ["one"]
+    for folder in ("Nowhere", "archive"):
+        with pytest.raises(Refused):
+            provider.list_messages(folder=folder, unread=None, limit=1, page_token=None)
+    assert subjects(provider) == ["one"]
+    assert tap.count(b"LOGIN") == 1
+
+
+def test_a_kept_session_that_was_cut_is_replaced(provider: ImapProvider, tap: ImapTap) -> None:
+    assert subjects(provider) == ["one"]
+    tap.cut()
+    assert subjects(provider) == ["one"]
+    assert tap.count(b"LOGIN") == 2
+
+
+def test_a_kept_session_is_replaced_after_the_server_was_started_again(
+    provider: ImapProvider, tap: ImapTap, sandbox: SandboxServer
+) -> None:
+    assert subjects(provider) == ["one"]
+    sandbox.stop()
+    sandbox.start()
+    assert subjects(provider) == ["one"]
+    assert tap.count(b"LOGIN") == 2
+
+
+@pytest.mark.parametrize("command", [b"SELECT", b"SEARCH", b"FETCH"])
+def test_a_session_that_breaks_in_the_middle_is_told_as_unavailable_and_the_next_read_works(
+    provider: ImapProvider, tap: ImapTap, command: bytes
+) -> None:
+    tap.cut_at(command, times=1)
+    with pytest.raises(Unavailable) as caught:
+        subjects(provider)
+    assert caught.value.code == "connection_lost"
+    assert subjects(provider) == ["one"]
+    assert tap.count(b"LOGIN") == 2
+
+
+def test_saving_a_copy_is_not_repeated_by_itself(provider: ImapProvider, tap: ImapTap, sandbox: SandboxServer) -> None:
+    assert subjects(provider) == ["one"]
+    tap.cut_at(b"APPEND", times=1)
+    with pytest.raises(Unavailable):
+        provider.save_sent_copy(MAIL, "<a@b.example>")
+    assert tap.count(b"APPEND") == 1
+    assert sandbox.messages(ADA, "Sent") == []
+
+
+def test_a_server_that_is_gone_is_told_as_unavailable(provider: ImapProvider, tap: ImapTap) -> None:
+    assert subjects(provider) == ["one"]
+    tap.down = True
+    tap.cut()
+    with pytest.raises(Unavailable) as caught:
+        subjects(provider)
+    assert caught.value.code == "unreachable"
+    tap.down = False
+    assert subjects(provider) == ["one"]
+
+
+def test_a_break_while_signing_in_is_no_refused_password(provider: ImapProvider, tap: ImapTap) -> None:
+    tap.cut_at(b"LOGIN", times=1)
+    with pytest.raises(Unavailable):
+        subjects(provider)
+
+
+def test_several_reads_at_once_share_what_is_kept_and_get_whole_answers(provider: ImapProvider, tap: ImapTap) -> None:
+    assert all_at_once([lambda: subjects(provider)] * 8) == [["one"]] * 8
+    assert tap.count(b"LOGIN") <= 8
+    signed_in = tap.count(b"LOGIN")
+    assert all_at_once([lambda: subjects(provider)] * MAX_KEPT) == [["one"]] * MAX_KEPT
+    assert tap.count(b"LOGIN") == signed_in
+
+
+@pytest.mark.django_db
+def test_changed_credentials_use_a_session_of_their_own(sandbox: SandboxServer, tap: ImapTap) -> None:
+    mailbox_id = uuid.uuid4()
+    secrets = sandbox.access(ADA, imap_port=tap.port).as_secrets()
+    mailbox = Mailbox.objects.create(
+        id=mailbox_id, address=ADA, provider="imap", credentials=credentials.encrypt(secrets, mailbox_id=mailbox_id)
+    )
+    for _ in range(2):
+        provider_for(mailbox).list_messages(folder="inbox", unread=None, limit=1, page_token=None)
+    assert tap.count(b"LOGIN") == 1
+
+    mailbox.credentials = credentials.encrypt({**secrets, "password": "wrong"}, mailbox_id=mailbox_id)
+    mailbox.credentials_version += 1
+    with pytest.raises(NotAuthorized):
+        provider_for(mailbox).list_messages(folder="inbox", unread=None, limit=1, page_token=None)
+    assert tap.count(b"LOGIN") == 2
+
+
+def test_two_mailboxes_never_share_a_session(sandbox: SandboxServer, tap: ImapTap) -> None:
+    access = sandbox.access(ADA, imap_port=tap.port)
+    for _ in range(2):
+        subjects(ImapProvider(access, mailbox_id=uuid.uuid4(), key=uuid.uuid4()))
+    assert tap.count(b"LOGIN") == 2
+
+
+# Since Python 3.12 a fork beside threads is warned of; what is forked here only reads and exits.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_process_signs_in_for_itself_and_leaves_its_parents_sessions_alone(
+    provider: ImapProvider, tap: ImapTap
+) -> None:
+    assert subjects(provider) == ["one"]
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, ",".join(subjects(provider)).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as said:
+        assert said.read() == b"one"
+    os.waitpid(child, 0)
+    assert tap.count(b"LOGIN") == 2
+    assert subjects(provider) == ["one"]
+    assert (tap.count(b"LOGIN"), tap.count(b"LOGOUT")) == (2, 0)
+
+
+def test_no_more_than_a_few_sessions_are_kept() -> None:
+    class Client:
+        closed = 0
+
+        def noop(self) -> None:
+            pass
+
+        def shutdown(self) -> None:
+            Client.closed += 1
+
+    pool = SessionPool()
+    with ExitStack() as lent:
+        for _ in range(MAX_KEPT + 2):
+            lent.enter_context(pool.session("key", lambda: cast(IMAPClient, Client())))
+    assert Client.closed == 2
+    pool.close_all()
+    assert Client.closed == MAX_KEPT + 2

@@ -1,0 +1,363 @@
+"""Handing over by SMTP when the server fails: what is known, and what the server has (faults 40 to 43, 55)."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from accounts.connect.imap import ImapAccess
+from tests.mailserver import ADA, CHARLES, MIRA, FaultySmtp, Point, plain
+from tools.providers.base import Envelope, NotAuthorized, NotSent, OutcomeUnknown, ProviderError, Refused, Unavailable
+from tools.providers.imap import ImapProvider
+
+SOURCE = b"Subject: Hello\r\nTo: charles@lovelace.example\r\n\r\nHello.\r\n"
+EVERYBODY = (CHARLES, MIRA, "hidden@copy.example")
+Plan = Callable[[FaultySmtp], object]
+
+
+class Wire:
+    """Counts how often it was said that the message may be out from now on."""
+
+    def __init__(self) -> None:
+        self.started = 0
+
+    def __call__(self) -> None:
+        self.started += 1
+
+
+def provider(smtp: FaultySmtp) -> ImapProvider:
+    access = ImapAccess(imap=plain(1), smtp=plain(smtp.port), username=ADA, password="a password")
+    return ImapProvider(access, mailbox_id=uuid.uuid4(), key=None)
+
+
+def send(
+    smtp: FaultySmtp, *, source: bytes = SOURCE, recipients: tuple[str, ...] = EVERYBODY, wire: Wire | None = None
+) -> None:
+    provider(smtp).send(Envelope(sender=ADA, recipients=recipients, source=source), wire_started=wire or Wire())
+
+
+def failure(smtp: FaultySmtp, **changes: Any) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        send(smtp, **changes)
+    return caught.value
+
+
+def drop(at: Point) -> Plan:
+    return lambda smtp: smtp.drop(at=at)
+
+
+def reset(at: Point) -> Plan:
+    return lambda smtp: smtp.reset(at=at)
+
+
+def reply(answer: str | bytes, at: Point, *, recipient: str | None = None) -> Plan:
+    return lambda smtp: smtp.reply(answer, at=at, recipient=recipient)
+
+
+def test_row40_an_accepted_message_is_in_the_ledger_with_its_envelope_and_bytes(smtp: FaultySmtp) -> None:
+    wire = Wire()
+    send(smtp, wire=wire)
+    (accepted,) = smtp.ledger
+    assert (accepted.sender, accepted.recipients, accepted.content) == (ADA, EVERYBODY, SOURCE)
+    assert (smtp.data_commands, wire.started) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("plan", "error", "code", "data_commands"),
+    [
+        pytest.param(drop("connect"), Unavailable, "unreachable", 0, id="row40-drop-at-connect"),
+        pytest.param(reset("connect"), Unavailable, "unreachable", 0, id="row40-reset-at-connect"),
+        pytest.param(drop("greeting"), Unavailable, "unreachable", 0, id="row40-drop-at-greeting"),
+        pytest.param(drop("ehlo"), Unavailable, "unreachable", 0, id="row40-drop-at-ehlo"),
+        pytest.param(drop("auth"), Unavailable, "unreachable", 0, id="row40-drop-at-auth"),
+        pytest.param(reset("auth"), Unavailable, "unreachable", 0, id="row40-reset-at-auth"),
+        pytest.param(drop("mail"), Unavailable, "connection_lost", 0, id="row40-drop-at-mail"),
+        pytest.param(drop("rcpt"), Unavailable, "connection_lost", 0, id="row40-drop-at-rcpt"),
+        pytest.param(reset("rcpt"), Unavailable, "connection_lost", 0, id="row40-reset-at-rcpt"),
+        pytest.param(drop("data"), Unavailable, "connection_lost", 1, id="row40-drop-before-354"),
+        pytest.param(reset("data"), Unavailable, "connection_lost", 1, id="row40-reset-before-354"),
+        pytest.param(reply(b"rubbish\r\n", "data"), Unavailable, "smtp_protocol", 1, id="row40-rubbish-before-354"),
+        pytest.param(reply(b"250 what\r\n", "data"), Unavailable, "smtp_protocol", 1, id="row40-250-before-354"),
+        pytest.param(reply(b"x\r\n", "mail"), Unavailable, "smtp_protocol", 0, id="row40-rubbish-at-mail"),
+        pytest.param(reply(b"2\r\n", "rcpt"), Unavailable, "smtp_protocol", 0, id="row40-rubbish-at-rcpt"),
+        pytest.param(reply(b"354 what\r\n", "rcpt"), Unavailable, "smtp_protocol", 0, id="row40-354-at-rcpt"),
+        pytest.param(reply("454 4.7.0 later", "auth"), Unavailable, "unreachable", 0, id="row40-454-at-auth"),
+        pytest.param(reply("421 4.3.2 closing", "greeting"), Unavailable, "unreachable", 0, id="row42-421-as-greeting"),
+        pytest.param(reply("421 4.3.2 closing", "ehlo"), Unavailable, "unreachable", 0, id="row42-421-at-ehlo"),
+        pytest.param(reply("421 4.3.2 closing", "auth"), Unavailable, "unreachable", 0, id="row42-421-at-auth"),
+        pytest.param(reply("421 4.3.2 closing", "mail"), Unavailable, "smtp_421", 0, id="row42-421-at-mail"),
+        pytest.param(reply("421 4.3.2 closing", "rcpt"), Unavailable, "smtp_421", 0, id="row42-421-at-rcpt"),
+        pytest.param(reply("421 4.3.2 closing", "data"), Unavailable, "smtp_421", 1, id="row42-421-before-354"),
+        pytest.param(reply("451 4.3.0 later", "mail"), Unavailable, "smtp_451", 0, id="row42-451-at-mail"),
+        pytest.param(reply("451 4.3.0 later", "data"), Unavailable, "smtp_451", 1, id="row42-451-before-354"),
+        pytest.param(reply("535 5.7.8 no", "auth"), NotAuthorized, "auth_error", 0, id="row42-535-at-auth"),
+        pytest.param(reply("553 5.7.1 not you", "mail"), Refused, "send_as_denied", 0, id="row42-553-at-mail"),
+        pytest.param(reply("550 5.7.1 not you", "mail"), Refused, "send_as_denied", 0, id="row42-550-at-mail"),
+        pytest.param(reply("552 5.3.4 too big", "mail"), Refused, "too_large", 0, id="row42-552-at-mail"),
+        pytest.param(reply("554 5.5.1 no", "data"), Refused, "refused", 1, id="row42-554-before-354"),
+    ],
+)  # fmt: skip
+def test_what_fails_before_the_content_has_sent_nothing(
+    smtp: FaultySmtp, plan: Plan, error: type[ProviderError], code: str, data_commands: int
+) -> None:
+    plan(smtp)
+    wire = Wire()
+
+    raised = failure(smtp, wire=wire)
+
+    assert (type(raised), raised.code) == (error, code)
+    assert isinstance(raised, NotSent)
+    assert (smtp.ledger, smtp.data_commands, wire.started) == ([], data_commands, 0)
+    send(smtp)  # healthy again, it goes out
+    assert len(smtp.ledger) == 1
+
+
+def test_row40_a_drop_in_a_long_content_has_sent_nothing(smtp: FaultySmtp) -> None:
+    smtp.reset(at="content")
+    wire = Wire()
+    # More than the buffers of both sides hold, so that the client is still writing when the connection ends.
+    raised = failure(smtp, source=SOURCE + b"x" * 76 + (b"\r\n" + b"x" * 76) * 200_000 + b"\r\n", wire=wire)
+    assert (type(raised), raised.code, wire.started) == (Unavailable, "connection_lost", 0)
+    assert (smtp.ledger, smtp.data_commands) == ([], 1)
+
+
+def test_row40_a_drop_in_a_short_content_is_never_taken_for_sent(smtp: FaultySmtp) -> None:
+    smtp.drop(at="content")
+    raised = failure(smtp)
+    # All of it was in the buffers: the client cannot know how far it got.
+    assert isinstance(raised, Unavailable | OutcomeUnknown)
+    assert (smtp.ledger, smtp.data_commands) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("plan", "in_ledger"),
+    [
+        pytest.param(drop("dot"), 0, id="row41-drop-after-the-dot"),
+        pytest.param(reset("dot"), 0, id="row41-reset-after-the-dot"),
+        pytest.param(drop("accepted"), 1, id="row41-drop-after-it-was-accepted"),
+        pytest.param(reset("accepted"), 1, id="row41-reset-after-it-was-accepted"),
+        pytest.param(lambda smtp: smtp.silence(at="dot"), 0, id="row41-silence-after-the-dot"),
+        pytest.param(lambda smtp: smtp.silence(at="accepted"), 1, id="row41-silence-after-it-was-accepted"),
+        pytest.param(reply(b"rubbish\r\n", "accepted"), 1, id="row41-rubbish-as-answer"),
+        pytest.param(reply(b"\r\n", "accepted"), 1, id="row41-empty-line-as-answer"),
+        pytest.param(reply(b"354 go on\r\n", "accepted"), 1, id="row41-354-as-answer"),
+        pytest.param(reply(b"-55 x\r\n", "accepted"), 1, id="row41-negative-answer"),
+        pytest.param(reply(b"999 x\r\n", "accepted"), 1, id="row41-answer-of-no-class"),
+        pytest.param(reply(b"5" * 9000, "accepted"), 1, id="row41-answer-without-end"),
+    ],
+)  # fmt: skip
+def test_no_verdict_after_the_dot_leaves_it_unknown(
+    smtp: FaultySmtp, settings: Any, plan: Plan, in_ledger: int
+) -> None:
+    settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 0.3
+    plan(smtp)
+    wire = Wire()
+
+    raised = failure(smtp, wire=wire)
+
+    assert type(raised) is OutcomeUnknown
+    assert (len(smtp.ledger), smtp.data_commands, wire.started) == (in_ledger, 1, 1)
+
+
+@pytest.mark.parametrize("beginning", [b"2", b"25", b"5", b"55", b"250-first\r\n", b"554-5.6.0 first\r\n"])
+def test_row41_an_answer_that_breaks_off_is_no_refusal(smtp: FaultySmtp, beginning: bytes) -> None:
+    smtp.reply(beginning, at="accepted")
+    smtp.hang_up_after_reply = True  # the rest never comes
+    raised = failure(smtp)
+    assert type(raised) is OutcomeUnknown
+    assert len(smtp.ledger) == 1
+
+
+@pytest.mark.parametrize(
+    ("plan", "error", "code"),
+    [
+        pytest.param(reply("451 4.3.0 later", "dot"), Unavailable, "smtp_451", id="row42-451-after-the-dot"),
+        pytest.param(reply("452 4.3.1 full", "dot"), Unavailable, "smtp_452", id="row42-452-after-the-dot"),
+        pytest.param(reply("421 4.3.2 closing", "dot"), Unavailable, "smtp_421", id="row42-421-after-the-dot"),
+        pytest.param(reply("554 5.6.0 no", "dot"), Refused, "refused", id="row42-554-after-the-dot"),
+        pytest.param(reply("550 5.7.1 spam", "dot"), Refused, "refused", id="row42-550-after-the-dot"),
+        pytest.param(reply("552 5.3.4 too big", "dot"), Refused, "too_large", id="row42-552-after-the-dot"),
+        pytest.param(
+            reply(b"554-5.6.0 several\r\n554 lines\r\n", "dot"), Refused, "refused", id="row42-554-in-several-lines"
+        ),
+    ],
+)
+def test_a_definite_no_after_the_dot_is_not_unknown(
+    smtp: FaultySmtp, plan: Plan, error: type[ProviderError], code: str
+) -> None:
+    plan(smtp)
+    wire = Wire()
+
+    raised = failure(smtp, wire=wire)
+
+    assert (type(raised), raised.code) == (error, code)
+    assert (smtp.ledger, smtp.data_commands, wire.started) == ([], 1, 1)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(drop("quit"), id="row41-drop-at-quit"),
+        pytest.param(reset("quit"), id="row41-reset-at-quit"),
+        pytest.param(reply("500 what", "quit"), id="row41-refused-quit"),
+        pytest.param(lambda smtp: smtp.silence(at="quit"), id="row41-silence-at-quit"),
+    ],
+)
+def test_what_was_accepted_stays_accepted_whatever_happens_at_the_end(smtp: FaultySmtp, plan: Plan) -> None:
+    plan(smtp)
+    send(smtp)
+    assert len(smtp.ledger) == 1
+
+
+@pytest.mark.parametrize(
+    ("plan", "error", "code"),
+    [
+        pytest.param(reply("550 5.1.1 who", "rcpt", recipient=MIRA), Refused, "invalid_recipient", id="row43-550"),
+        pytest.param(reply("553 5.1.3 what", "rcpt", recipient=MIRA), Refused, "invalid_recipient", id="row43-553"),
+        pytest.param(reply("451 4.2.0 later", "rcpt", recipient=MIRA), Unavailable, "smtp_451", id="row43-451"),
+        pytest.param(reply("452 4.5.3 many", "rcpt", recipient=MIRA), Unavailable, "smtp_452", id="row43-452"),
+    ],
+)
+def test_one_refused_recipient_of_three_and_nobody_gets_it(
+    smtp: FaultySmtp, plan: Plan, error: type[ProviderError], code: str
+) -> None:
+    plan(smtp)
+    wire = Wire()
+
+    raised = failure(smtp, wire=wire)
+
+    assert (type(raised), raised.code) == (error, code)
+    assert (smtp.ledger, smtp.data_commands, wire.started) == ([], 0, 0)
+    assert "rset" in [command.lower() for command in smtp.commands]
+    if error is Refused:
+        assert MIRA in raised.detail
+        assert CHARLES not in raised.detail
+
+
+def test_row43_a_permanent_refusal_counts_beside_a_temporary_one(smtp: FaultySmtp) -> None:
+    smtp.reply("451 4.2.0 later", at="rcpt", recipient=CHARLES)
+    smtp.reply("550 5.1.1 who", at="rcpt", recipient=MIRA)
+    raised = failure(smtp)
+    assert (type(raised), raised.code) == (Refused, "invalid_recipient")
+    assert MIRA in raised.detail
+    assert CHARLES not in raised.detail
+
+
+def test_row43_a_recipient_is_refused_even_when_the_server_hangs_up_over_it(smtp: FaultySmtp) -> None:
+    smtp.reply("550 5.1.1 who", at="rcpt", recipient=EVERYBODY[2])
+    smtp.hang_up_after_reply = True
+    raised = failure(smtp)
+    assert (type(raised), raised.code) == (Refused, "invalid_recipient")
+
+
+def test_row43_a_server_that_forwards_a_recipient_takes_it(smtp: FaultySmtp) -> None:
+    smtp.reply("251 2.1.5 will forward", at="rcpt", recipient=MIRA)
+    send(smtp)
+    assert smtp.data_commands == 1
+
+
+def test_the_text_of_the_server_is_in_no_error(smtp: FaultySmtp) -> None:
+    points: tuple[Point, ...] = ("auth", "mail", "rcpt", "data", "dot")
+    for point in points:
+        smtp.reply("550 5.7.1 canary", at=point)
+        raised = failure(smtp)
+        assert "canary" not in f"{raised!r} {raised.code} {raised.detail} {raised.__cause__!r}"
+        assert raised.__suppress_context__ or raised.__context__ is None
+
+
+def test_nothing_is_sent_when_wire_started_raises(smtp: FaultySmtp) -> None:
+    class Lost(Exception):
+        pass
+
+    def lost() -> None:
+        raise Lost
+
+    with pytest.raises(Lost):
+        provider(smtp).send(Envelope(sender=ADA, recipients=(CHARLES,), source=SOURCE), wire_started=lost)
+    send(smtp)
+    assert (len(smtp.ledger), smtp.data_commands) == (1, 2)
+
+
+def test_wire_started_comes_before_the_server_can_have_seen_the_end(smtp: FaultySmtp) -> None:
+    at_the_dot = smtp.hold(at="dot")
+    seen: list[tuple[int, int]] = []
+
+    def started() -> None:
+        seen.append((smtp.data_commands, len(smtp.raw_contents)))
+        at_the_dot.release()
+
+    provider(smtp).send(Envelope(sender=ADA, recipients=(CHARLES,), source=SOURCE), wire_started=started)
+    assert seen == [(1, 0)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b".\r\n", id="a-dot-alone-first"),
+        pytest.param(b"a\r\n.\r\nb\r\n", id="a-dot-alone"),
+        pytest.param(b"a\r\n.\r\n", id="a-dot-alone-last"),
+        pytest.param(b"..\r\n...\r\n.a\r\n", id="dots-at-line-beginnings"),
+        pytest.param(b"a\r\n\r\n.\r\n.\r\n\r\n", id="dots-and-empty-lines"),
+        pytest.param(b"x" * 998 + b"\r\n." + b"y" * 997 + b"\r\n", id="long-lines"),
+        pytest.param(b"", id="empty"),
+    ],
+)
+def test_every_line_arrives_as_it_was(smtp: FaultySmtp, body: bytes) -> None:
+    source = b"Subject: s\r\n\r\n" + body
+    send(smtp, source=source)
+    (accepted,) = smtp.ledger
+    assert accepted.content == source
+    (on_the_wire,) = smtp.raw_contents
+    assert on_the_wire.endswith(b"\r\n.\r\n")
+    assert b"\r\n.\r\n" not in on_the_wire[:-3]
+
+
+def test_a_message_that_begins_with_a_dot_arrives_as_it_was(smtp: FaultySmtp) -> None:
+    send(smtp, source=b".odd: header\r\n\r\nx\r\n")
+    assert smtp.ledger[0].content == b".odd: header\r\n\r\nx\r\n"
+
+
+def test_a_missing_last_line_end_is_added(smtp: FaultySmtp) -> None:
+    send(smtp, source=b"Subject: s\r\n\r\nno end")
+    assert smtp.ledger[0].content == b"Subject: s\r\n\r\nno end\r\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"a\n.\nMAIL FROM:<x@evil.example>\n", b"a\n.\r\nMAIL FROM:<x@evil.example>\r\n",
+        b"a\r.\rMAIL FROM:<x@evil.example>\r", b"a\r\r\n", b"end\r", b"a\r\n.\nb\r\n",
+    ],
+)  # fmt: skip
+def test_a_bare_line_end_that_a_server_could_take_for_the_end_is_refused(smtp: FaultySmtp, body: bytes) -> None:
+    raised = failure(smtp, source=b"Subject: s\r\n\r\n" + body)
+    assert (type(raised), raised.code) == (Refused, "refused")
+    assert (smtp.ledger, smtp.data_commands) == ([], 0)
+
+
+def test_a_message_over_the_servers_limit_is_refused_before_it_goes_out() -> None:
+    with FaultySmtp(size_limit=len(SOURCE)) as smtp:
+        send(smtp)
+        raised = failure(smtp, source=SOURCE + b"x\r\n")
+        assert (type(raised), raised.code) == (Refused, "too_large")
+        assert (len(smtp.ledger), smtp.data_commands) == (1, 1)
+        assert f"size={len(SOURCE)}" in next(line for line in smtp.commands if line.lower().startswith("mail")).lower()
+
+
+def test_a_limit_of_zero_means_none() -> None:
+    with FaultySmtp(size_limit=0) as smtp:
+        send(smtp)
+        assert len(smtp.ledger) == 1
+
+
+def test_row55_a_blind_copy_is_in_the_envelope_alone(smtp: FaultySmtp) -> None:
+    send(smtp)
+    (accepted,) = smtp.ledger
+    assert "hidden@copy.example" in accepted.recipients
+    assert b"hidden@copy.example" not in smtp.raw_contents[0]
+
+
+def test_our_own_name_is_not_told(smtp: FaultySmtp) -> None:
+    send(smtp)
+    assert [line for line in smtp.commands if line.lower().startswith("ehlo")] == ["ehlo [127.0.0.1]"]

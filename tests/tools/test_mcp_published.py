@@ -1,0 +1,78 @@
+"""A published schema is small, and says nothing that the validation does not hold."""
+
+from typing import Any, Literal
+
+import pytest
+from pydantic import Field, ValidationError
+
+from tools.catalog import TOOLS, Effect, Tool
+from tools.published import published_hints, published_parameters
+from tools.schemas import ListActions, MailboxParameters, Parameters
+
+
+class File(Parameters):
+    """A class's own words are for us."""
+
+    handle: str
+
+
+class Example(MailboxParameters):
+    title: str
+    mode: Literal["on", "off"] = "on"
+    count: int = Field(10, ge=1, le=50)
+    since: str | None = Field(None, max_length=20, description="a date")
+    id: str | int | None = None
+    uid: int | None = None
+    shown: bool = True
+    files: list[File] = []
+    either: File | str | None = None
+
+
+def test_optional_fields_are_plain_types_and_nothing_is_said_twice() -> None:
+    assert published_parameters(Example) == {
+        "type": "object",
+        "properties": {
+            "mailbox": {"type": "string"},
+            "title": {"type": "string"},
+            "mode": {"type": "string", "enum": ["on", "off"]},
+            "count": {"type": "integer", "maximum": 50},
+            "since": {"type": "string", "description": "a date"},
+            "id": {"type": "string"},
+            "shown": {"type": "boolean", "default": True},
+            "files": {"type": "array", "items": {"type": "object"}},
+            "either": {"anyOf": [{"type": "object"}, {"type": "string"}]},
+        },
+        "required": ["title"],
+    }
+
+
+def test_a_long_list_of_choices_is_left_to_the_error() -> None:
+    assert published_parameters(ListActions)["properties"]["state"] == {"type": "string"}
+    with pytest.raises(ValidationError, match="superseded"):
+        ListActions.model_validate({"state": "no such state"})
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+def test_what_is_published_of_a_tool_is_true(tool: Tool) -> None:
+    schema = published_parameters(tool.parameters)
+    members: dict[str, Any] = tool.parameters.model_json_schema().get("properties", {})
+
+    assert set(members) - set(schema["properties"]) <= {"uid", "user_id"}
+    assert set(schema.get("required", [])) == {
+        name for name, member in members.items() if name in tool.parameters.model_json_schema().get("required", [])
+    }
+    for name, member in schema["properties"].items():
+        assert {"type", "anyOf"} & set(member), name
+        assert not {"title", "additionalProperties", "$ref"} & set(member)
+        if member.get("type") == "array":
+            assert "type" in member["items"]
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+def test_no_tool_that_changes_anything_is_called_a_reading(tool: Tool) -> None:
+    hints = published_hints(tool)
+
+    if (tool.effect is not Effect.READ and tool.name != "list_drafts") or tool.name == "cancel_action":
+        assert "readOnlyHint" not in hints
+    if tool.name in ("update_draft", "delete_draft", "cancel_action", "m365_run_command"):
+        assert "destructiveHint" not in hints  # the protocol assumes it

@@ -1,0 +1,176 @@
+"""Tools that write drafts. A draft lies in the mailbox, where its person sees it; nothing is sent."""
+
+from datetime import UTC, datetime
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.utils import format_datetime
+from hashlib import sha256
+from typing import Any
+
+from accounts.caller import Caller
+from accounts.models import Mailbox
+from accounts.problems import Problem
+from tools import compact
+from tools.compose import (
+    MESSAGE_ID,
+    ComposeError,
+    OutgoingMessage,
+    Request,
+    chain,
+    new_message,
+    parent,
+    reply_subject,
+    stamped,
+)
+from tools.content import Original, answering, written
+from tools.failures import told_as_problems
+from tools.models import Draft
+from tools.originals import as_original, whom_to_answer
+from tools.providers import provider_for
+from tools.providers.base import NOT_A_DRAFT, MailProvider, Refused, StoredDraft
+from tools.schemas import CreateDraft, DeleteDraft, DraftFields, DraftReply, ListDrafts, UpdateDraft
+from tools.uploads import attached
+
+
+def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> dict[str, Any]:
+    with told_as_problems(mailbox):
+        provider = provider_for(mailbox)
+        original = _answered(provider, parameters.in_reply_to)
+        return _saved(caller, mailbox, provider, _request(caller, mailbox, parameters, original))
+
+
+def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dict[str, Any]:
+    """A draft that answers a mail: to whom, subject and threading come from the original."""
+    with told_as_problems(mailbox):
+        provider = provider_for(mailbox)
+        named = parameters.message_id if parameters.message_id is not None else parameters.uid
+        original = _answered(provider, named)
+        assert original is not None, "the schema asks for a message"
+        to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
+        request = Request(
+            kind="reply", from_address=mailbox.address, from_name=mailbox.name, to=to, cc=cc,
+            subject=reply_subject(original.subject),
+            content=answering(written(parameters.body, parameters.body_type), original),
+            in_reply_to=parent(original), references=chain(original),
+        )  # fmt: skip
+        return _saved(caller, mailbox, provider, request)
+
+
+def update_draft(caller: Caller, mailbox: Mailbox, parameters: UpdateDraft) -> dict[str, Any]:
+    """Replace a draft; who it answers stays, unless in_reply_to says otherwise."""
+    with told_as_problems(mailbox):
+        provider = provider_for(mailbox)
+        draft_id = _draft_id(provider, parameters)
+        before = _parsed(provider.read_draft(draft_id).source)
+        original = _answered(provider, parameters.in_reply_to)
+        request = _request(caller, mailbox, parameters, original, before=before)
+        return _saved(caller, mailbox, provider, request, replaces=draft_id)
+
+
+def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dict[str, Any]:
+    with told_as_problems(mailbox):
+        page = provider_for(mailbox).list_messages(
+            folder="drafts", unread=None, limit=parameters.max_results, page_token=parameters.page_token
+        )
+    result: dict[str, Any] = {
+        "drafts": [
+            _row(card.id, card.number, card.subject, card.to, compact.rfc3339(card.date) if card.date else "")
+            for card in page.cards
+        ]
+    }
+    if page.next_token:
+        result["next_page_token"] = page.next_token
+    return result
+
+
+def delete_draft(caller: Caller, mailbox: Mailbox, parameters: DeleteDraft) -> dict[str, Any]:
+    with told_as_problems(mailbox):
+        provider = provider_for(mailbox)
+        draft_id = _draft_id(provider, parameters)
+        provider.delete_draft(draft_id)
+    Draft.objects.filter(mailbox=mailbox, provider_id=draft_id).delete()
+    return {"deleted": True}
+
+
+def _draft_id(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> str:
+    if parameters.draft_id is not None:
+        return parameters.draft_id
+    assert parameters.uid is not None, "the schema asks for one of them"
+    try:
+        return provider.id_of_number(parameters.uid, folder="drafts")
+    except Refused:
+        raise Problem("not_found", NOT_A_DRAFT) from None
+
+
+def _answered(provider: MailProvider, named: str | int | None) -> Original | None:
+    """The mail that is answered, named by id or by its UID in the inbox."""
+    if named is None:
+        return None
+    uid = int(named) if isinstance(named, int) or named.isdecimal() else None
+    try:
+        message_id = str(named) if uid is None else provider.id_of_number(uid, folder="inbox")
+        return as_original(provider.read_message(message_id, body=True))
+    except Refused:
+        if uid is None:
+            raise
+        raise Problem("not_found", f"Email with UID {uid} not found.") from None
+
+
+def _request(
+    caller: Caller, mailbox: Mailbox, fields: DraftFields, original: Original | None, before: EmailMessage | None = None
+) -> Request:
+    in_reply_to = ""
+    references: tuple[str, ...] = ()
+    if original is not None:
+        in_reply_to, references = parent(original), chain(original)
+    elif before is not None:
+        in_reply_to = str(before["In-Reply-To"] or "").strip()
+        references = tuple(known for known in str(before["References"] or "").split() if MESSAGE_ID.fullmatch(known))
+        in_reply_to = in_reply_to if MESSAGE_ID.fullmatch(in_reply_to) else ""
+    return Request(
+        kind="reply" if in_reply_to else "send", from_address=mailbox.address, from_name=mailbox.name,
+        to=tuple(fields.to), cc=tuple(fields.cc), bcc=tuple(fields.bcc),
+        subject=reply_subject(fields.subject) if original is not None else fields.subject,
+        content=written(fields.body, fields.body_type), attachments=attached(caller, fields.attachments),
+        in_reply_to=in_reply_to, references=references,
+    )  # fmt: skip
+
+
+def _saved(
+    caller: Caller, mailbox: Mailbox, provider: MailProvider, request: Request, replaces: str | None = None
+) -> dict[str, Any]:
+    try:
+        message = new_message(request)
+    except ComposeError:
+        raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
+    now = datetime.now(UTC).replace(microsecond=0)
+    source = stamped(message.source, date=format_datetime(now), bcc=request.bcc)
+    stored = provider.save_draft(source, replaces=replaces)
+    _follow(caller, mailbox, message, stored, replaces)
+    return _row(stored.id, stored.number, request.subject, request.to, compact.rfc3339(now))
+
+
+def _follow(
+    caller: Caller, mailbox: Mailbox, message: OutgoingMessage, stored: StoredDraft, replaces: str | None
+) -> None:
+    """The row goes with the draft: the same row for what replaces it."""
+    seen = {
+        "provider_id": stored.id,
+        "message_id": message.message_id,
+        "sha256": sha256(stored.source).hexdigest(),
+        "author": caller.user,
+        "author_name": caller.name,
+    }
+    Draft.objects.update_or_create(mailbox=mailbox, provider_id=replaces or stored.id, defaults=seen)
+
+
+def _row(id_: str, number: int | None, subject: str, to: tuple[str, ...], date: str) -> dict[str, Any]:
+    """The contract's `draft` object."""
+    row: dict[str, Any] = {"id": id_}
+    if number is not None:
+        row["uid"] = number
+    return row | {"subject": subject, "to": list(to), "date": date}
+
+
+def _parsed(source: bytes) -> EmailMessage:
+    return message_from_bytes(source, policy=policy.default)

@@ -1,0 +1,30 @@
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from tools.catalog import TOOLS, Tool
+
+HEAD = """# The tools
+
+Generated from the catalogue by `make docs`. Each tool is a `POST /api/v1/tools/{name}`, and an MCP tool of the same
+name. All but those about actions and `list_mailboxes` take `mailbox`: id or address, left out when there is only one.
+
+| tool | effect | scope | parameters | what it does |
+| --- | --- | --- | --- | --- |
+"""
+
+
+class Command(BaseCommand):
+    help = "Prints docs/tools.md."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stdout.write(HEAD + "\n".join(_row(tool) for tool in TOOLS.values()))
+
+
+def _row(tool: Tool) -> str:
+    schema = tool.parameters.model_json_schema()
+    needed = set(schema.get("required", ()))
+    names = [f"**`{name}`**" if name in needed else f"`{name}`" for name in schema["properties"] if name != "mailbox"]
+    return (
+        f"| `{tool.name}` | {tool.effect.value} | `{tool.scope}` | {', '.join(names) or 'none'} | {tool.description} |"
+    )

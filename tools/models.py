@@ -1,0 +1,94 @@
+"""What tools keep: drafts as last seen, uploaded attachments, single-use download links."""
+
+import hashlib
+import secrets
+import uuid
+from datetime import timedelta
+from typing import Self
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from accounts.models import Mailbox, digest_of
+
+UPLOAD_LIFETIME = timedelta(hours=24)
+LINK_LIFETIME = timedelta(minutes=10)
+
+
+class Draft(models.Model):
+    """A draft that was written through mailhub. The provider holds it; this row follows it.
+
+    `sha256` is of its bytes as they were last written here: other bytes mean that a person has changed it since.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    author_name = models.CharField(max_length=100, blank=True)
+    provider_id = models.CharField(max_length=1000)
+    message_id = models.CharField(max_length=255)
+    sha256 = models.CharField(max_length=64)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["mailbox", "message_id"], name="draft_once")]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Upload(models.Model):
+    """An attachment that waits to be used; its handle is its id."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    owner_name = models.CharField(max_length=100, blank=True)
+    name = models.CharField(max_length=255)
+    type = models.CharField(max_length=255)
+    size = models.PositiveIntegerField()
+    sha256 = models.CharField(max_length=64)
+    content = models.BinaryField()
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    @classmethod
+    def keep(cls, *, owner: models.Model, owner_name: str, name: str, type: str, content: bytes) -> Self:
+        return cls.objects.create(
+            owner=owner, owner_name=owner_name, name=name, type=type, size=len(content), content=content,
+            sha256=hashlib.sha256(content).hexdigest(), expires_at=timezone.now() + UPLOAD_LIFETIME,
+        )  # fmt: skip
+
+
+class DownloadLink(models.Model):
+    """A single-use way to one attachment; what it leads to is fetched when it is used."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
+    message_id = models.CharField(max_length=1000)
+    attachment_id = models.CharField(max_length=500)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"link {self.pk}"
+
+    @classmethod
+    def issue(cls, *, mailbox: Mailbox, message_id: str, attachment_id: str) -> tuple[Self, str]:
+        """Make a link; returns the row and its secret part, which is known only now."""
+        secret = secrets.token_urlsafe(32)
+        link = cls.objects.create(
+            digest=digest_of(secret), mailbox=mailbox, message_id=message_id, attachment_id=attachment_id,
+            expires_at=timezone.now() + LINK_LIFETIME,
+        )  # fmt: skip
+        return link, secret
+
+    @classmethod
+    def redeem(cls, secret: str) -> Self | None:
+        """Use the link up; only one of two simultaneous uses gets it."""
+        links = cls.objects.filter(digest=digest_of(secret), used_at=None, expires_at__gt=timezone.now())
+        link = links.select_related("mailbox").first()
+        return link if link is not None and links.update(used_at=timezone.now()) == 1 else None

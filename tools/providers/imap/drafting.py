@@ -1,0 +1,78 @@
+"""Drafts on IMAP: append first, then remove exactly the one it replaces (RFC 4315)."""
+
+from tools.providers import lenient
+from tools.providers.base import NOT_A_DRAFT, Refused, StoredDraft
+from tools.providers.imap.mailbox import SAFE_MESSAGE_ID, ImapMailbox, body_of
+from tools.providers.imap.sessions import Session
+
+DRAFT_LIMIT = 40 * 1024 * 1024
+
+
+class ImapDrafts(ImapMailbox):
+    """What happens in the drafts folder, and nowhere else."""
+
+    def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
+        with self._session() as session:
+            folder = self._folder(session, "drafts")
+            old_uid = self._draft_uid(session, replaces) if replaces is not None else None
+            old_id = self._message_id(session, old_uid) if old_uid is not None else ""
+            validity = session.uid_validity
+            session.client.append(folder, source, flags=(rb"\Draft", rb"\Seen"))
+            # APPENDUID may be missing, and the folder may be rebuilt in between: the Message-ID finds both again.
+            session.folder = None
+            self._select(session, folder)
+            uid = self._uid_by_message_id(session, lenient.decoded(lenient.headers(source)["Message-ID"]))
+            if old_uid is not None:
+                still_old = old_uid if session.uid_validity == validity else self._uid_by_message_id(session, old_id)
+                self._remove(session, still_old)
+            return StoredDraft(id=self._id(session, uid), number=uid, source=source)
+
+    def read_draft(self, draft_id: str) -> StoredDraft:
+        with self._session() as session:
+            uid = self._draft_uid(session, draft_id)
+            rows = session.client.fetch([uid], [f"BODY.PEEK[]<0.{DRAFT_LIMIT}>"])
+            if uid not in rows:
+                raise Refused("not_found", NOT_A_DRAFT)
+            return StoredDraft(id=draft_id, number=uid, source=body_of(rows[uid]))
+
+    def delete_draft(self, draft_id: str) -> None:
+        with self._session() as session:
+            self._remove(session, self._draft_uid(session, draft_id))
+
+    def id_of_number(self, number: int, *, folder: str) -> str:
+        with self._session() as session:
+            self._select(session, self._folder(session, folder))
+            if number not in session.client.fetch([number], ["FLAGS"]):
+                raise Refused("not_found")
+            return self._id(session, number)
+
+    def _draft_uid(self, session: Session, draft_id: str) -> int:
+        """The UID of a draft, with the drafts folder selected."""
+        folder = self._folder(session, "drafts")
+        place = self._open(session, draft_id)
+        if place.folder != folder:
+            raise Refused("not_a_draft", NOT_A_DRAFT)
+        if place.uid not in session.client.fetch([place.uid], ["FLAGS"]):
+            raise Refused(
+                "not_found", "The draft is gone, or was changed by its person: list_drafts names what is there."
+            )
+        return place.uid
+
+    def _remove(self, session: Session, uid: int) -> None:
+        """Remove one message and nothing else. Without UIDPLUS it stays marked as deleted: a bare EXPUNGE would take
+        along whatever else is marked."""
+        session.client.add_flags([uid], [rb"\Deleted"])
+        if session.client.has_capability("UIDPLUS"):
+            session.client.uid_expunge([uid])
+
+    def _message_id(self, session: Session, uid: int) -> str:
+        rows = session.client.fetch([uid], ["BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]"])
+        return lenient.decoded(lenient.headers(body_of(rows[uid]))["Message-ID"]) if uid in rows else ""
+
+    def _uid_by_message_id(self, session: Session, message_id: str) -> int:
+        found = []
+        if SAFE_MESSAGE_ID.fullmatch(message_id):
+            found = session.client.search(["HEADER", "Message-ID", message_id, "UNDELETED"])
+        if not found:
+            raise Refused("not_found", NOT_A_DRAFT)
+        return int(max(found))

@@ -1,0 +1,147 @@
+"""A mailbox on an IMAP server: sessions, folders by role, and finding messages in them."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+from uuid import UUID
+
+from imapclient import IMAPClient
+
+from accounts import credentials
+from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, open_imap
+from accounts.models import Mailbox
+from tools.providers.base import NotAuthorized, Refused, Unavailable, role_of
+from tools.providers.imap import message_ids
+from tools.providers.imap.message_ids import Place
+from tools.providers.imap.sessions import POOL, Session
+
+FIRST_WINDOW = 200
+
+# RFC 6154 roles first; servers without it go by the names that mail programs use.
+SPECIAL_USE = {
+    "sent": b"\\Sent",
+    "drafts": b"\\Drafts",
+    "archive": b"\\Archive",
+    "junk": b"\\Junk",
+    "trash": b"\\Trash",
+}
+USUAL_NAMES = {
+    "sent": ("sent", "sent items", "sent mail", "sent messages", "gesendet"),
+    "drafts": ("drafts", "draft", "entwürfe"),
+    "archive": ("archive", "archives", "archiv"),
+    "junk": ("junk", "spam", "junk e-mail"),
+    "trash": ("trash", "deleted items", "deleted messages", "papierkorb"),
+}
+# What may stand in a SEARCH for a Message-ID. imapclient and imaplib put whatever an argument holds on the wire:
+# a foreign Message-ID with CR LF in it would be a second command.
+# No quotes are put around it either, so it must be an IMAP atom: without % * ( ) { } and the two that quote.
+SAFE_MESSAGE_ID = re.compile(r"<[!#$&'+-\[\]-z|~]{1,250}@[!#$&'+-\[\]-z|~]+>")
+UNSAFE_ARGUMENT = re.compile(r"[\x00-\x1f\x7f]")
+
+
+NO_FOLDER = "There is no such folder; list_folders names them."
+NO_DRAFTS = "Could not find Drafts folder. Available folders can be listed with list_folders."
+
+
+class ImapMailbox:
+    """What reading, drafting and sending share."""
+
+    def __init__(self, access: ImapAccess, *, mailbox_id: UUID, key: object) -> None:
+        self._access = access
+        self._mailbox_id = mailbox_id
+        self._key = key
+
+    @classmethod
+    def for_mailbox(cls, mailbox: Mailbox) -> Self:
+        secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)
+        return cls(
+            ImapAccess.from_secrets(secrets), mailbox_id=mailbox.id, key=(mailbox.id, mailbox.credentials_version)
+        )
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        with errors_translated(), POOL.session(self._key, lambda: open_imap(self._access)) as session:
+            yield session
+
+    def _select(self, session: Session, folder: str) -> None:
+        try:
+            session.select(folder)
+        except IMAPClient.AbortError:
+            raise  # the connection is gone, which says nothing about the folder
+        except IMAPClient.Error:
+            raise Refused("not_found", NO_FOLDER) from None
+
+    def _open(self, session: Session, message_id: str) -> Place:
+        """Select the folder that an id names; Refused("not_found") when the id is of no use here any more."""
+        place = message_ids.decode(message_id, self._mailbox_id)
+        if place is None:
+            raise Refused("not_found")
+        self._select(session, place.folder)
+        if session.uid_validity != place.uid_validity:
+            raise Refused("not_found", "The folder was rebuilt; list it again.")
+        return place
+
+    def _id(self, session: Session, uid: int) -> str:
+        place = Place(folder=session.folder or "", uid_validity=session.uid_validity, uid=uid)
+        return message_ids.encode(place, self._mailbox_id)
+
+    def _folder(self, session: Session, folder: str) -> str:
+        role = role_of(folder)
+        if role == "inbox":
+            return "INBOX"
+        if role is None:
+            if UNSAFE_ARGUMENT.search(folder):
+                raise Refused("not_found", NO_FOLDER)
+            return folder
+        listed = session.client.list_folders()
+        for flags, _, name in listed:
+            if SPECIAL_USE[role] in flags:
+                return str(name)
+        for flags, delimiter, name in listed:
+            leaf = str(name).rpartition((delimiter or b"/").decode())[2]
+            if leaf.lower() in USUAL_NAMES[role] and rb"\Noselect" not in flags:
+                return str(name)
+        if role == "drafts":
+            raise Refused("not_found", NO_DRAFTS)
+        raise Refused("not_found", f"Could not find the {role} folder. list_folders names the folders there are.")
+
+    def _newest(self, session: Session, criteria: list[Any], *, count: int, below: int | None) -> list[int]:
+        """The newest UIDs that match, newest first: a window at the end, ten times wider each time it holds too few."""
+        # Text outside ASCII needs its character set named (RFC 3501 6.4.4).
+        charset = None if str(criteria).isascii() else "UTF-8"
+        top = below if below is not None else max(session.uid_next, 1)
+        window = max(FIRST_WINDOW, count)
+        while True:
+            low = max(top - window, 1)
+            high = str(below - 1) if below is not None else "*"
+            if below is not None and below - 1 < low:
+                return []
+            found = session.client.search(["UID", f"{low}:{high}", *criteria], charset)
+            uids = [uid for uid in found if below is None or uid < below]
+            if len(uids) >= count or low == 1:
+                return sorted(uids, reverse=True)[:count]
+            window *= 10
+
+    def _has(self, session: Session, message_id: str) -> bool:
+        if not SAFE_MESSAGE_ID.fullmatch(message_id):
+            raise Refused("invalid_message_id")
+        return bool(session.client.search(["HEADER", "Message-ID", message_id]))
+
+
+def body_of(row: dict[bytes, Any]) -> bytes:
+    """The one BODY section that was asked for; servers echo its name in their own order and spelling."""
+    return next((value or b"" for key, value in row.items() if key.startswith(b"BODY[")), b"")
+
+
+@contextmanager
+def errors_translated() -> Iterator[None]:
+    """Everything that reading and signing in can raise certainly sent nothing."""
+    try:
+        yield
+    except LoginRefused as error:
+        raise NotAuthorized("auth_error", error.sentence) from None
+    except ConnectError as error:
+        raise Unavailable("unreachable", error.sentence) from None
+    except (IMAPClient.Error, OSError):
+        raise Unavailable("connection_lost", "The mail server broke off.") from None

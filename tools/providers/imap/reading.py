@@ -1,0 +1,281 @@
+"""Reading a mailbox: lists, searches, messages, threads, attachments."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from imapclient import IMAPClient
+
+from tools.providers import lenient
+from tools.providers.base import (
+    READ_LIMIT,
+    AttachmentInfo,
+    Card,
+    Folder,
+    Message,
+    Page,
+    Refused,
+    SearchQuery,
+)
+from tools.providers.imap import structure
+from tools.providers.imap.mailbox import SAFE_MESSAGE_ID, SPECIAL_USE, USUAL_NAMES, ImapMailbox, body_of
+from tools.providers.imap.message_ids import MAX_UID
+from tools.providers.imap.search import criteria
+from tools.providers.imap.sessions import Session
+
+HEADERS = "BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC REPLY-TO SUBJECT MESSAGE-ID IN-REPLY-TO REFERENCES)]"
+CARD_HEADERS = "BODY.PEEK[HEADER.FIELDS (DATE FROM TO SUBJECT)]"
+SNIPPET_BYTES = 1024
+SCANNED_FOR_ATTACHMENTS = 500
+COUNTED_FOLDERS = 50
+THREAD_FOLDERS = ("inbox", "sent", "archive")
+PAGE_TOKEN = re.compile(r"[0-9]{1,10}")
+
+
+class ImapReading(ImapMailbox):
+    """What does not change the mailbox."""
+
+    def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
+        flags = [] if unread is None else ["UNSEEN" if unread else "SEEN"]
+        return self._page(folder, flags, limit=limit, page_token=page_token)
+
+    def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
+        wanted = criteria(query, today=datetime.now(UTC).date())
+        return self._page(
+            query.folder or "inbox", wanted, limit=limit, page_token=page_token, attached=query.has_attachments
+        )
+
+    def list_folders(self) -> tuple[Folder, ...]:
+        with self._session() as session:
+            found: list[Folder] = []
+            for flags, delimiter, name in session.client.list_folders():
+                if rb"\Noselect" in flags:
+                    continue
+                counts = self._counts(session, str(name)) if len(found) < COUNTED_FOLDERS else {}
+                found.append(
+                    Folder(
+                        id=str(name),
+                        name=str(name),
+                        role=_role(flags, str(name), (delimiter or b"/").decode()),
+                        unread=counts.get(b"UNSEEN"),
+                        total=counts.get(b"MESSAGES"),
+                    )
+                )
+            return tuple(found)
+
+    def read_message(self, message_id: str, *, body: bool) -> Message:
+        with self._session() as session:
+            place = self._open(session, message_id)
+            return self._message(session, place.uid, body=body)
+
+    def read_thread(self, message_id: str, *, limit: int) -> tuple[Message, ...]:
+        with self._session() as session:
+            place = self._open(session, message_id)
+            start = self._message(session, place.uid, body=False)
+            root = next((known for known in (*start.references, start.message_id) if _safe(known)), None)
+            if root is None:
+                return (self._message(session, place.uid, body=True),)
+            found = {start.message_id or message_id: self._message(session, place.uid, body=True)}
+            for folder in self._thread_folders(session, place.folder):
+                self._select(session, folder)
+                for uid in self._newest(session, _of_thread(root), count=limit, below=None):
+                    message = self._message(session, uid, body=True)
+                    found.setdefault(message.message_id or message.id, message)
+        oldest = datetime.min.replace(tzinfo=UTC)
+        # Two of the same second: the one that refers to more came later.
+        return tuple(sorted(found.values(), key=lambda each: (each.date or oldest, len(each.references))))[-limit:]
+
+    def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
+        with self._session() as session:
+            place = self._open(session, message_id)
+            parts = self._parts(session, place.uid)
+            part = next((part for part in parts if part.number == attachment_id and part.is_attachment), None)
+            if part is None:
+                raise Refused("not_found", "There is no such attachment; list_attachments names them.")
+            if decoded_size(part) > limit:
+                raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
+            rows = session.client.fetch([place.uid], [f"BODY.PEEK[{part.number}]"])
+            if place.uid not in rows:
+                raise Refused("not_found")
+            content = structure.part_bytes(body_of(rows[place.uid]), part)
+        if len(content) > limit:
+            raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
+        return info_of(part, size=len(content)), content
+
+    def _page(
+        self, folder: str, wanted: list[Any], *, limit: int, page_token: str | None, attached: bool | None = None
+    ) -> Page:
+        below = _below(page_token)
+        with self._session() as session:
+            self._select(session, self._folder(session, folder))
+            if attached is None:
+                uids = self._newest(session, wanted, count=limit + 1, below=below)
+            else:
+                uids = self._with_attachments(session, wanted, attached, count=limit + 1, below=below)
+            cards = self._cards(session, uids[:limit])
+        return Page(cards=cards, next_token=str(uids[limit - 1]) if len(uids) > limit else None)
+
+    def _with_attachments(
+        self, session: Session, wanted: list[Any], attached: bool, *, count: int, below: int | None
+    ) -> list[int]:
+        """IMAP cannot search for attachments: the structure of the newest matches is looked at instead."""
+        candidates = self._newest(session, wanted, count=SCANNED_FOR_ATTACHMENTS, below=below)
+        rows = self._described(session, candidates, [])
+        has = {uid: any(part.is_attachment for part in _leaves(row)) for uid, row in rows.items()}
+        return [uid for uid in candidates if has.get(uid) is attached][:count]
+
+    def _message(self, session: Session, uid: int, *, body: bool) -> Message:
+        rows = self._described(session, [uid], [HEADERS, "INTERNALDATE"])
+        if uid not in rows:
+            raise Refused("not_found")
+        row = rows[uid]
+        parts = _leaves(row)
+        text, html = (
+            self._fetch_text(session, uid, part) if body and part else None
+            for part in (structure.body_part(parts, "plain"), structure.body_part(parts, "html"))
+        )
+        block = lenient.headers(body_of(row))
+        name, address = next(iter(lenient.addresses(block, "From")), ("", ""))
+        return Message(
+            id=self._id(session, uid),
+            from_address=address,
+            from_name=name,
+            to=tuple(address for _, address in lenient.addresses(block, "To")),
+            cc=tuple(address for _, address in lenient.addresses(block, "Cc")),
+            reply_to=tuple(address for _, address in lenient.addresses(block, "Reply-To")),
+            subject=lenient.decoded(block["Subject"]),
+            date=lenient.date_of(block, row[b"INTERNALDATE"]),
+            message_id=lenient.decoded(block["Message-ID"]),
+            references=lenient.references(block),
+            text=text,
+            html=html,
+            attachments=tuple(info_of(part) for part in parts if part.is_attachment),
+        )
+
+    def _parts(self, session: Session, uid: int) -> list[structure.Part]:
+        rows = self._described(session, [uid], [])
+        if uid not in rows:
+            raise Refused("not_found")
+        return _leaves(rows[uid])
+
+    def _described(self, session: Session, uids: list[int], items: list[str]) -> dict[int, dict[bytes, Any]]:
+        """What is asked for and the structure of each. One that is nested too deep for IMAPClient's parser goes
+        without its structure, and does not hide the others."""
+        try:
+            rows = session.client.fetch(uids, [*items, "BODYSTRUCTURE"])
+        except RecursionError:
+            if len(uids) == 1:
+                return dict(session.client.fetch(uids, items or ["FLAGS"]))
+            return {number: row for uid in uids for number, row in self._described(session, [uid], items).items()}
+        return dict(rows)
+
+    def _thread_folders(self, session: Session, own: str) -> list[str]:
+        """The folders a conversation usually lies in, each once; one that is not there is no error."""
+        found = [own]
+        for role in THREAD_FOLDERS:
+            try:
+                found.append(self._folder(session, role))
+            except Refused:
+                continue
+        return list(dict.fromkeys(found))
+
+    def _counts(self, session: Session, folder: str) -> dict[bytes, int]:
+        try:
+            return dict(session.client.folder_status(folder, ["MESSAGES", "UNSEEN"]))
+        except IMAPClient.Error:
+            return {}
+
+    def _cards(self, session: Session, uids: list[int]) -> tuple[Card, ...]:
+        rows = self._described(session, uids, [CARD_HEADERS, "INTERNALDATE", "FLAGS"])
+        leaves = {uid: _leaves(rows[uid]) for uid in uids if uid in rows}
+        snippets = self._snippets(session, leaves)
+        return tuple(
+            self._card(session, uid, rows[uid], leaves[uid], snippets.get(uid, "")) for uid in uids if uid in rows
+        )
+
+    def _snippets(self, session: Session, leaves: dict[int, list[structure.Part]]) -> dict[int, str]:
+        """The beginning of each text, fetched in one go for all messages whose text has the same section."""
+        wanted: dict[str, dict[int, structure.Part]] = {}
+        for uid, parts in leaves.items():
+            part = structure.body_part(parts, "plain") or structure.body_part(parts, "html")
+            if part:
+                wanted.setdefault(part.number, {})[uid] = part
+        snippets: dict[int, str] = {}
+        for number, by_uid in wanted.items():
+            rows = session.client.fetch(list(by_uid), [f"BODY.PEEK[{number}]<0.{SNIPPET_BYTES}>"])
+            for uid, row in rows.items():
+                snippets[uid] = structure.snippet(body_of(row), by_uid[uid])
+        return snippets
+
+    def _card(
+        self, session: Session, uid: int, row: dict[bytes, Any], parts: list[structure.Part], snippet: str
+    ) -> Card:
+        block = lenient.headers(body_of(row))
+        name, address = next(iter(lenient.addresses(block, "From")), ("", ""))
+        arrived: datetime = row[b"INTERNALDATE"]
+        return Card(
+            id=self._id(session, uid),
+            from_address=address,
+            from_name=name,
+            to=tuple(address for _, address in lenient.addresses(block, "To")),
+            subject=lenient.decoded(block["Subject"]),
+            date=lenient.date_of(block, arrived),
+            snippet=snippet,
+            unread=rb"\Seen" not in row[b"FLAGS"],
+            attachments=sum(part.is_attachment for part in parts),
+            number=uid,
+        )
+
+    def _fetch_text(self, session: Session, uid: int, part: structure.Part) -> str:
+        rows = session.client.fetch([uid], [f"BODY.PEEK[{part.number}]<0.{READ_LIMIT}>"])
+        if uid not in rows:
+            raise Refused("not_found")  # it went while it was read
+        return structure.part_text(body_of(rows[uid]), part)
+
+
+def _below(page_token: str | None) -> int | None:
+    """The UID that a page token names: the page has what is older."""
+    if not page_token:
+        return None
+    if not PAGE_TOKEN.fullmatch(page_token) or int(page_token) > MAX_UID:
+        raise Refused("invalid_page_token", "The page token is not one that this list gave.")
+    return int(page_token)
+
+
+def info_of(part: structure.Part, *, size: int | None = None) -> AttachmentInfo:
+    return AttachmentInfo(
+        id=part.number,
+        name=part.name,
+        type=part.type,
+        size=decoded_size(part) if size is None else size,
+        inline=part.is_inline,
+        content_id=part.content_id,
+    )
+
+
+def decoded_size(part: structure.Part) -> int:
+    """Bytes of the decoded attachment; three of four for base64, less its line ends."""
+    return part.size * 73 // 100 if part.encoding == "base64" else part.size
+
+
+def _leaves(row: dict[bytes, Any]) -> list[structure.Part]:
+    described = row.get(b"BODYSTRUCTURE")
+    return list(structure.leaves(described)) if described is not None else []
+
+
+def _of_thread(root: str) -> list[Any]:
+    return ["OR", ["HEADER", "Message-ID", root], ["HEADER", "References", root]]
+
+
+def _safe(message_id: str) -> bool:
+    return SAFE_MESSAGE_ID.fullmatch(message_id) is not None
+
+
+def _role(flags: tuple[bytes, ...], name: str, delimiter: str) -> str:
+    if name.upper() == "INBOX":
+        return "inbox"
+    for role, flag in SPECIAL_USE.items():
+        if flag in flags:
+            return role
+    leaf = name.rpartition(delimiter)[2].lower()
+    return next((role for role, names in USUAL_NAMES.items() if leaf in names), "")

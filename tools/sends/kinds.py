@@ -1,0 +1,145 @@
+"""The kinds mail.send, mail.reply and mail.forward: they hand the approved bytes over, once."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from hashlib import sha256
+from typing import Any, ClassVar, Literal
+
+from accounts import health
+from accounts.models import Mailbox
+from approvals.types import ApprovedAction, Outcome, Rendered
+from tools.compose import stamped
+from tools.models import Draft
+from tools.providers import provider_for
+from tools.providers.base import (
+    Envelope,
+    MailProvider,
+    NotAuthorized,
+    NotSent,
+    OutcomeUnknown,
+    Refused,
+    Unavailable,
+    Unsupported,
+)
+
+DRAFT_CHANGED = Outcome(
+    verdict="refused", code="draft_changed", detail="The draft was changed or removed after it was proposed."
+)
+
+
+class SendMail:
+    """mail.send, and what the other kinds share."""
+
+    marks: ClassVar[Literal["answered", "forwarded"] | None] = None
+
+    def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
+        source = blob(payload["source_sha256"])
+        return Rendered(
+            text=payload["text"], html=payload["html"], source=source.decode("ascii", "replace"), size=len(source)
+        )
+
+    def execute(self, approved: ApprovedAction) -> Outcome:
+        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        provider = provider_for(mailbox)
+        recipients = _recipients(approved.payload)
+        envelope = Envelope(
+            sender=approved.payload["from"],
+            recipients=recipients,
+            source=stamped(approved.blob(approved.payload["source_sha256"]), date=_now()),
+        )
+        try:
+            if _draft_changed(provider, approved.payload):
+                return DRAFT_CHANGED
+            receipt = provider.send(envelope, wire_started=approved.wire_started)
+        except NotAuthorized as error:
+            health.login_refused(mailbox.id)
+            return Outcome(
+                verdict="not_sent", code="auth_error", detail=error.detail, required_scope=provider.send_scope
+            )
+        except (Refused, Unsupported) as error:
+            return Outcome(verdict="refused", code=error.code, detail=error.detail)
+        except NotSent as error:
+            health.unreachable(mailbox.id)
+            said = error if isinstance(error, Unavailable) else Unavailable(error.code)
+            return Outcome(
+                verdict="not_sent",
+                code=error.code,
+                detail=error.detail,
+                retry_after=said.retry_after,
+                pauses_mailbox=said.pauses,
+            )
+        except OutcomeUnknown as error:
+            return Outcome(verdict="unknown", code=error.code, detail=error.detail)
+        health.works(mailbox.id)
+        return _accepted(provider.name, len(recipients), receipt.at)
+
+    def reconcile(self, approved: ApprovedAction) -> Outcome | None:
+        """Found in Sent, where only the server itself can have put it: our own copy is made after success alone."""
+        provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
+        if not provider.was_sent(approved.message_id):
+            return None
+        return _accepted(provider.name, len(_recipients(approved.payload)), datetime.now(UTC))
+
+    def settle(self, approved: ApprovedAction) -> None:
+        """The copy in Sent, the mark on the original, and the draft that is a draft no more; each idempotent."""
+        payload = approved.payload
+        provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
+        if payload["save_to_sent_items"]:
+            left_at = datetime.fromisoformat(approved.receipt["at"]) if approved.receipt else datetime.now(UTC)
+            copy = stamped(
+                approved.blob(payload["source_sha256"]), date=format_datetime(left_at), bcc=tuple(payload["bcc"])
+            )
+            provider.save_sent_copy(copy, approved.message_id)
+        if self.marks and payload["original"]:
+            _unless_gone(lambda: provider.mark(payload["original"], self.marks or "answered"))
+        if payload["draft"]:
+            _unless_gone(lambda: provider.delete_draft(payload["draft"]["id"]))
+            Draft.objects.filter(mailbox=approved.mailbox_id, provider_id=payload["draft"]["id"]).delete()
+
+
+class ReplyMail(SendMail):
+    """mail.reply"""
+
+    marks = "answered"
+
+
+class ForwardMail(SendMail):
+    """mail.forward"""
+
+    marks = "forwarded"
+
+
+def _draft_changed(provider: MailProvider, payload: Mapping[str, Any]) -> bool:
+    draft = payload["draft"]
+    if draft is None:
+        return False
+    try:
+        stored = provider.read_draft(draft["id"])
+    except Refused:
+        return True
+    return bool(sha256(stored.source).hexdigest() != draft["sha256"])
+
+
+def _unless_gone(call: Callable[[], None]) -> None:
+    with suppress(Refused):  # somebody removed it meanwhile: there is nothing left to do
+        call()
+
+
+def _accepted(provider: str, recipient_count: int, at: datetime) -> Outcome:
+    """The receipt holds time and number, no address."""
+    receipt = {
+        "at": at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "recipient_count": recipient_count,
+        "provider": provider,
+    }
+    return Outcome(verdict="accepted", receipt=receipt)
+
+
+def _recipients(payload: Mapping[str, Any]) -> tuple[str, ...]:
+    return (*payload["to"], *payload["cc"], *payload["bcc"])
+
+
+def _now() -> str:
+    return format_datetime(datetime.now(UTC))

@@ -1,0 +1,248 @@
+"""Tools that send: each composes the complete message, previews it, or proposes it to a person. Nothing leaves here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+
+from accounts.caller import Caller
+from accounts.models import Mailbox
+from accounts.problems import FieldError, Problem
+from approvals import services as approvals
+from approvals.digest import digest_of
+from approvals.queries import described
+from approvals.types import Preview, Proposal
+from tools import preview as previews
+from tools.compose import (
+    ComposeError,
+    OutgoingMessage,
+    Request,
+    chain,
+    forward_subject,
+    new_message,
+    parent,
+    reply_subject,
+)
+from tools.content import Content, Original, answering, forwarding, written
+from tools.failures import told_as_problems
+from tools.originals import as_original, travelling, whom_to_answer
+from tools.providers import provider_for
+from tools.schemas import ForwardEmail, ReplyEmail, SendDraft, SendEmail, SendingParameters
+from tools.sends.snapshot import request_of_draft
+from tools.uploads import attached
+from tools.warnings import Context
+
+if TYPE_CHECKING:
+    from approvals.models import PendingAction
+
+PAYLOAD_VERSION = 1
+LONGEST_DELAY = timedelta(days=30)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposed:
+    """The answer to a proposal: the contract's `proposal`, whether a person's decision is still open, and whether
+    the key had led to the action before."""
+
+    result: dict[str, Any]
+    action_id: str
+    final: bool
+    replayed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed:
+    """What a tool asks to be sent, and where it comes from."""
+
+    request: Request
+    original: Original | None = None
+    original_id: str = ""
+    draft: dict[str, str] | None = None
+    send_at: datetime | None = None
+
+
+def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> dict[str, Any] | Proposed:
+    """Preview a new message, or propose it to a person."""
+
+    def compose() -> Composed:
+        request = Request(
+            from_address=mailbox.address,
+            from_name=mailbox.name,
+            to=tuple(parameters.to),
+            cc=tuple(parameters.cc),
+            bcc=tuple(parameters.bcc),
+            subject=parameters.subject,
+            content=written(parameters.body, parameters.body_type),
+            importance=parameters.importance,
+            attachments=attached(caller, parameters.attachments),
+            save_to_sent=parameters.save_to_sent_items,
+        )
+        return Composed(request=request, send_at=_checked_moment(parameters.send_at))
+
+    return _propose(caller, mailbox, "send_email", parameters, compose)
+
+
+def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dict[str, Any] | Proposed:
+    """Preview or propose an answer: recipients are resolved now, the original is quoted, the thread is kept."""
+
+    def compose() -> Composed:
+        with told_as_problems(mailbox):
+            original = as_original(provider_for(mailbox).read_message(parameters.message_id, body=True))
+        to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
+        request = Request(
+            kind="reply",
+            from_address=mailbox.address,
+            from_name=mailbox.name,
+            to=to,
+            cc=cc,
+            subject=reply_subject(original.subject),
+            content=answering(written(parameters.comment, "text"), original),
+            attachments=attached(caller, parameters.attachments),
+            in_reply_to=parent(original),
+            references=chain(original),
+        )
+        return Composed(request=request, original=original, original_id=parameters.message_id)
+
+    return _propose(caller, mailbox, "reply_email", parameters, compose)
+
+
+def forward_email(caller: Caller, mailbox: Mailbox, parameters: ForwardEmail) -> dict[str, Any] | Proposed:
+    """Preview or propose a forward: the original's attachments travel along, byte for byte."""
+
+    def compose() -> Composed:
+        with told_as_problems(mailbox):
+            provider = provider_for(mailbox)
+            message = provider.read_message(parameters.message_id, body=True)
+            original = as_original(message)
+            attachments = travelling(provider, message)
+        comment: Content | None = written(parameters.comment, "text") if parameters.comment else None
+        request = Request(
+            kind="forward",
+            from_address=mailbox.address,
+            from_name=mailbox.name,
+            to=tuple(parameters.to),
+            subject=forward_subject(original.subject),
+            content=forwarding(comment, original),
+            attachments=attachments,
+            references=chain(original),
+        )
+        return Composed(request=request, original=original, original_id=parameters.message_id)
+
+    return _propose(caller, mailbox, "forward_email", parameters, compose)
+
+
+def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> dict[str, Any] | Proposed:
+    """Preview or propose what a draft says now; it is not sent if the draft changes before."""
+
+    def compose() -> Composed:
+        with told_as_problems(mailbox):
+            stored = provider_for(mailbox).read_draft(parameters.draft_id)
+        request = request_of_draft(stored.source, mailbox)
+        return Composed(request=request, draft={"id": stored.id, "sha256": sha256(stored.source).hexdigest()})
+
+    return _propose(caller, mailbox, "send_draft", parameters, compose)
+
+
+def _propose(
+    caller: Caller, mailbox: Mailbox, tool: str, parameters: SendingParameters, compose: Callable[[], Composed]
+) -> dict[str, Any] | Proposed:
+    """The steps that all of them share.
+
+    1. A key that led to an action before: that action, without composing anything again.
+    2. Compose, with the generate-parse-compare gate, and preview.
+    3. confirm=false: the preview. confirm=true: store it for a person to decide.
+    """
+    request_digest = _request_digest(tool, parameters)
+    key = parameters.idempotency_key
+    if parameters.confirm:
+        earlier = approvals.replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest)
+        if earlier is not None:
+            return _proposed(earlier, replayed=True)
+    composed = compose()
+    try:
+        message = new_message(composed.request)
+    except ComposeError:
+        raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
+    preview = previews.of_message(message, _context(mailbox, composed.request))
+    payload = _payload(message, mailbox, composed)
+    if not parameters.confirm:
+        return previews.as_result(
+            message, preview, mailbox=mailbox.address, digest=digest_of(payload), original=composed.original
+        )
+    action, replayed = approvals.propose(
+        caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest,
+        proposal=Proposal(
+            kind=payload["kind"], payload=payload, preview=preview, message_id=message.message_id,
+            blobs=(message.source,), send_at=composed.send_at,
+        ),
+    )  # fmt: skip
+    return _proposed(action, replayed=replayed, preview=preview)
+
+
+def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> dict[str, Any]:
+    """The canonical payload: everything that makes the effect, hashed whole."""
+    request = message.request
+    return {
+        "version": PAYLOAD_VERSION,
+        "kind": f"mail.{request.kind}",
+        "mailbox": str(mailbox.id),
+        "from": request.from_address,
+        "to": list(request.to),
+        "cc": list(request.cc),
+        "bcc": list(request.bcc),
+        "subject": request.subject,
+        "text": request.content.text,
+        "html": request.content.html,
+        "attachments": [attachment.seal() for attachment in request.attachments],
+        "importance": request.importance,
+        "in_reply_to": request.in_reply_to,
+        "references": list(request.references),
+        "original": composed.original_id,
+        "draft": composed.draft,
+        "send_at": composed.send_at.isoformat() if composed.send_at else None,
+        "save_to_sent_items": request.save_to_sent,
+        "message_id": message.message_id,
+        "source_sha256": message.sha256,
+    }
+
+
+def _checked_moment(send_at: datetime | None) -> datetime | None:
+    if send_at is not None and send_at > datetime.now(UTC) + LONGEST_DELAY:
+        raise Problem(
+            "invalid_input", "It can wait for 30 days at most.",
+            errors=(FieldError(field="send_at", message="is more than 30 days away"),),
+        )  # fmt: skip
+    return send_at
+
+
+def _context(mailbox: Mailbox, request: Request) -> Context:
+    fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
+    return Context(
+        own_domains=frozenset({mailbox.domain}),
+        recent_duplicate=approvals.duplicates_of(
+            mailbox=mailbox, fingerprint=fingerprint, window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS)
+        ),
+        open_twin=approvals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
+    )
+
+
+def _request_digest(tool: str, parameters: SendingParameters) -> str:
+    """What makes two requests the same: all that was asked for, whichever way the mailbox was named."""
+    asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
+    return digest_of({"tool": tool, "parameters": asked})
+
+
+def _proposed(action: "PendingAction", *, replayed: bool, preview: Preview | None = None) -> Proposed:
+    shown = described(action)
+    if replayed and action.is_final:
+        shown["message"] = "Already executed"
+    warnings = previews.as_warnings(preview) if preview and not replayed else []
+    return Proposed(
+        result={"status": shown["state"], "action": shown, "warnings": warnings},
+        action_id=str(action.pk),
+        final=action.is_final,
+        replayed=replayed,
+    )
