@@ -1,7 +1,7 @@
 # The two commands for a fresh machine are "make run" and "make test"; each installs what it needs first.
 # ARGS is handed on: make test ARGS="-k approve", make lock ARGS=--upgrade.
 
-.PHONY: help run test test-all check docs lock clean
+.PHONY: help run test test-all check bench docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -31,6 +31,11 @@ check: ## style, types, import rules, migrations, settings
 	@# The tests' settings bring keys of their own, so that a fresh clone can be checked.
 	.venv/bin/python manage.py makemigrations --check --dry-run --settings tests.settings
 	.venv/bin/python manage.py check --fail-level WARNING --settings tests.settings
+
+bench: ## what reading costs, against floors in the same run; writes docs/performance.md
+	@bin/bootstrap test
+	@bin/system-packages
+	@.venv/bin/python -m pytest tests/bench/bench_reading.py -q -p no:xdist
 
 docs: ## writes docs/tools.md anew from the catalogue
 	@bin/bootstrap test

@@ -94,7 +94,9 @@ def _still_right(action: PendingAction) -> bool:
         log.exception("recheck_failed", action=str(action.pk))
         PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED).update(not_before=Now() + LOOK_AGAIN)
         return False
-    return not warnings or not return_with_warnings(action, warnings)
+    if warnings:
+        return_with_warnings(action, warnings)
+    return not warnings
 
 
 def _claim(action: PendingAction, worker: str) -> Claim | None:

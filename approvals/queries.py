@@ -81,6 +81,12 @@ def described(action: PendingAction) -> dict[str, Any]:
     return members
 
 
+def warnings_of(action: PendingAction) -> list[dict[str, str]]:
+    """The contract's warnings of the current revision; none once its content has been purged."""
+    found = action.current.preview.get("warnings", [])
+    return [{"code": warning["code"], "text": f"{warning['title']} {warning['text']}".strip()} for warning in found]
+
+
 def page(
     actions: QuerySet[PendingAction], *, cursor: str | None, limit: int, newest_first: bool
 ) -> tuple[list[PendingAction], str | None]:

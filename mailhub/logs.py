@@ -84,7 +84,7 @@ def configure(level: int = logging.INFO) -> None:
     # Django writes a warning with the path of each refused request; the request log line below has the route.
     logging.getLogger("django.request").setLevel(logging.ERROR)
     # These write what goes over the wire, or one line for each start.
-    for name in ("imapclient", "mail.log", "mail.error", "uvicorn.error"):
+    for name in ("imapclient", "mail.log", "mail.error", "uvicorn.error", "httpx", "httpx2"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

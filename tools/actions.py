@@ -32,7 +32,7 @@ def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
     if parameters.state is not None:
         actions = actions.filter(status=parameters.state)
     page, next_cursor = queries.page(actions, cursor=parameters.cursor, limit=parameters.limit, newest_first=True)
-    result: dict[str, Any] = {"actions": [queries.described(action) for action in page]}
+    result: dict[str, Any] = {"items": [queries.described(action) for action in page]}
     if next_cursor:
         result["next_cursor"] = next_cursor
     return result

@@ -38,10 +38,7 @@ class Tool:
 # Which toolsets a client gets that asks for none in particular.
 DEFAULT_TOOLSETS = ("mail", "drafts", "send", "actions")
 
-HELD = (
-    "confirm=false: preview only. confirm=true: held for a person to decide, at review_url; "
-    "that is success, do not send again."
-)
+HELD = "confirm=true holds it for a person: that is success, do not send again."
 
 TOOLS: dict[str, Tool] = {
     tool.name: tool

@@ -76,8 +76,8 @@ def test_a_token_sees_its_own_mailboxes_and_its_own_actions_alone(api: Api, alic
     other = make_api(alice, mailbox, name="another agent")
 
     assert other.get(f"/actions/{action_id}").status_code == 404
-    assert other.get("/actions").json() == {"actions": []}
-    assert [row["id"] for row in api.get("/actions").json()["actions"]] == [action_id]
+    assert other.get("/actions").json() == {"items": []}
+    assert [row["id"] for row in api.get("/actions").json()["items"]] == [action_id]
     assert [row["address"] for row in api.tool("list_mailboxes").json()["mailboxes"]] == ["alice@lovelace.example"]
 
 

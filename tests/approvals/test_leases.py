@@ -16,7 +16,7 @@ from approvals.execution import execute
 from approvals.models import Attempt, AuditEvent, PendingAction
 from approvals.outcomes import record_outcome
 from approvals.types import ApprovedAction, LeaseLost, Outcome
-from tests.approvals.kinds import Script, handed_over
+from tests.approvals.kinds import LOST, NOT_NOW, Script, handed_over
 from tests.work import work
 from tools.providers.memory import MemoryServer
 
@@ -120,6 +120,30 @@ def test_row26_the_old_fence_changes_nothing_when_a_person_had_it_sent_again(
     late = AuditEvent.objects.get(event="late_outcome")
     assert late.data == {"fence": 1, "verdict": "accepted", "code": ""}
     assert len(server.ledger) == 2  # the second one by order of a person
+
+
+def test_row26_the_old_fence_changes_nothing_while_the_new_one_is_leaving(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    action = approved()
+    script.instead = lambda approved: NOT_NOW
+    execute(action.pk, worker="frozen")
+    PendingAction.objects.update(not_before=None)
+    script.instead = None
+    changed: list[bool] = []
+
+    def late(approved: ApprovedAction) -> None:
+        for outcome in (ACCEPTED, LOST):
+            changed.append(record_outcome(action.pk, 1, outcome, evidence="answer"))
+        assert state_of(action) == "executing"
+
+    script.before = late
+    execute(action.pk, worker="test")
+
+    assert changed == [False, False]
+    assert state_of(action) == "succeeded"
+    assert [attempt.verdict for attempt in Attempt.objects.all()] == ["not_sent", "accepted"]
+    assert len(server.ledger) == 1
 
 
 def test_row26_a_late_truth_stops_what_was_ordered_to_leave_again(

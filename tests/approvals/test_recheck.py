@@ -223,6 +223,24 @@ def test_what_was_looked_at_again_is_what_is_claimed(
     assert len(server.ledger) == 1
 
 
+def test_what_was_found_about_an_earlier_round_does_not_void_a_later_one(
+    approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
+) -> None:
+    def meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        script.recheck = lambda approved: ()
+        PendingAction.objects.update(status="pending", approval_round=2, approvals_given=0)
+        approve(approved.id, alice)
+        return (MOVED,)
+
+    script.recheck = meanwhile
+    action = approved()
+
+    assert execute(action.pk, worker="test") is False
+
+    action.refresh_from_db()
+    assert (action.status, action.approval_round, action.returned) == ("approved", 2, None)
+
+
 def test_an_approval_is_good_for_as_long_as_the_mailbox_says(
     approved: Callable[..., PendingAction], mailbox: Mailbox, settings: Any
 ) -> None:

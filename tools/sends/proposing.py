@@ -13,8 +13,8 @@ from accounts.models import Mailbox
 from accounts.problems import FieldError, Problem
 from approvals import services as approvals
 from approvals.digest import digest_of
-from approvals.queries import described
-from approvals.types import Preview, Proposal
+from approvals.queries import described, warnings_of
+from approvals.types import Proposal
 from tools import preview as previews
 from tools.compose import (
     ComposeError,
@@ -166,7 +166,7 @@ def _propose(
         message = new_message(composed.request)
     except ComposeError:
         raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
-    preview = previews.of_message(message, _context(mailbox, composed.request))
+    preview = previews.of_message(message, _context(mailbox, composed.request, parameters))
     payload = _payload(message, mailbox, composed)
     if not parameters.confirm:
         return previews.as_result(
@@ -179,7 +179,7 @@ def _propose(
             blobs=(message.source,), send_at=composed.send_at,
         ),
     )  # fmt: skip
-    return _proposed(action, replayed=replayed, preview=preview)
+    return _proposed(action, replayed=replayed)
 
 
 def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> dict[str, Any]:
@@ -218,14 +218,17 @@ def _checked_moment(send_at: datetime | None) -> datetime | None:
     return send_at
 
 
-def _context(mailbox: Mailbox, request: Request) -> Context:
+def _context(mailbox: Mailbox, request: Request, parameters: SendingParameters) -> Context:
+    """What is known beside the message. That the same waits already is said in a preview without a key alone: there
+    it may still spare a second proposal."""
+    asking = not parameters.confirm and parameters.idempotency_key is None
     fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
     return Context(
         own_domains=frozenset({mailbox.domain}),
         recent_duplicate=approvals.duplicates_of(
             mailbox=mailbox, fingerprint=fingerprint, window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS)
         ),
-        open_twin=approvals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
+        open_twin=asking and approvals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
     )
 
 
@@ -235,13 +238,13 @@ def _request_digest(tool: str, parameters: SendingParameters) -> str:
     return digest_of({"tool": tool, "parameters": asked})
 
 
-def _proposed(action: "PendingAction", *, replayed: bool, preview: Preview | None = None) -> Proposed:
+def _proposed(action: "PendingAction", *, replayed: bool) -> Proposed:
+    """The answer, the same for the first request and for every repetition of it, but for the state."""
     shown = described(action)
     if replayed and action.is_final:
         shown["message"] = "Already executed"
-    warnings = previews.as_warnings(preview) if preview and not replayed else []
     return Proposed(
-        result={"status": shown["state"], "action": shown, "warnings": warnings},
+        result={"status": shown["state"], "action": shown, "warnings": warnings_of(action)},
         action_id=str(action.pk),
         final=action.is_final,
         replayed=replayed,

@@ -16,7 +16,7 @@ from tools.providers.imap import message_ids
 from tools.providers.imap.message_ids import Place
 from tools.providers.imap.sessions import POOL, Session
 
-FIRST_WINDOW = 200
+FIRST_WINDOW = 500
 
 # RFC 6154 roles first; servers without it go by the names that mail programs use.
 SPECIAL_USE = {
@@ -107,21 +107,23 @@ class ImapMailbox:
         raise Refused("not_found", f"Could not find the {role} folder. list_folders names the folders there are.")
 
     def _newest(self, session: Session, criteria: list[Any], *, count: int, below: int | None) -> list[int]:
-        """The newest UIDs that match, newest first: a window at the end, ten times wider each time it holds too few."""
+        """The newest UIDs that match, newest first: the end of the folder, and the rest only when that is not enough.
+
+        Most of what is looked for is new, and looking at 500 messages costs a tenth of looking at 10,000.
+        """
         # Text outside ASCII needs its character set named (RFC 3501 6.4.4).
         charset = None if str(criteria).isascii() else "UTF-8"
         top = below if below is not None else max(session.uid_next, 1)
-        window = max(FIRST_WINDOW, count)
-        while True:
-            low = max(top - window, 1)
-            high = str(below - 1) if below is not None else "*"
-            if below is not None and below - 1 < low:
-                return []
-            found = session.client.search(["UID", f"{low}:{high}", *criteria], charset)
-            uids = [uid for uid in found if below is None or uid < below]
-            if len(uids) >= count or low == 1:
-                return sorted(uids, reverse=True)[:count]
-            window *= 10
+        low = max(top - max(FIRST_WINDOW, count), 1)
+        high = "*" if below is None else str(below - 1)
+        if below is not None and below <= 1:
+            return []
+        found = session.client.search(["UID", f"{low}:{high}", *criteria], charset)
+        # `low:*` names the last message even when that is older than `low`.
+        uids = {uid for uid in found if below is None or uid < below}
+        if len(uids) < count and low > 1:
+            uids.update(session.client.search(["UID", f"1:{low - 1}", *criteria], charset))
+        return sorted(uids, reverse=True)[:count]
 
     def _has(self, session: Session, message_id: str) -> bool:
         if not SAFE_MESSAGE_ID.fullmatch(message_id):

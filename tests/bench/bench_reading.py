@@ -1,0 +1,135 @@
+"""What reading costs, in bytes and in time, against floors measured in turn in the same run. `make bench` prints it.
+
+Collected by name alone: timing belongs in no test.
+"""
+
+import json
+import os
+import pwd
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from imapclient import IMAPClient
+
+from tests.dovecot import dovecot
+from tests.office import Office, letter, office
+from tools.catalog import DEFAULT_TOOLSETS, TOOLS, Tool
+from tools.published import published_hints, published_parameters
+
+__all__ = ["dovecot", "office"]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "performance.md"
+ROUNDS = 40
+HEAD = """# What it costs
+
+Written by `make bench`. Times are ratios between two things measured in turn in one run; the figures of other servers
+were measured once, on a mailbox of the same kind.
+
+"""
+
+
+def filled(office: Office, count: int) -> None:
+    """Put `count` messages into Ada's inbox at once: as files, since APPEND would take minutes."""
+    folder = office.imap.folder / "mail" / office.ada / "cur"
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        sender = f"Person {number % 97} <p{number % 97}@{'northwind' if number % 15 else 'insura'}.example>"
+        message = letter(to=office.ada, subject=f"Order {number} is on its way", sender=sender, text="word " * 400)
+        (folder / f"{1_790_000_000 + number}.M{number}P1.bench:2,S").write_bytes(message.as_bytes())
+    owner = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
+    for path in (folder.parent, folder, *folder.iterdir()):
+        os.chown(path, owner.pw_uid, owner.pw_gid)
+
+
+def in_turn(*calls: Callable[[], object]) -> list[float]:
+    """The median time of each call in milliseconds, all of them run in every round."""
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(ROUNDS):
+        for call, taken in zip(calls, times, strict=True):
+            started = time.perf_counter()
+            call()
+            taken.append((time.perf_counter() - started) * 1000)
+    return [statistics.median(taken) for taken in times]
+
+
+def newest_ten(client: IMAPClient) -> None:
+    uids = client.search(["UID", "1:*"])[-10:]
+    client.fetch(uids, ["ENVELOPE", "FLAGS", "BODYSTRUCTURE"])
+
+
+def fresh(office: Office) -> None:
+    client = office.imap.connect(office.ada)
+    client.select_folder("INBOX")
+    newest_ten(client)
+    client.logout()
+
+
+def found(client: IMAPClient) -> None:
+    uids = client.search(["FROM", "insura"])[-10:]
+    client.fetch(uids, ["ENVELOPE", "FLAGS", "BODYSTRUCTURE"])
+
+
+def shown(tool: Tool) -> dict[str, Any]:
+    """A tool as MCP lists it."""
+    assert tool.toolset in DEFAULT_TOOLSETS
+    hints = published_hints(tool)
+    listed = {"name": tool.name, "description": tool.description, "inputSchema": published_parameters(tool.parameters)}
+    return listed | ({"annotations": hints} if hints else {})
+
+
+def sizes(office: Office) -> list[tuple[str, str, str]]:
+    """(what, bytes, others), of compact JSON as a client gets it."""
+    page = letter(to=office.ada, subject="Offers of the week", sender="news@shop.example")
+    page.set_content(
+        "<p>" + "A very good <a href='https://shop.example/o?u=1'>offer</a> today. " * 900 + "</p>", "html"
+    )
+    first = letter(to=office.ada, text="First. " * 300)
+    office.receive(first)
+    last = office.receive(letter(to=office.ada, text="Last. " * 300, References=first["Message-ID"]))
+    newsletter = office.receive(page)
+    ten = office.api.tool("list_emails").content
+    read = office.api.tool("read_email", message_id=newsletter).content
+    thread = office.api.tool("read_thread", message_id=last).content
+    tools = json.dumps([shown(tool) for tool in TOOLS.values()], ensure_ascii=False, separators=(",", ":")).encode()
+    return [
+        ("`tools/list`, default toolsets", f"{len(tools):,}", "12,260 to 280,000"),
+        ("ten newest", f"{len(ten):,}", "1,318 to 185,569; mcp-email-server 4,733, ms-365 42,184"),
+        ("one newsletter of 60 KB HTML", f"{len(read):,}", "20,294 to 93,775"),
+        ("one thread", f"{len(thread):,}", "not measured"),
+    ]
+
+
+def test_what_reading_costs(office: Office, capsys: pytest.CaptureFixture[str]) -> None:
+    filled(office, 10_000)
+    kept = office.imap.signed_in(office.ada)
+    kept.select_folder("INBOX")
+    newest_ten(kept)
+    office.tool("list_emails")
+
+    ours, floor, floor_fresh = in_turn(
+        lambda: office.tool("list_emails"), lambda: newest_ten(kept), lambda: fresh(office)
+    )
+    search, missing, raw, raw_missing = in_turn(
+        lambda: office.tool("search_emails", **{"from": "insura"}),
+        lambda: office.tool("search_emails", **{"from": "nobody-at-all"}),
+        lambda: found(kept),
+        lambda: kept.search(["FROM", "nobody-at-all"]),
+    )
+    times = [
+        ("P1", "newest ten over REST / on a kept connection", ours / floor, "1.5"),
+        ("P1", "newest ten over REST / on a fresh connection", ours / floor_fresh, "1.0"),
+        ("P2", "search by a common sender / raw SEARCH and FETCH", search / raw, "0.6"),
+        ("P2", "search by what is not there / raw SEARCH", missing / raw_missing, "1.3"),
+    ]
+    lines = [HEAD, "| result | bytes | other servers, characters |", "| --- | --- | --- |"]
+    lines += [f"| {what} | {size} | {others} |" for what, size, others in sizes(office)]
+    lines += ["", "On 10,000 messages:", "", "| goal | what | ratio | at most |", "| --- | --- | --- | --- |"]
+    lines += [f"| {goal} | {what} | {ratio:.2f} | {most} |" for goal, what, ratio, most in times]
+    PAGE.write_text("\n".join([lines[0].rstrip("\n"), "", *lines[1:]]) + "\n")
+    with capsys.disabled():
+        print("\n" + PAGE.read_text())  # noqa: T201  # the table is what it is for
