@@ -19,7 +19,7 @@ test: ## the test suite, on SQLite and then on PostgreSQL
 
 test-all: ## the test suite with its long and heavy parts
 	@bin/bootstrap test
-	@bin/system-packages
+	@bin/system-packages long
 	@exec .venv/bin/python bin/test --long $(ARGS)
 
 check: ## style, types, import rules, migrations, settings

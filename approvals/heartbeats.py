@@ -23,6 +23,11 @@ def gone(worker: str) -> None:
     Heartbeat.objects.filter(worker=worker).delete()
 
 
+def forget() -> None:
+    """Forget all workers: for who starts them all anew."""
+    Heartbeat.objects.all().delete()
+
+
 def alive() -> list[str]:
     """The workers seen lately, by the database's clock."""
     return list(Heartbeat.objects.filter(seen_at__gt=Now() - FRESH).values_list("worker", flat=True))

@@ -107,7 +107,9 @@ def test_a_worker_that_dies_while_it_looks_does_not_end_the_looking(unknown: Pen
     assert next_look(unknown) is not None
 
 
-def test_several_sweepers_look_once(unknown: PendingAction, script: Script) -> None:
+@pytest.mark.parametrize("made", [0, len(PROBES)])
+def test_several_sweepers_look_once(unknown: PendingAction, script: Script, made: int) -> None:
+    PendingAction.objects.update(probes=made)
     lost_since(unknown, 15)
 
     all_at_once([maintenance.reconcile] * 4)

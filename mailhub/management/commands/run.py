@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
+from approvals import heartbeats
 from mailhub.first_run import prepare
 from mailhub.sandbox.server import Sandbox, load_state
 from mailhub.settings import ENV
@@ -25,16 +26,19 @@ class Command(BaseCommand):
             raise CommandError(f"Port {ENV.PORT} on {ENV.HOST} is in use; choose another with PORT=…")
         supervisor = Supervisor()
         try:
-            call_command("migrate", verbosity=0, interactive=False)
-            sandbox = None
-            if settings.MAILHUB_ALLOW_LOOPBACK_HOSTS:
+            # Side by side, since each takes a second to load. The worker comes last: without one /readyz says no, so
+            # what a script needs stands in sandbox.json before it says yes.
+            with_sandbox = settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
+            if with_sandbox:
                 supervisor.start("sandbox", [*MANAGE, "sandbox"])
-                sandbox = self._sandbox(supervisor)
+            call_command("migrate", verbosity=0, interactive=False)
+            heartbeats.forget()
+            supervisor.start("web", [*MANAGE, "web", "--host", ENV.HOST, "--port", str(ENV.PORT)])
+            sandbox = self._sandbox(supervisor) if with_sandbox else None
             if supervisor.stopping:
                 return
             prepared = prepare(sandbox) if sandbox else None
             supervisor.start("worker", [*MANAGE, "worker"])
-            supervisor.start("web", [*MANAGE, "web", "--host", ENV.HOST, "--port", str(ENV.PORT)])
             self._welcome(prepared)
             supervisor.watch()
         finally:
