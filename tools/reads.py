@@ -7,6 +7,7 @@ from accounts import access
 from accounts.caller import Caller
 from accounts.models import Mailbox
 from accounts.problems import Problem
+from approvals.services import is_paused
 from tools import compact, links
 from tools.compose import MAX_TOTAL_BYTES
 from tools.extract import CannotExtract, text_from
@@ -41,7 +42,7 @@ def described(mailbox: Mailbox) -> dict[str, Any]:
         "id": str(mailbox.id),
         "address": mailbox.address,
         "provider": mailbox.provider,
-        "status": mailbox.status,
+        "status": Mailbox.Status.PAUSED if is_paused(mailbox) else mailbox.status,
         "scopes": mailbox.scopes,
     }
 

@@ -1,9 +1,11 @@
 """The road in one process, through REST and the review page, on the in-memory twin."""
 
 from datetime import timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.utils import timezone
 
 from approvals import maintenance
@@ -190,3 +192,17 @@ def test_a_mail_with_its_own_moment_waits_for_it_and_does_not_expire_before(
 def test_a_moment_too_far_away_is_refused(api: Api) -> None:
     answer = api.tool("send_email", **HELLO, send_at=(timezone.now() + timedelta(days=31)).isoformat(), confirm=True)
     assert answer.json()["errors"][0]["field"] == "send_at"
+
+
+def test_a_paused_mailbox_says_so_and_its_mail_waits(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+    action_id = api.propose()
+    reviewer.decide(action_id, "approve")
+    call_command("pause", "--mailbox", "alice@lovelace.example", stdout=StringIO())
+    work()
+    assert server.ledger == []
+    assert api.tool("list_mailboxes").json()["mailboxes"][0]["status"] == "paused"
+
+    call_command("resume", "--mailbox", "alice@lovelace.example", stdout=StringIO())
+    work()
+    assert len(server.ledger) == 1
+    assert api.tool("list_mailboxes").json()["mailboxes"][0]["status"] == "active"

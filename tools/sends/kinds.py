@@ -7,6 +7,8 @@ from email.utils import format_datetime
 from hashlib import sha256
 from typing import Any, ClassVar, Literal
 
+from django.db import DatabaseError
+
 from accounts import health
 from accounts.models import Mailbox
 from approvals.types import ApprovedAction, Outcome, Rendered
@@ -72,7 +74,8 @@ class SendMail:
             )
         except OutcomeUnknown as error:
             return Outcome(verdict="unknown", code=error.code, detail=error.detail)
-        health.works(mailbox.id)
+        with suppress(DatabaseError):  # what was accepted stays accepted, whatever becomes of this note
+            health.works(mailbox.id)
         return _accepted(provider.name, len(recipients), receipt.at)
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
