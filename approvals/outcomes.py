@@ -38,7 +38,11 @@ def record_outcome(
     if source is Status.UNKNOWN and outcome.verdict == "unknown":
         return False
     Attempt.objects.filter(pk=attempt.pk).update(
-        verdict=outcome.verdict, code=outcome.code, evidence=evidence, ended_at=Now()
+        verdict=outcome.verdict,
+        code=outcome.code,
+        evidence=evidence,
+        reference=outcome.reference[:255],
+        ended_at=Now(),
     )
     following = retry.after(outcome, tries=action.attempts.count())
     moved = action.move(source, following.status, **{**_changes(outcome, following), **changes})

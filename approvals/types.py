@@ -93,6 +93,7 @@ class Outcome:
 
     accepted: it happened. refused: a definite no. not_sent: it certainly did not happen and may be tried again,
     after `retry_after` seconds if the other side said so. unknown: it may or may not have happened.
+    `reference`: under which id the other side has it, when that may differ from ours.
     `pauses_mailbox`: the other side refuses everything of this mailbox for now (429, 421), not only this action.
     """
 
@@ -103,6 +104,7 @@ class Outcome:
     pauses_mailbox: bool = False
     required_scope: str | None = None
     receipt: Mapping[str, Any] = field(default_factory=dict)
+    reference: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -420,6 +420,8 @@ class ImapTap(Listening):
         self.down = False
         self._cut_word = b""
         self._cuts_left = 0
+        self._once_before: dict[bytes, Callable[[], None]] = {}
+        self.hidden_capability = b""
         self._upstream_port = upstream_port
 
     def count(self, command: bytes) -> int:
@@ -429,6 +431,10 @@ class ImapTap(Listening):
     def cut_at(self, word: bytes, *, times: int) -> None:
         """A client's line that holds the word never arrives: the connection ends instead."""
         self._cut_word, self._cuts_left = word, times
+
+    def once_before(self, word: bytes, act: Callable[[], None]) -> None:
+        """Do this before the first line that holds the word is passed on."""
+        self._once_before[word] = act
 
     def serve(self, sock: socket.socket) -> None:
         if self.down:
@@ -452,11 +458,13 @@ class ImapTap(Listening):
                 if self._cuts_left and self._cut_word in line:
                     self._cuts_left -= 1
                     return
+                for word in [word for word in self._once_before if word in line]:
+                    self._once_before.pop(word)()
                 upstream.sendall(line)
 
     def _bring_back(self, upstream: socket.socket, sock: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while piece := upstream.recv(65536):
-                sock.sendall(piece)
+                sock.sendall(piece.replace(self.hidden_capability, b"X") if self.hidden_capability else piece)
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)

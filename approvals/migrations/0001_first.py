@@ -130,6 +130,7 @@ class Migration(migrations.Migration):
                 ('verdict', models.CharField(choices=[('accepted', 'Accepted'), ('refused', 'Refused'), ('not_sent', 'Not Sent'), ('unknown', 'Unknown')], max_length=12, null=True)),
                 ('code', models.CharField(blank=True, max_length=60)),
                 ('evidence', models.CharField(blank=True, max_length=60)),
+                ('reference', models.CharField(blank=True, max_length=255)),
                 ('worker', models.CharField(max_length=100)),
                 ('started_at', models.DateTimeField()),
                 ('wire_started_at', models.DateTimeField(null=True)),

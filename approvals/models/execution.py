@@ -25,6 +25,7 @@ class Attempt(models.Model):
     verdict = models.CharField(max_length=12, choices=Verdict.choices, null=True)
     code = models.CharField(max_length=60, blank=True)
     evidence = models.CharField(max_length=60, blank=True)
+    reference = models.CharField(max_length=255, blank=True)
     worker = models.CharField(max_length=100)
     started_at = models.DateTimeField()
     wire_started_at = models.DateTimeField(null=True)

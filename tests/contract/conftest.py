@@ -3,18 +3,21 @@
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pytest
 
-from tests.mailserver import ADA, CHARLES, MIRA, SandboxServer, sandbox, sandbox_process
+from accounts.connect.imap import ImapAccess
+from tests.dovecot import Dovecot, dovecot
+from tests.mailserver import ADA, CHARLES, MIRA, Accepted, FaultySmtp, SandboxServer, sandbox, sandbox_process
 from tools.providers.base import MailProvider
 from tools.providers.imap import ImapProvider
+from tools.providers.imap.sessions import POOL
 from tools.providers.memory import MemoryProvider, MemoryServer
 
-__all__ = ["sandbox", "sandbox_process"]
+__all__ = ["dovecot", "sandbox", "sandbox_process"]
 
-PROVIDERS = ["memory", "imap"]
+PROVIDERS = ["memory", "sandbox", "dovecot"]
 
 
 class Side(Protocol):
@@ -53,12 +56,14 @@ class MemorySide:
 
 
 class ImapSide:
-    FOLDERS = {"inbox": "INBOX", "sent": "Sent", "drafts": "Drafts"}
+    """An IMAP server; what leaves by SMTP arrives at the sandbox's own mailboxes."""
+
+    FOLDERS: ClassVar[dict[str, str]] = {"inbox": "INBOX", "sent": "Sent", "drafts": "Drafts"}
 
     def __init__(self, server: SandboxServer) -> None:
         self._server = server
-        self.ada: MailProvider = self._provider(ADA)
-        self.charles: MailProvider = self._provider(CHARLES)
+        self.ada: MailProvider = provider(server.access(ADA))
+        self.charles: MailProvider = provider(server.access(CHARLES))
 
     def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
         self._server.deliver(address, source, folder=self.FOLDERS[folder], unread=unread)
@@ -69,9 +74,38 @@ class ImapSide:
     def inbox_of(self, address: str) -> list[bytes]:
         return self._server.messages(address)
 
-    def _provider(self, address: str) -> ImapProvider:
-        mailbox_id = uuid.uuid4()
-        return ImapProvider(self._server.access(address), mailbox_id=mailbox_id, key=mailbox_id)
+
+class DovecotSide:
+    """Dovecot, with addresses of this test's own behind the usual names; its SMTP delivers into it."""
+
+    FOLDERS: ClassVar[dict[str, str]] = {"inbox": "INBOX", "sent": "Sent Messages", "drafts": "Drafts"}
+
+    def __init__(self, server: Dovecot, smtp: FaultySmtp, tag: str) -> None:
+        self._server, self._tag = server, tag
+        self.ada: MailProvider = provider(server.access(self._own(ADA), smtp_port=smtp.port))
+        self.charles: MailProvider = provider(server.access(self._own(CHARLES), smtp_port=smtp.port))
+        smtp.on_accept = self._arrived
+
+    def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
+        self._server.deliver(self._own(address), source, folder=self.FOLDERS[folder], unread=unread)
+
+    def sent(self) -> list[bytes]:
+        return self._server.messages(self._own(ADA), self.FOLDERS["sent"])
+
+    def inbox_of(self, address: str) -> list[bytes]:
+        return self._server.messages(self._own(address))
+
+    def _arrived(self, accepted: Accepted) -> None:
+        for recipient in accepted.recipients:
+            self._server.deliver(self._own(recipient), accepted.content)
+
+    def _own(self, address: str) -> str:
+        return f"{self._tag}.{address}"
+
+
+def provider(access: ImapAccess) -> ImapProvider:
+    mailbox_id = uuid.uuid4()
+    return ImapProvider(access, mailbox_id=mailbox_id, key=mailbox_id)
 
 
 @contextmanager
@@ -79,8 +113,12 @@ def _side(name: str, request: pytest.FixtureRequest) -> Iterator[Side]:
     match name:
         case "memory":
             yield MemorySide()
-        case "imap":
+        case "sandbox":
             yield ImapSide(request.getfixturevalue("sandbox"))
+        case "dovecot":
+            with FaultySmtp() as smtp:
+                yield DovecotSide(request.getfixturevalue("dovecot"), smtp, uuid.uuid4().hex[:8])
+                POOL.close_all()
         case _:
             raise ValueError(name)
 

@@ -218,8 +218,9 @@ class MailProvider(Protocol):
         out; what fails before is NotSent, what gets no answer after is OutcomeUnknown."""
         ...
 
-    def was_sent(self, message_id: str) -> bool:
-        """Whether the provider itself shows the message as sent. False proves nothing."""
+    def find_sent(self, message_id: str) -> str | None:
+        """The Message-ID under which the provider itself shows the message as sent; some give it another and keep
+        ours in a header of their own. None proves nothing."""
         ...
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:

@@ -12,6 +12,8 @@ from email.utils import getaddresses, parsedate_to_datetime
 from html import unescape
 
 REFERENCE = re.compile(r"<[^<>\s]+>")
+# Where servers that give a message a Message-ID of their own keep the one it came with: Outlook.com and others.
+ORIGINAL_ID_HEADERS = ("X-Microsoft-Original-Message-ID", "X-Original-Message-ID")
 CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 # Only for the few words of a list row: what is shown of a message goes through a real parser.
 TAG = re.compile(r"(?s)<(style|script|head)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^>]*(>|$)", re.IGNORECASE)

@@ -238,13 +238,16 @@ class MemoryProvider:
                 self._server.folder(self._address, "sent").append(Stored(source=envelope.source, unread=False))
         return Receipt(at=datetime.now(UTC))
 
-    def was_sent(self, message_id: str) -> bool:
+    def find_sent(self, message_id: str) -> str | None:
         self.test()
-        sent = self._server.folder(self._address, "sent")
-        return any(lenient.headers(stored.source)["Message-ID"] == message_id for stored in sent)
+        for stored in self._server.folder(self._address, "sent"):
+            headers = lenient.headers(stored.source)
+            if message_id in (headers["Message-ID"], *(headers[name] for name in lenient.ORIGINAL_ID_HEADERS)):
+                return str(headers["Message-ID"])
+        return None
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
-        if not self.was_sent(message_id):
+        if not self.find_sent(message_id):
             self._server.folder(self._address, "sent").append(Stored(source=source, unread=False))
 
     def _id(self, role: str, index: int) -> str:

@@ -81,9 +81,10 @@ class SendMail:
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
         """Found in Sent, where only the server itself can have put it: our own copy is made after success alone."""
         provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
-        if not provider.was_sent(approved.message_id):
+        found = provider.find_sent(approved.message_id)
+        if found is None:
             return None
-        return _accepted(provider.name, len(_recipients(approved.payload)), datetime.now(UTC))
+        return _accepted(provider.name, len(_recipients(approved.payload)), datetime.now(UTC), reference=found)
 
     def settle(self, approved: ApprovedAction) -> None:
         """The copy in Sent, the mark on the original, and the draft that is a draft no more; each idempotent."""
@@ -130,14 +131,14 @@ def _unless_gone(call: Callable[[], None]) -> None:
         call()
 
 
-def _accepted(provider: str, recipient_count: int, at: datetime) -> Outcome:
+def _accepted(provider: str, recipient_count: int, at: datetime, *, reference: str = "") -> Outcome:
     """The receipt holds time and number, no address."""
     receipt = {
         "at": at.isoformat(timespec="seconds").replace("+00:00", "Z"),
         "recipient_count": recipient_count,
         "provider": provider,
     }
-    return Outcome(verdict="accepted", receipt=receipt)
+    return Outcome(verdict="accepted", receipt=receipt, reference=reference)
 
 
 def _recipients(payload: Mapping[str, Any]) -> tuple[str, ...]:

@@ -59,8 +59,8 @@ CALLS = [
         ),
         id="folder-in-a-forged-message-id",
     ),
-    pytest.param(lambda provider, evil: provider.was_sent(evil), id="search-for-a-foreign-message-id"),
-    pytest.param(lambda provider, evil: provider.was_sent(f"<{evil}@x.example>"), id="search-for-one-in-brackets"),
+    pytest.param(lambda provider, evil: provider.find_sent(evil), id="search-for-a-foreign-message-id"),
+    pytest.param(lambda provider, evil: provider.find_sent(f"<{evil}@x.example>"), id="search-for-one-in-brackets"),
     pytest.param(lambda provider, evil: provider.save_sent_copy(b"x\r\n", f"<a@{evil}>"), id="copy-with-such-an-id"),
 ]
 
@@ -88,7 +88,7 @@ def test_row51_nothing_a_caller_or_a_foreign_mail_says_becomes_a_command(
 
 
 def test_row51_the_message_id_that_is_searched_for_is_one_word(provider: ImapProvider, tap: ImapTap) -> None:
-    assert not provider.was_sent("<0123abc!#$&'+-/=?^_`|~@lovelace.example>")
+    assert not provider.find_sent("<0123abc!#$&'+-/=?^_`|~@lovelace.example>")
     (search,) = [line for line in tap.lines if b"SEARCH" in line]
     assert search.endswith(b"SEARCH HEADER Message-ID <0123abc!#$&'+-/=?^_`|~@lovelace.example>")
 
@@ -99,6 +99,6 @@ def test_row51_a_message_id_that_is_no_atom_is_not_searched_for(
 ) -> None:
     for message_id in (f"<a{character}b@x.example>", f"<a@x{character}y.example>"):
         with pytest.raises(Refused) as caught:
-            provider.was_sent(message_id)
+            provider.find_sent(message_id)
         assert caught.value.code == "invalid_message_id"
     assert tap.count(b"SEARCH") == 0

@@ -65,10 +65,6 @@ class ImapDrafts(ImapMailbox):
         if session.client.has_capability("UIDPLUS"):
             session.client.uid_expunge([uid])
 
-    def _message_id(self, session: Session, uid: int) -> str:
-        rows = session.client.fetch([uid], ["BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]"])
-        return lenient.decoded(lenient.headers(body_of(rows[uid]))["Message-ID"]) if uid in rows else ""
-
     def _uid_by_message_id(self, session: Session, message_id: str) -> int:
         found = []
         if SAFE_MESSAGE_ID.fullmatch(message_id):

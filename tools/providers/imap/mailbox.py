@@ -11,6 +11,7 @@ from imapclient import IMAPClient
 from accounts import credentials
 from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, open_imap
 from accounts.models import Mailbox
+from tools.providers import lenient
 from tools.providers.base import NotAuthorized, Refused, Unavailable, role_of
 from tools.providers.imap import message_ids
 from tools.providers.imap.message_ids import Place
@@ -125,10 +126,19 @@ class ImapMailbox:
             uids.update(session.client.search(["UID", f"1:{low - 1}", *criteria], charset))
         return sorted(uids, reverse=True)[:count]
 
-    def _has(self, session: Session, message_id: str) -> bool:
+    def _sent_as(self, session: Session, message_id: str) -> str | None:
+        """The Message-ID of the message in the selected folder that came with this one."""
         if not SAFE_MESSAGE_ID.fullmatch(message_id):
             raise Refused("invalid_message_id")
-        return bool(session.client.search(["HEADER", "Message-ID", message_id]))
+        for header in ("Message-ID", *lenient.ORIGINAL_ID_HEADERS):
+            found = session.client.search(["HEADER", header, message_id])
+            if found:
+                return self._message_id(session, max(found)) or message_id
+        return None
+
+    def _message_id(self, session: Session, uid: int) -> str:
+        rows = session.client.fetch([uid], ["BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]"])
+        return lenient.decoded(lenient.headers(body_of(rows[uid]))["Message-ID"]) if uid in rows else ""
 
 
 def body_of(row: dict[bytes, Any]) -> bytes:

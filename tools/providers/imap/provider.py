@@ -30,16 +30,16 @@ class ImapProvider(ImapReading, ImapDrafts):
             smtp, envelope, wire_started=wire_started, answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS
         )
 
-    def was_sent(self, message_id: str) -> bool:
+    def find_sent(self, message_id: str) -> str | None:
         with self._session() as session:
             self._select(session, self._folder(session, "sent"))
-            return self._has(session, message_id)
+            return self._sent_as(session, message_id)
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
         with self._session() as session:
             folder = self._folder(session, "sent")
             self._select(session, folder)
-            if not self._has(session, message_id):
+            if self._sent_as(session, message_id) is None:
                 session.client.append(folder, source, flags=(rb"\Seen",))
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:

@@ -1,0 +1,202 @@
+"""The rest of what every provider must do: folders, searches, threads, attachments, drafts, marks."""
+
+from collections.abc import Callable
+from email.message import EmailMessage
+from email.policy import SMTP
+
+import pytest
+
+from tests.contract.conftest import Side
+from tests.mailserver import ADA
+from tools.providers.base import NOT_A_DRAFT, Refused, SearchQuery, Unsupported
+
+PDF = b"%PDF-1.4\n" + bytes(range(256))
+
+
+def mail(number: int = 1, *, text: str = "Hello.\n", **headers: str) -> EmailMessage:
+    message = EmailMessage(policy=SMTP.clone(cte_type="7bit"))
+    message["From"] = headers.pop("sender", "Mira Holm <mira@northwind.example>")
+    message["To"] = headers.pop("to", ADA)
+    message["Subject"] = headers.pop("subject", f"Number {number}")
+    message["Date"] = f"Mon, 02 Nov 2026 10:{number:02}:00 +0000"
+    message["Message-ID"] = headers.pop("message_id", f"<{number}@northwind.example>")
+    for name, value in headers.items():
+        message[name.replace("_", "-")] = value
+    message.set_content(text)
+    return message
+
+
+def arrives(side: Side, message: EmailMessage, *, unread: bool = True) -> str:
+    side.deliver(message.as_bytes(), unread=unread)
+    return newest(side)
+
+
+def newest(side: Side, folder: str = "inbox") -> str:
+    return side.ada.list_messages(folder=folder, unread=None, limit=1, page_token=None).cards[0].id
+
+
+def refused(call: Callable[[], object]) -> Refused:
+    with pytest.raises(Refused) as caught:
+        call()
+    return caught.value
+
+
+def test_the_folders_with_a_role_are_there_and_counted(side: Side) -> None:
+    arrives(side, mail())
+    arrives(side, mail(2), unread=False)
+
+    folders = {folder.role: folder for folder in side.ada.list_folders()}
+
+    assert {"inbox", "sent", "drafts"} <= set(folders)
+    assert (folders["inbox"].unread, folders["inbox"].total) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        pytest.param(SearchQuery(), ["With file", "Grüße", "Invoice"], id="everything"),
+        pytest.param(SearchQuery(subject="invoice"), ["Invoice"], id="subject"),
+        pytest.param(SearchQuery(subject="Grüße"), ["Grüße"], id="non-ascii"),
+        pytest.param(SearchQuery(from_="zoe@"), ["Grüße"], id="from"),
+        pytest.param(SearchQuery(text="snow"), ["Grüße"], id="text"),
+        pytest.param(SearchQuery(raw="snow"), ["Grüße"], id="plain-words"),
+        pytest.param(SearchQuery(unread=False), ["Invoice"], id="read"),
+        pytest.param(SearchQuery(has_attachments=True), ["With file"], id="attachments"),
+        pytest.param(SearchQuery(subject="invoice", unread=True), [], id="both-must-hold"),
+    ],
+)
+def test_a_search_finds_what_all_its_conditions_hold_for(side: Side, query: SearchQuery, found: list[str]) -> None:
+    arrives(side, mail(1, subject="Invoice"), unread=False)
+    arrives(side, mail(2, subject="Grüße", sender="Zoë <zoe@alps.example>", text="snow\n"))
+    with_file = mail(3, subject="With file")
+    with_file.add_attachment(PDF, "application", "pdf", filename="a.pdf")
+    arrives(side, with_file)
+
+    page = side.ada.search(query, limit=10, page_token=None)
+
+    assert [card.subject for card in page.cards] == found
+
+
+def test_pages_of_a_search_follow_each_other(side: Side) -> None:
+    for number in range(1, 6):
+        arrives(side, mail(number, subject=f"Order {number}"))
+        arrives(side, mail(number + 10, subject="Noise"))
+
+    first = side.ada.search(SearchQuery(subject="order"), limit=3, page_token=None)
+    second = side.ada.search(SearchQuery(subject="order"), limit=3, page_token=first.next_token)
+
+    assert [card.subject for card in (*first.cards, *second.cards)] == [f"Order {n}" for n in (5, 4, 3, 2, 1)]
+    assert second.next_token is None
+
+
+def test_labels_are_no_folders(side: Side) -> None:
+    with pytest.raises(Unsupported):
+        side.ada.search(SearchQuery(label_ids=("INBOX",)), limit=1, page_token=None)
+
+
+def test_a_thread_is_read_from_any_of_its_messages(side: Side) -> None:
+    first = arrives(side, mail(1))
+    side.deliver(mail(2, sender=ADA, References="<1@northwind.example>").as_bytes(), folder="sent")
+    third = arrives(side, mail(3, References="<1@northwind.example> <2@northwind.example>"))
+    arrives(side, mail(4))
+
+    for start in (first, third):
+        assert [message.subject for message in side.ada.read_thread(start, limit=10)] == [
+            "Number 1",
+            "Number 2",
+            "Number 3",
+        ]
+    assert [message.subject for message in side.ada.read_thread(third, limit=2)] == ["Number 2", "Number 3"]
+
+
+def test_a_message_tells_what_an_answer_needs(side: Side) -> None:
+    message_id = arrives(side, mail(1, Reply_To="desk@northwind.example", References="<a@x.example> <b@x.example>"))
+
+    message = side.ada.read_message(message_id, body=False)
+
+    assert message.message_id == "<1@northwind.example>"
+    assert message.references == ("<a@x.example>", "<b@x.example>")
+    assert message.reply_to == ("desk@northwind.example",)
+
+
+def test_an_attachment_comes_byte_for_byte_and_within_its_limit(side: Side) -> None:
+    message = mail()
+    message.add_attachment(PDF, "application", "pdf", filename="Größe.pdf")
+    message_id = arrives(side, message)
+    (listed,) = side.ada.read_message(message_id, body=False).attachments
+
+    info, content = side.ada.fetch_attachment(message_id, listed.id, limit=len(PDF))
+
+    assert content == PDF
+    assert (info.name, info.type, info.size) == ("Größe.pdf", "application/pdf", len(PDF))
+    assert refused(lambda: side.ada.fetch_attachment(message_id, listed.id, limit=len(PDF) - 1)).code == "too_large"
+    assert refused(lambda: side.ada.fetch_attachment(message_id, "77", limit=10)).code == "not_found"
+
+
+def test_a_picture_inside_the_html_is_named_by_its_id(side: Side) -> None:
+    message = mail()
+    message.add_alternative('<img src="cid:photo">', subtype="html")
+    page = message.get_payload(1)
+    assert isinstance(page, EmailMessage)
+    page.add_related(PDF, "image", "png", cid="<photo>", filename="p.png", disposition="inline")
+
+    (listed,) = side.ada.read_message(arrives(side, message), body=False).attachments
+
+    assert (listed.inline, listed.content_id) == (True, "photo")
+
+
+def test_a_draft_is_saved_read_replaced_and_removed(side: Side) -> None:
+    first = side.ada.save_draft(mail(1, message_id="<d1@lovelace.example>").as_bytes())
+    assert side.ada.read_draft(first.id).source == mail(1, message_id="<d1@lovelace.example>").as_bytes()
+    keep = side.ada.save_draft(mail(2, message_id="<d2@lovelace.example>").as_bytes())
+
+    second = side.ada.save_draft(mail(3, message_id="<d3@lovelace.example>").as_bytes(), replaces=first.id)
+
+    assert second.id != first.id
+    assert refused(lambda: side.ada.read_draft(first.id)).code == "not_found"
+    drafts = side.ada.list_messages(folder="drafts", unread=None, limit=10, page_token=None).cards
+    assert [card.id for card in drafts] == [second.id, keep.id]
+    side.ada.delete_draft(second.id)
+    assert newest(side, "drafts") == keep.id
+
+
+def test_what_is_no_draft_is_neither_replaced_nor_removed(side: Side) -> None:
+    message_id = arrives(side, mail())
+    for call in (
+        lambda: side.ada.save_draft(mail(2).as_bytes(), replaces=message_id),
+        lambda: side.ada.delete_draft(message_id),
+        lambda: side.ada.read_draft(message_id),
+    ):
+        error = refused(call)
+        assert (error.code, error.detail) == ("not_a_draft", NOT_A_DRAFT)
+    assert len(side.inbox_of(ADA)) == 1
+    assert side.ada.list_messages(folder="drafts", unread=None, limit=10, page_token=None).cards == ()
+
+
+def test_a_number_names_the_message_that_a_list_shows_with_it(side: Side) -> None:
+    message_id = arrives(side, mail())
+    (card,) = side.ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
+    assert card.number is not None
+    assert side.ada.id_of_number(card.number, folder="inbox") == message_id
+    assert refused(lambda: side.ada.id_of_number(4711, folder="inbox")).code == "not_found"
+
+
+@pytest.mark.parametrize("flag", ["answered", "forwarded"])
+def test_a_mark_can_be_set_twice_and_changes_nothing_else(side: Side, flag: str) -> None:
+    message_id = arrives(side, mail())
+    for _ in range(2):
+        side.ada.mark(message_id, "answered" if flag == "answered" else "forwarded")
+    (card,) = side.ada.list_messages(folder="inbox", unread=None, limit=5, page_token=None).cards
+    assert (card.id, card.unread) == (message_id, True)
+
+
+@pytest.mark.parametrize("header", ["X-Microsoft-Original-Message-ID", "X-Original-Message-ID"])
+def test_row45_a_message_that_the_server_renamed_is_found_by_the_id_it_came_with(side: Side, header: str) -> None:
+    ours = "<ours@lovelace.example>"
+    renamed = mail(1, message_id="<theirs@mail.example>")
+    renamed[header] = ours
+    side.deliver(renamed.as_bytes(), folder="sent")
+
+    assert side.ada.find_sent(ours) == "<theirs@mail.example>"
+    side.ada.save_sent_copy(mail(2, message_id=ours).as_bytes(), ours)
+    assert len(side.sent()) == 1

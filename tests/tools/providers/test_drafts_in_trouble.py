@@ -1,0 +1,103 @@
+"""Replacing a draft on servers that lack UIDPLUS, and while the folder is rebuilt under it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.conftest import provider
+from tests.contract.test_whole_mailbox_contract import mail
+from tests.dovecot import Dovecot, dovecot
+from tests.mailserver import ImapTap
+from tools.providers.base import Refused
+from tools.providers.imap import ImapProvider
+from tools.providers.imap.sessions import POOL
+
+__all__ = ["dovecot"]
+ADA = "ada.in.trouble@lovelace.example"
+FOREIGN = b"Subject: foreign, marked as deleted\r\nMessage-ID: <foreign@x.example>\r\n\r\nx\r\n"
+
+
+@pytest.fixture
+def tap(dovecot: Dovecot) -> Iterator[ImapTap]:
+    client = dovecot.signed_in(ADA)
+    client.select_folder("Drafts")
+    if uids := client.search():
+        client.delete_messages(uids)
+        client.expunge()
+    client.append("Drafts", FOREIGN, flags=(rb"\Deleted",))
+    with ImapTap(dovecot.port) as tap:
+        yield tap
+        POOL.close_all()
+
+
+def through(tap: ImapTap, dovecot: Dovecot) -> ImapProvider:
+    access = dovecot.access(ADA)
+    return provider(type(access)(imap=type(access.imap)(host="127.0.0.1", port=tap.port, security="plain"),
+                                 smtp=access.smtp, username=access.username, password=access.password))  # fmt: skip
+
+
+def subjects(dovecot: Dovecot) -> list[bytes]:
+    return sorted(source.partition(b"Subject: ")[2].partition(b"\r\n")[0] for source in dovecot.messages(ADA, "Drafts"))
+
+
+def test_row46_without_uidplus_the_old_draft_is_marked_and_nothing_is_expunged(tap: ImapTap, dovecot: Dovecot) -> None:
+    tap.hidden_capability = b"UIDPLUS"
+    ada = through(tap, dovecot)
+    first = ada.save_draft(mail(1, subject="Old", message_id="<old@lovelace.example>").as_bytes())
+
+    ada.save_draft(mail(2, subject="New", message_id="<new@lovelace.example>").as_bytes(), replaces=first.id)
+
+    assert tap.count(b"EXPUNGE") == 0
+    assert subjects(dovecot) == [b"New", b"Old", b"foreign, marked as deleted"]
+    client = dovecot.signed_in(ADA)
+    client.select_folder("Drafts")
+    (old,) = client.search(["HEADER", "Message-ID", "<old@lovelace.example>"])
+    assert rb"\Deleted" in client.get_flags([old])[old]
+
+
+def test_row46_with_uidplus_only_the_old_draft_goes(tap: ImapTap, dovecot: Dovecot) -> None:
+    ada = through(tap, dovecot)
+    first = ada.save_draft(mail(1, subject="Old", message_id="<old@lovelace.example>").as_bytes())
+
+    ada.save_draft(mail(2, subject="New", message_id="<new@lovelace.example>").as_bytes(), replaces=first.id)
+
+    assert all(line.split(b" ")[1:3] == [b"UID", b"EXPUNGE"] for line in tap.lines if b"EXPUNGE" in line)
+    assert subjects(dovecot) == [b"New", b"foreign, marked as deleted"]
+
+
+def test_row46_a_folder_rebuilt_between_append_and_delete_loses_no_foreign_mail(tap: ImapTap, dovecot: Dovecot) -> None:
+    ada = through(tap, dovecot)
+    first = ada.save_draft(mail(1, subject="Old", message_id="<old@lovelace.example>").as_bytes())
+
+    def rebuild() -> None:
+        client = dovecot.signed_in(ADA)
+        sources = dovecot.messages(ADA, "Drafts")
+        client.select_folder("INBOX")
+        client.rename_folder("Drafts", "Before the rebuild")
+        client.delete_folder("Before the rebuild")
+        # Another order: the old draft's UID is somebody else's now.
+        for source in [FOREIGN, *(source for source in reversed(sources) if b"foreign" not in source)]:
+            client.append("Drafts", source)
+
+    appended = mail(2, subject="New", message_id="<new@lovelace.example>").as_bytes()
+    tap.once_before(b"<new@lovelace.example>\r\n", lambda: None)
+    tap.once_before(b"SELECT Drafts", lambda: tap.once_before(b"SELECT Drafts", rebuild))
+    ada.save_draft(appended, replaces=first.id)
+
+    assert subjects(dovecot) == [b"New", b"foreign, marked as deleted"]
+
+
+def test_a_draft_id_from_before_a_rebuild_is_of_no_use_any_more(tap: ImapTap, dovecot: Dovecot) -> None:
+    ada = through(tap, dovecot)
+    first = ada.save_draft(mail(1, message_id="<old@lovelace.example>").as_bytes())
+    client = dovecot.signed_in(ADA)
+    client.select_folder("INBOX")
+    client.delete_folder("Drafts")
+    client.append("Drafts", FOREIGN)
+    POOL.close_all()
+
+    with pytest.raises(Refused) as caught:
+        ada.delete_draft(first.id)
+
+    assert caught.value.code == "not_found"
+    assert len(dovecot.messages(ADA, "Drafts")) == 1
