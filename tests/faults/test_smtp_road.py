@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox
 from approvals import maintenance
-from approvals.models import Attempt, AuditEvent, PendingAction
+from approvals.models import Attempt, AuditEvent, PendingAction, Rest
 from approvals.retry import PROBES
 from tests.concurrently import all_at_once
 from tests.conftest import Api, Reviewer
@@ -48,6 +48,7 @@ def state(api: Api, action_id: str) -> tuple[str, str | None]:
 def now_it_is_time(*fields: str) -> None:
     """Let waiting times be over, by the row: those named, or all."""
     past = timezone.now() - timedelta(seconds=1)
+    Rest.objects.update(until=timezone.now())
     for field in fields or ("not_before", "next_probe_at", "settle_at"):
         PendingAction.objects.exclude(**{field: None}).update(**{field: past})
 
@@ -114,6 +115,19 @@ def test_what_certainly_was_not_sent_is_tried_again_with_the_same_message_id(
     assert message_ids(world) == [action.message_id]
     assert [attempt.verdict for attempt in action.attempts.all()] == ["not_sent", "accepted"]
     assert [message_id_of(copy) for copy in world.sent()] == [action.message_id]
+
+
+def test_row42_a_421_lets_the_whole_mailbox_rest(api: Api, approved: str, world: World) -> None:
+    world.smtp.reply("421 4.3.2 closing", at="mail")
+    work()
+    rest = Rest.objects.get()
+    assert rest.until > timezone.now() + timedelta(seconds=2)
+
+    PendingAction.objects.update(not_before=timezone.now())
+    work()
+
+    assert state(api, approved) == ("approved", "smtp_421")
+    assert world.smtp.ledger == []
 
 
 def test_row40_each_failure_waits_longer_than_the_one_before(api: Api, approved: str, world: World) -> None:
