@@ -1,0 +1,76 @@
+"""Mail as it really comes, in files: listed, read, taken apart and forwarded on every provider."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.contract.conftest import Side
+from tools.compose import Request, new_message
+from tools.content import forwarding
+from tools.originals import as_original, travelling
+from tools.reading import readable
+
+CORPUS = Path(__file__).parent.parent / "corpus"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What a person sees of it: subject, some of its text, the names of its attachments."""
+
+    subject: str
+    text: str = ""
+    attachments: list[str] = field(default_factory=list)
+
+
+KNOWN = {
+    "nested-multipart": Known(subject="Nested", text="bottom of the nest", attachments=["dot.png", "list.pdf"]),
+    "no-charset": Known(subject="No charset", text="Grüße ohne Angabe"),
+    "wrong-charset": Known(subject="Wrong charset", text="in Latin-1"),
+    "raw-8bit-headers": Known(subject="Gr", text="Raw header bytes"),
+    "winmail": Known(subject="From Outlook", text="beside the winmail.dat", attachments=["winmail.dat"]),
+    "smime-signed": Known(subject="Signed", text="A signed text.", attachments=["smime.p7s"]),
+    "smime-enveloped": Known(subject="Enveloped", attachments=["smime.p7m"]),
+    "pgp-encrypted": Known(subject="Encrypted", attachments=["", "encrypted.asc"]),
+    "forwarded-as-attachment": Known(subject="Forwarded as", text="See the mail", attachments=["inner.eml"]),
+    "empty": Known(subject="Nothing in it"),
+    "no-headers": Known(subject="", text="Only a body"),
+    "no-date": Known(subject="No date", text="No date."),
+    "odd-date": Known(subject="Odd date", text="Odd date."),
+    "encoded-words": Known(subject="Grüße aus Zürich", text="Encoded words."),
+    "rfc2231-name": Known(subject="A split name", text="Named in pieces.", attachments=["Größe.pdf"]),
+    "calendar": Known(subject="Invitation", text="Friday", attachments=[""]),
+    "thousand-parts": Known(subject="A thousand parts", text="Part 0"),
+}
+
+
+def test_every_file_is_known_and_every_known_file_is_there() -> None:
+    assert {path.stem for path in CORPUS.glob("*.eml")} == set(KNOWN)
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN))
+def test_a_mail_is_listed_read_and_forwarded_whatever_it_is_made_of(side: Side, name: str) -> None:
+    known = KNOWN[name]
+    side.deliver((CORPUS / f"{name}.eml").read_bytes())
+
+    (card,) = side.ada.list_messages(folder="inbox", unread=None, limit=5, page_token=None).cards
+    message = side.ada.read_message(card.id, body=True)
+
+    assert known.subject in message.subject
+    assert bool(known.subject) is bool(message.subject)
+    assert known.text in readable(message).text
+    assert card.attachments == len(message.attachments) == len(known.attachments)
+    assert sorted(info.name for info in message.attachments) == sorted(known.attachments)
+    assert [each.id for each in side.ada.read_thread(card.id, limit=5)] == [card.id]
+    original = as_original(message)
+    forwarded = new_message(
+        Request(
+            kind="forward",
+            from_address="ada@lovelace.example",
+            to=("jo@northwind.example",),
+            subject="Fwd",
+            content=forwarding(None, original),
+            attachments=travelling(side.ada, message),
+        )
+    )
+    assert len(forwarded.request.attachments) == len(known.attachments)
