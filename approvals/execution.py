@@ -52,14 +52,12 @@ class Claim:
 
 def execute(action_id: UUID, *, worker: str) -> bool:
     """Carry the action out if it is due and nobody else does; returns whether this worker did."""
-    approved = PendingAction.objects.filter(may_execute(), pk=action_id).first()
-    if approved is None:
-        return_if_void(action_id)
-        return False
-    if not _still_right(approved):
+    approved = PendingAction.objects.filter(pk=action_id, status=Status.APPROVED).first()
+    if approved is None or not _still_right(approved):
         return False
     claim = _claim(approved, worker)
     if claim is None:
+        return_if_void(action_id)
         return False
     started = time.monotonic()
     with _lease_kept(claim):
@@ -76,6 +74,8 @@ def execute(action_id: UUID, *, worker: str) -> bool:
 def _ring_for_next(left: PendingAction) -> None:
     """Whoever came for another mail of this mailbox meanwhile went away again. A bell that fails costs a sweep."""
     try:
+        if not PendingAction.objects.filter(mailbox=left.mailbox_id, status=Status.APPROVED).exists():
+            return
         following = PendingAction.objects.filter(may_execute(), mailbox=left.mailbox_id).order_by("not_before")
         for action_id in following.values_list("pk", flat=True)[:1]:
             queue().ring(action_id)
@@ -86,8 +86,8 @@ def _ring_for_next(left: PendingAction) -> None:
 def _still_right(action: PendingAction) -> bool:
     """Let the kind look once more, where it has something to look at; what it says sends the action back."""
     kind = kind_named(action.kind)
-    if not isinstance(kind, Rechecks):
-        return True
+    if not isinstance(kind, Rechecks) or not PendingAction.objects.filter(may_execute(), pk=action.pk).exists():
+        return True  # what may not leave anyway is not looked at: the claim says no
     try:
         warnings = kind.recheck(approved_action(action.pk))
     except Exception:  # nothing was found out, so nothing leaves; it is looked at again

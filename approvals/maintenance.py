@@ -9,7 +9,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import DurationField, ExpressionWrapper, F
 from django.db.models.functions import Now
 
@@ -34,14 +34,24 @@ MAY_LOOK = (*conditions.REACHABLE, Mailbox.Status.PAUSED)
 
 
 def sweep() -> None:
-    """One round: expire, end dead leases, send back what is void, look for lost answers, settle, purge, ring."""
-    expire()
-    end_dead_leases()
-    send_back()
-    reconcile()
-    settle()
-    purge()
+    """One round: expire, end dead leases, send back what is void, look for lost answers, settle, purge, ring.
+
+    A chore that fails keeps none of the others from being done.
+    """
+    for chore in (expire, end_dead_leases, send_back, reconcile, settle, purge, _anchor, _ring):
+        try:
+            chore()
+        except DatabaseError:
+            raise  # the worker waits and begins anew on another connection
+        except Exception:
+            log.exception("chore_failed", process=chore.__name__)
+
+
+def _anchor() -> None:
     audit_proof.anchor(at_most_every=audit_proof.ANCHOR_SECONDS)
+
+
+def _ring() -> None:
     for action_id in due():
         queue().ring(action_id)
 

@@ -4,12 +4,13 @@ from django.contrib import admin
 from django.urls import include, path
 
 from mailhub import health, metrics
-from tools.api import download, make_api
+from tools.api import download, make_api, reference
 
 urlpatterns = [
     path("", include("approvals.urls")),
     path("", include("accounts.urls")),
     path("files/<str:secret>", download, name="file"),
+    path("api/v1/docs", reference, name="api_docs"),
     path("api/v1/", make_api().urls),
     path("admin/", admin.site.urls),
     path("healthz", health.healthz),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.http.response import HttpResponseBase
 from django.test import Client
 
@@ -20,6 +21,11 @@ HELLO: dict[str, Any] = {
     "subject": "Hello",
     "body": "Hello Mira,\nuntil Thursday.\nAlice",
 }
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("postgres_only") and connection.vendor != "postgresql":
+        pytest.skip(f"this runs on {connection.vendor}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,14 @@ from uuid import UUID
 import structlog
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
 from django.utils.http import content_disposition_header
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_safe
 from ninja import NinjaAPI, Router
 
 from accounts.auth import caller_of_bearer
-from accounts.problems import Problem
+from accounts.problems import STATUS, Problem
 from tools import links, uploads
 from tools.addresses import file_name
 from tools.catalog import TOOLS, Tool
@@ -120,6 +121,21 @@ def _described_upload(upload: Upload) -> dict[str, Any]:
         "handle": str(upload.id), "name": upload.name, "type": upload.type, "size": upload.size,
         "sha256": upload.sha256, "expires_at": upload.expires_at.isoformat().replace("+00:00", "Z"),
     }  # fmt: skip
+
+
+@require_safe
+def reference(request: HttpRequest) -> HttpResponse:
+    """The API for people to read; the same facts for programs are in openapi.json."""
+    tools = [
+        {
+            "tool": tool,
+            "effect": tool.effect.value,
+            "required": tool.parameters.model_json_schema().get("required", []),
+            "parameters": tool.parameters.model_json_schema()["properties"],
+        }
+        for tool in TOOLS.values()
+    ]
+    return render(request, "tools/reference.html", {"tools": tools, "problems": STATUS.items()})
 
 
 @never_cache

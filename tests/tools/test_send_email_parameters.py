@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, problem_of
+from tools.catalog import TOOLS
 
 pytestmark = pytest.mark.django_db
 
@@ -105,3 +107,13 @@ def test_an_international_domain_is_shown_and_used_in_its_ascii_form(api: Api) -
     answer = api.tool("send_email", **{**HELLO, "to": ["paul@lovel\u03b1ce.example"]})  # a Greek alpha
 
     assert answer.json()["preview"]["to"] == ["paul@xn--lovelce-5lf.example"]
+
+
+def test_the_api_can_be_read_by_people_and_by_programs(client: Client) -> None:
+    page = client.get("/api/v1/docs").content.decode()
+    described = client.get("/api/v1/openapi.json").json()
+
+    assert described["openapi"].startswith("3.1")
+    for name in TOOLS:
+        assert f"POST /api/v1/tools/{name}" in page
+        assert f"/api/v1/tools/{name}" in described["paths"]
