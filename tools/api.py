@@ -131,11 +131,19 @@ def reference(request: HttpRequest) -> HttpResponse:
             "tool": tool,
             "effect": tool.effect.value,
             "required": tool.parameters.model_json_schema().get("required", []),
-            "parameters": tool.parameters.model_json_schema()["properties"],
+            "parameters": [
+                (name, _type_of(schema), schema)
+                for name, schema in tool.parameters.model_json_schema()["properties"].items()
+            ],
         }
         for tool in TOOLS.values()
     ]
     return render(request, "tools/reference.html", {"tools": tools, "problems": STATUS.items()})
+
+
+def _type_of(schema: dict[str, Any]) -> str:
+    choices = [choice.get("type") for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
+    return " or ".join(str(choice) for choice in [schema.get("type"), *choices] if choice)
 
 
 @never_cache

@@ -9,7 +9,7 @@ import pytest
 from accounts import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from tests.conftest import Api, make_api
-from tests.mailserver import ADA, FaultySmtp, ImapTap, SandboxServer, sandbox, sandbox_process
+from tests.mailserver import ADA, Accepted, FaultySmtp, ImapTap, SandboxServer, sandbox, sandbox_process
 
 __all__ = ["sandbox", "sandbox_process"]
 
@@ -28,6 +28,16 @@ class World:
     def saves_what_it_accepts(self) -> None:
         """From now on the SMTP server puts a copy into Sent by itself, as Gmail and Microsoft 365 do."""
         self.smtp.on_accept = lambda accepted: self.sandbox.deliver(ADA, accepted.content, folder="Sent", unread=False)
+
+    def renames_and_saves_what_it_accepts(self) -> None:
+        """The same, under a Message-ID of its own: the one it came with stands in another header, as at Outlook.com."""
+
+        def save(accepted: Accepted) -> None:
+            renamed = accepted.content.replace(b"Message-ID:", b"X-Microsoft-Original-Message-ID:", 1)
+            copy = b"Message-ID: <renamed@mail.example>\r\n" + renamed
+            self.sandbox.deliver(ADA, copy, folder="Sent", unread=False)
+
+        self.smtp.on_accept = save
 
     def imap_goes_down(self) -> None:
         self.imap.down = True

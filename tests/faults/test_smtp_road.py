@@ -242,6 +242,25 @@ def test_row41_a_probe_that_fails_is_no_evidence_and_the_next_one_finds_it(
     assert world.smtp.data_commands == 1
 
 
+# 45: the server gives it another Message-ID
+
+
+def test_row45_a_lost_answer_is_found_under_the_id_the_server_gave_and_both_are_kept(
+    api: Api, approved: str, world: World
+) -> None:
+    world.renames_and_saves_what_it_accepts()
+    world.smtp.drop(at="accepted")
+    work()
+    now_it_is_time("next_probe_at")
+    maintenance.reconcile()
+    work()
+
+    assert state(api, approved) == ("succeeded", None)
+    assert PendingAction.objects.get().message_id == message_id_of(world.smtp.ledger[0].content)
+    assert Attempt.objects.get().reference == "<renamed@mail.example>"
+    assert (len(world.smtp.ledger), len(world.sent())) == (1, 1)
+
+
 # 42, 43: a definite no
 
 
