@@ -1,6 +1,6 @@
 """What a caller is told when something cannot be done: one exception for every surface.
 
-The codes and statuses are those of `docs/contract` (RFC 9457 problem details). A detail never quotes mail content.
+The codes and statuses are those of `docs/contract.md` (RFC 9457 problem details). A detail never quotes mail content.
 """
 
 from dataclasses import dataclass
