@@ -79,7 +79,7 @@ def _ring_for_next(left: PendingAction) -> None:
         following = PendingAction.objects.filter(may_execute(), mailbox=left.mailbox_id).order_by("not_before")
         for action_id in following.values_list("pk", flat=True)[:1]:
             queue().ring(action_id)
-    except Exception:
+    except Exception:  # the mail of before is recorded: nothing that comes after may look like its failure
         log.exception("bell_failed", action=str(left.pk))
 
 

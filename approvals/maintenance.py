@@ -43,7 +43,7 @@ def sweep() -> None:
             chore()
         except DatabaseError:
             raise  # the worker waits and begins anew on another connection
-        except Exception:
+        except Exception:  # one mailbox's trouble, whatever it is, must not stop the mail of all others
             log.exception("chore_failed", process=chore.__name__)
 
 

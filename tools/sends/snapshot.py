@@ -2,6 +2,7 @@
 
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from typing import Literal
 
 from accounts.models import Mailbox
 from accounts.problems import Problem
@@ -12,7 +13,6 @@ from tools.html import cleaned, lost_something, text_of
 
 # What only its own author's program can make again: recomposed, the seal would be broken or the text lost.
 SEALED = ("multipart/signed", "multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime")
-LEVELS = {"high": "high", "low": "low"}
 
 
 def request_of_draft(source: bytes, mailbox: Mailbox) -> Request:
@@ -39,7 +39,7 @@ def request_of_draft(source: bytes, mailbox: Mailbox) -> Request:
         bcc=_addresses(draft, "Bcc"),
         subject=subject or "(no subject)",
         content=_content(draft),
-        importance="high" if _level(draft) == "high" else "low" if _level(draft) == "low" else "normal",
+        importance=_importance(draft),
         attachments=_attachments(draft),
         in_reply_to=in_reply_to if MESSAGE_ID.fullmatch(in_reply_to) else "",
         references=tuple(known for known in str(draft["References"] or "").split() if MESSAGE_ID.fullmatch(known)),
@@ -100,5 +100,10 @@ def _named(name: str) -> str:
         raise Problem("invalid_input", "The name of an attachment of the draft cannot stand in a mail.") from None
 
 
-def _level(draft: EmailMessage) -> str:
-    return LEVELS.get(str(draft["Importance"] or "").strip().lower(), "normal")
+def _importance(draft: EmailMessage) -> Literal["low", "normal", "high"]:
+    match str(draft["Importance"] or "").strip().lower():
+        case "high":
+            return "high"
+        case "low":
+            return "low"
+    return "normal"

@@ -1,0 +1,67 @@
+"""The admin site is for looking: nothing is decided, changed or shown there that must stay shut."""
+
+import pytest
+from django.contrib import admin
+from django.test import Client
+
+from accounts.models import User
+from approvals.models import PendingAction
+from tests.conftest import Api, Reviewer
+from tests.work import work
+
+pytestmark = pytest.mark.django_db(transaction=True)
+LOOKED_AT = (
+    "accounts/mailbox", "accounts/membership", "accounts/apitoken", "approvals/pendingaction", "approvals/decision",
+    "approvals/approvalpolicy", "approvals/auditevent",
+)  # fmt: skip
+
+
+@pytest.fixture
+def operator(alice: User) -> Client:
+    User.objects.filter(pk=alice.pk).update(is_staff=True, is_superuser=True)
+    client = Client()
+    client.force_login(alice)
+    return client
+
+
+@pytest.mark.parametrize("path", LOOKED_AT)
+def test_what_the_gate_rests_on_can_be_looked_at_and_not_changed(
+    api: Api, reviewer: Reviewer, operator: Client, path: str
+) -> None:
+    reviewer.decide(api.propose(), "approve")
+    work()
+    model = next(m for m in admin.site._registry if m._meta.label_lower == path.replace("/", "."))
+    row = model._default_manager.first()
+
+    assert operator.get(f"/admin/{path}/").status_code == 200
+    assert operator.get(f"/admin/{path}/add/").status_code == 403
+    assert b'name="action"' not in operator.get(f"/admin/{path}/").content
+    if row is not None:
+        page = operator.get(f"/admin/{path}/{row.pk}/change/")
+        assert page.status_code == 200
+        assert b'name="_save"' not in page.content
+        assert operator.post(f"/admin/{path}/{row.pk}/change/", {"status": "approved"}).status_code == 403
+        assert operator.post(f"/admin/{path}/{row.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_no_secret_is_shown(api: Api, operator: Client) -> None:
+    api.tool("list_mailboxes")
+    shown = b"".join(
+        operator.get(f"/admin/{path}/{model._default_manager.get().pk}/change/").content
+        for path in ("accounts/mailbox", "accounts/apitoken")
+        for model in admin.site._registry
+        if model._meta.label_lower == path.replace("/", ".")
+    )
+    assert api.secret.encode() not in shown
+    assert b"redentials:" not in shown
+    assert b"igest:" not in shown
+
+
+def test_a_pending_action_stays_pending_whatever_an_operator_posts(api: Api, operator: Client) -> None:
+    action_id = api.propose()
+    operator.post("/admin/approvals/pendingaction/", {"action": "delete_selected", "_selected_action": action_id})
+    assert PendingAction.objects.get().status == "pending"
+
+
+def test_who_is_no_operator_does_not_get_in(reviewer: Reviewer) -> None:
+    assert reviewer.client.get("/admin/approvals/pendingaction/").status_code == 302
