@@ -6,10 +6,11 @@ proven that the first try did not go out; and it says so when it does not know.
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -22,12 +23,12 @@ from approvals import audit
 from approvals.conditions import may_execute
 from approvals.digest import digest_of
 from approvals.kinds import kind_named
-from approvals.models import Attempt, Blob, PendingAction
+from approvals.models import Attempt, Blob, PendingAction, Preparation
 from approvals.outcomes import record_outcome
 from approvals.queues.base import queue
 from approvals.returning import return_if_void, return_with_warnings
 from approvals.states import Status
-from approvals.types import ApprovedAction, LeaseLost, Outcome, Rechecks
+from approvals.types import ApprovedAction, LeaseLost, Outcome, Prepares, Rechecks
 
 log = structlog.get_logger(__name__)
 
@@ -131,8 +132,12 @@ def _claim(action: PendingAction, worker: str) -> Claim | None:
 def _run(claim: Claim) -> Outcome:
     """Run the kind. An exception after the wire was started says nothing about the effect: unknown."""
     try:
-        approved = approved_action(claim.action_id, wire_started=lambda: _wire_started(claim))
-        return kind_named(approved.kind).execute(approved)
+        leased = claim.held() & Q(status=Status.EXECUTING, lease_until__gt=Now())
+        approved = approved_action(claim.action_id, wire_started=lambda: _wire_started(claim), held=leased)
+        kind = kind_named(approved.kind)
+        if isinstance(kind, Prepares):
+            _discard_outdated(kind, approved)
+        return kind.execute(approved)
     except LeaseLost:
         return Outcome(verdict="not_sent", code="lease_lost")
     except Exception:  # whatever a provider's library raises must end as an outcome, never as a lost attempt
@@ -140,17 +145,37 @@ def _run(claim: Claim) -> Outcome:
         return Outcome(verdict="unknown" if claim.on_wire.is_set() else "not_sent", code="internal_error")
 
 
+def _discard_outdated(kind: Prepares, approved: ApprovedAction) -> None:
+    """What was prepared for an earlier revision goes before this one is prepared, or nobody would know of it."""
+    outdated = Preparation.objects.filter(action=approved.id).exclude(digest=approved.digest)
+    for notes in outdated.values_list("notes", flat=True):
+        kind.discard(replace(approved, prepared=notes))
+        outdated.delete()
+
+
 def _not_to_be_called() -> None:
     raise LeaseLost
 
 
-def approved_action(action_id: UUID, *, wire_started: Callable[[], None] = _not_to_be_called) -> ApprovedAction:
-    """The frozen payload of an action, checked against the digest that was approved."""
+def approved_action(
+    action_id: UUID, *, wire_started: Callable[[], None] = _not_to_be_called, held: Q | None = None
+) -> ApprovedAction:
+    """The frozen payload of an action, checked against the digest that was approved.
+
+    `held` says under which condition something may still be kept for it.
+    """
     action = PendingAction.objects.get(pk=action_id)
     revision = action.current
     if not action.digest == revision.digest == digest_of(revision.payload):
         raise ValueError("the revision is not the one that was approved")
     blobs = {blob.sha256: bytes(blob.content) for blob in Blob.objects.filter(action=action)}
+    prepared = Preparation.objects.filter(action=action, digest=action.digest).values_list("notes", flat=True).first()
+
+    def keep(notes: Mapping[str, Any]) -> None:
+        if held is None:
+            raise LeaseLost
+        _keep(action, notes, held)
+
     return ApprovedAction(
         id=action.pk,
         kind=action.kind,
@@ -160,8 +185,17 @@ def approved_action(action_id: UUID, *, wire_started: Callable[[], None] = _not_
         message_id=action.message_id,
         wire_started=wire_started,
         blob=blobs.__getitem__,
+        keep=keep,
+        prepared=prepared or {},
         receipt=action.receipt,
     )
+
+
+@transaction.atomic
+def _keep(action: PendingAction, notes: Mapping[str, Any], held: Q) -> None:
+    if not PendingAction.objects.select_for_update().filter(held, pk=action.pk, digest=action.digest).exists():
+        raise LeaseLost
+    Preparation.objects.update_or_create(action=action, defaults={"digest": action.digest, "notes": dict(notes)})
 
 
 def _wire_started(claim: Claim) -> None:

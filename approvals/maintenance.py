@@ -4,41 +4,44 @@ Each chore lists what it may have to do without a lock, and takes one row at a t
 only while the reason still holds.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, transaction
-from django.db.models import DurationField, ExpressionWrapper, F
+from django.db.models import DurationField, ExpressionWrapper, F, Q
 from django.db.models.functions import Now
 
 from accounts.models import Mailbox
 from approvals import audit, audit_proof, conditions
 from approvals.execution import approved_action
 from approvals.kinds import kind_named
-from approvals.models import Attempt, Blob, Decision, PendingAction, Revision
+from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
 from approvals.outcomes import record_outcome
 from approvals.queues.base import queue
 from approvals.retry import PROBES, next_probe, next_try
 from approvals.returning import return_if_void
 from approvals.states import FINAL, Status
-from approvals.types import Outcome
+from approvals.types import Outcome, Prepares
 
 log = structlog.get_logger(__name__)
 
 BATCH = 100
 SETTLE_TRIES = 8
+TIDY_AGAIN = timedelta(minutes=5)
+UNSENT = (Status.PENDING, *(status for status in FINAL if status is not Status.SUCCEEDED))
 # Looking needs the provider; a paused mailbox may be looked at, one that must be reconnected may not.
 MAY_LOOK = (*conditions.REACHABLE, Mailbox.Status.PAUSED)
 
 
 def sweep() -> None:
-    """One round: expire, end dead leases, send back what is void, look for lost answers, settle, purge, ring.
+    """One round: expire, end dead leases, send back what is void, look for lost answers, settle, tidy, purge, ring.
 
     A chore that fails keeps none of the others from being done.
     """
-    for chore in (expire, end_dead_leases, send_back, reconcile, settle, purge, _anchor, _ring):
+    for chore in (expire, end_dead_leases, send_back, reconcile, settle, tidy, purge, _anchor, _ring):
         try:
             chore()
         except DatabaseError:
@@ -120,7 +123,8 @@ def _probe(action: PendingAction) -> None:
     if not mine.filter(next_probe_at__lte=Now()).update(probes=min(made, len(PROBES)), next_probe_at=Now() + again):
         return
     try:
-        outcome = kind_named(action.kind).reconcile(approved_action(action.pk))
+        still_unknown = Q(status=Status.UNKNOWN, fence=action.fence)
+        outcome = kind_named(action.kind).reconcile(approved_action(action.pk, held=still_unknown))
     except Exception:  # a probe that fails is no evidence; the next one tries again
         log.exception("probe_failed", action=str(action.pk), count=made)
         return
@@ -153,7 +157,34 @@ def settle_one(action_id: UUID) -> None:
     except Exception:  # what was sent stays sent; this is only the work after it
         log.exception("settle_failed", action=str(action_id), count=tries)
         return
+    Preparation.objects.filter(action=action_id).delete()  # it went out with the mail
     PendingAction.objects.filter(pk=action_id).update(settle_at=None)
+
+
+def tidy() -> None:
+    """Take away what was prepared on the other side for what did not leave in the end."""
+    left_behind = Preparation.objects.filter(
+        tidy_at__lte=Now(), action__status__in=UNSENT, action__mailbox__status__in=MAY_LOOK
+    )
+    for action_id in left_behind.values_list("pk", flat=True)[:BATCH]:
+        _tidy_one(action_id)
+
+
+def _tidy_one(action_id: UUID) -> None:
+    """Without its digest it is of no use to a worker that may begin now: that one would discard it too, first."""
+    mine = Preparation.objects.filter(pk=action_id, action__status__in=UNSENT, tidy_at__lte=Now())
+    notes = mine.values_list("notes", flat=True).first()
+    if notes is None or not mine.update(digest="", tidy_at=Now() + TIDY_AGAIN):
+        return
+    try:
+        approved = approved_action(action_id)
+        kind = kind_named(approved.kind)
+        if isinstance(kind, Prepares):
+            kind.discard(replace(approved, prepared=notes))
+    except Exception:  # it lies there a little longer; nothing leaves by that
+        log.exception("tidy_failed", action=str(action_id))
+        return
+    Preparation.objects.filter(pk=action_id, digest="").delete()
 
 
 def purge() -> None:
@@ -172,5 +203,6 @@ def purge() -> None:
         mine = list(old.select_for_update(skip_locked=True).filter(pk__in=ids).values_list("pk", flat=True))
         Revision.objects.filter(action__in=mine).update(payload={}, preview={})
         Blob.objects.filter(action__in=mine).delete()
+        Preparation.objects.filter(action__in=mine).delete()
         Decision.objects.filter(action__in=mine).exclude(note="").update(note="")
         PendingAction.objects.filter(pk__in=mine).update(purged_at=Now(), settle_at=None, returned=None)

@@ -66,6 +66,8 @@ class ApprovedAction:
 
     `wire_started()` commits that the effect may happen from now on; it raises LeaseLost when another worker has
     taken over, and nothing may be sent then. `blob(sha256)` returns the bytes that the payload names.
+    `prepared` is what an earlier try, or an earlier step of this one, has left on the other side to be used again, such
+    as the id of a draft there; `keep(notes)` commits it before it is needed, and raises LeaseLost like wire_started.
     `receipt` is there once it has happened.
     """
 
@@ -77,6 +79,8 @@ class ApprovedAction:
     message_id: str
     wire_started: Callable[[], None]
     blob: Callable[[str], bytes]
+    keep: Callable[[Mapping[str, Any]], None]
+    prepared: Mapping[str, Any] = field(default_factory=dict)
     receipt: Mapping[str, Any] | None = None
 
 
@@ -147,4 +151,13 @@ class Rechecks(Protocol):
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         """What a person should know before this leaves; anything sends the action back to them. It may call the
         provider, outside any transaction; an exception says nothing, and the action waits."""
+        ...
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A kind that leaves something on the other side before the effect, to be taken away when it will not happen."""
+
+    def discard(self, approved: ApprovedAction) -> None:
+        """Take away what `approved.prepared` names, and nothing else; idempotent; raises to be called again."""
         ...

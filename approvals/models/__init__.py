@@ -2,7 +2,7 @@
 
 from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.models.audit import AuditChain, AuditEvent
-from approvals.models.execution import Attempt, Heartbeat
+from approvals.models.execution import Attempt, Heartbeat, Preparation
 from approvals.models.pauses import Pause, Rest
 from approvals.models.people import ApprovalPolicy, Decision
 
@@ -17,6 +17,7 @@ __all__ = [
     "IdempotencyRecord",
     "Pause",
     "PendingAction",
+    "Preparation",
     "Rest",
     "Revision",
 ]

@@ -3,10 +3,10 @@
 The contract suite in `tests/contract/` runs on every provider and on the in-memory twin with the same assertions.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 
 class ProviderError(Exception):
@@ -143,11 +143,38 @@ class StoredDraft:
 
 @dataclass(frozen=True, kw_only=True)
 class Envelope:
-    """What is handed over: the sender, everybody who gets it, and the bytes exactly as they leave."""
+    """What is handed over: the sender, everybody who gets it, and the bytes exactly as they leave.
+
+    The rest is for providers that take no bytes, or not for everything: what sort of mail it is, the id of the
+    original, whether all of its recipients are answered, and the words alone that were written above the quote.
+    """
 
     sender: str
     recipients: tuple[str, ...]
     source: bytes
+    kind: Literal["send", "reply", "forward"] = "send"
+    original: str = ""
+    reply_all: bool = False
+    comment: str = ""
+    save_to_sent: bool = True
+
+
+def _keep_nothing(notes: Mapping[str, Any]) -> None:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handover:
+    """One try to hand a message over.
+
+    `wire_started()` is called directly before the step after which it may have gone out; what fails before is NotSent,
+    what gets no answer after is OutcomeUnknown. `prepared` is what an earlier try has left at the provider, such as the
+    id of a draft; `keep(notes)` commits it for the next one, and for looking whether the message is still there.
+    """
+
+    wire_started: Callable[[], None]
+    prepared: Mapping[str, Any] = field(default_factory=dict)
+    keep: Callable[[Mapping[str, Any]], None] = _keep_nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,14 +240,21 @@ class MailProvider(Protocol):
         """Note on the original what was done with it; idempotent."""
         ...
 
-    def send(self, envelope: Envelope, *, wire_started: Callable[[], None]) -> Receipt:
-        """Hand the message over once. `wire_started` is called directly before the step after which it may have gone
-        out; what fails before is NotSent, what gets no answer after is OutcomeUnknown."""
+    def send(self, envelope: Envelope, handover: Handover) -> Receipt:
+        """Hand the message over, once."""
         ...
 
     def find_sent(self, message_id: str) -> str | None:
         """The Message-ID under which the provider itself shows the message as sent; some give it another and keep
         ours in a header of their own. None proves nothing."""
+        ...
+
+    def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
+        """Whether what was prepared still lies there, untouched and unsent. False proves nothing."""
+        ...
+
+    def discard(self, prepared: Mapping[str, Any]) -> None:
+        """Take away what was prepared, if it is still there and unsent; idempotent."""
         ...
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:

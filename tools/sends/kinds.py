@@ -17,6 +17,7 @@ from tools.models import Draft
 from tools.providers import provider_for
 from tools.providers.base import (
     Envelope,
+    Handover,
     MailProvider,
     NotAuthorized,
     NotSent,
@@ -29,11 +30,13 @@ from tools.providers.base import (
 DRAFT_CHANGED = Outcome(
     verdict="refused", code="draft_changed", detail="The draft was changed or removed after it was proposed."
 )
+SEEN_UNSENT = "seen_unsent"
 
 
 class SendMail:
     """mail.send, and what the other kinds share."""
 
+    sort: ClassVar[Literal["send", "reply", "forward"]] = "send"
     marks: ClassVar[Literal["answered", "forwarded"] | None] = None
 
     def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
@@ -50,11 +53,20 @@ class SendMail:
             sender=approved.payload["from"],
             recipients=recipients,
             source=stamped(approved.blob(approved.payload["source_sha256"]), date=_now()),
+            kind=self.sort,
+            original=approved.payload["original"],
+            reply_all=approved.payload.get("reply_all", False),
+            comment=approved.payload.get("comment", ""),
+            save_to_sent=approved.payload["save_to_sent_items"],
         )
+        prepared = {name: value for name, value in approved.prepared.items() if name != SEEN_UNSENT}
+        if prepared != approved.prepared:
+            approved.keep(prepared)  # what was seen of the try before says nothing about this one
+        handover = Handover(wire_started=approved.wire_started, prepared=prepared, keep=approved.keep)
         try:
             if _draft_changed(provider, approved.payload):
                 return DRAFT_CHANGED
-            receipt = provider.send(envelope, wire_started=approved.wire_started)
+            receipt = provider.send(envelope, handover)
         except NotAuthorized as error:
             health.login_refused(mailbox.id)
             return Outcome(
@@ -79,10 +91,19 @@ class SendMail:
         return _accepted(provider.name, len(recipients), receipt.at)
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
-        """Found in Sent, where only the server itself can have put it: our own copy is made after success alone."""
+        """Found in Sent, where only the server itself can have put it: our own copy is made after success alone.
+
+        What was prepared and lies there unsent proves the contrary when it was seen so twice: an order that was taken
+        may be carried out late.
+        """
         provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
         found = provider.find_sent(approved.message_id)
         if found is None:
+            if not provider.is_unsent(approved.prepared):
+                return None
+            if SEEN_UNSENT in approved.prepared:
+                return Outcome(verdict="not_sent", code="still_a_draft")
+            approved.keep({**approved.prepared, SEEN_UNSENT: True})
             return None
         return _accepted(provider.name, len(_recipients(approved.payload)), datetime.now(UTC), reference=found)
 
@@ -102,16 +123,21 @@ class SendMail:
             _unless_gone(lambda: provider.delete_draft(payload["draft"]["id"]))
             Draft.objects.filter(mailbox=approved.mailbox_id, provider_id=payload["draft"]["id"]).delete()
 
+    def discard(self, approved: ApprovedAction) -> None:
+        provider_for(Mailbox.objects.get(pk=approved.mailbox_id)).discard(approved.prepared)
+
 
 class ReplyMail(SendMail):
     """mail.reply"""
 
+    sort = "reply"
     marks = "answered"
 
 
 class ForwardMail(SendMail):
     """mail.forward"""
 
+    sort = "forward"
     marks = "forwarded"
 
 

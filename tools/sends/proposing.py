@@ -60,6 +60,8 @@ class Composed:
     request: Request
     original: Original | None = None
     original_id: str = ""
+    reply_all: bool = False
+    comment: str = ""
     draft: dict[str, str] | None = None
     send_at: datetime | None = None
 
@@ -104,7 +106,10 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
             in_reply_to=parent(original),
             references=chain(original),
         )
-        return Composed(request=request, original=original, original_id=parameters.message_id)
+        return Composed(
+            request=request, original=original, original_id=parameters.message_id,
+            reply_all=parameters.reply_all, comment=parameters.comment,
+        )  # fmt: skip
 
     return _propose(caller, mailbox, "reply_email", parameters, compose)
 
@@ -129,7 +134,9 @@ def forward_email(caller: Caller, mailbox: Mailbox, parameters: ForwardEmail) ->
             attachments=attachments,
             references=chain(original),
         )
-        return Composed(request=request, original=original, original_id=parameters.message_id)
+        return Composed(
+            request=request, original=original, original_id=parameters.message_id, comment=parameters.comment or ""
+        )
 
     return _propose(caller, mailbox, "forward_email", parameters, compose)
 
@@ -201,6 +208,8 @@ def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> 
         "in_reply_to": request.in_reply_to,
         "references": list(request.references),
         "original": composed.original_id,
+        "reply_all": composed.reply_all,
+        "comment": composed.comment,
         "draft": composed.draft,
         "send_at": composed.send_at.isoformat() if composed.send_at else None,
         "save_to_sent_items": request.save_to_sent,
