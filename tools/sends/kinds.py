@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from hashlib import sha256
 from typing import Any, ClassVar, Literal
 
 from django.db import DatabaseError
@@ -20,6 +19,7 @@ from tools.providers.base import (
     Handover,
     MailProvider,
     NotAuthorized,
+    NotPermitted,
     NotSent,
     OutcomeUnknown,
     Refused,
@@ -72,6 +72,8 @@ class SendMail:
             return Outcome(
                 verdict="not_sent", code="auth_error", detail=error.detail, required_scope=provider.send_scope
             )
+        except NotPermitted as error:
+            return Outcome(verdict="refused", code=error.code, detail=error.detail, required_scope=error.required_scope)
         except (Refused, Unsupported) as error:
             return Outcome(verdict="refused", code=error.code, detail=error.detail)
         except NotSent as error:
@@ -149,7 +151,7 @@ def _draft_changed(provider: MailProvider, payload: Mapping[str, Any]) -> bool:
         stored = provider.read_draft(draft["id"])
     except Refused:
         return True
-    return bool(sha256(stored.source).hexdigest() != draft["sha256"])
+    return bool(stored.seal != draft["sha256"])
 
 
 def _unless_gone(call: Callable[[], None]) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -148,7 +147,7 @@ def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> dict[
         with told_as_problems(mailbox):
             stored = provider_for(mailbox).read_draft(parameters.draft_id)
         request = request_of_draft(stored.source, mailbox)
-        return Composed(request=request, draft={"id": stored.id, "sha256": sha256(stored.source).hexdigest()})
+        return Composed(request=request, draft={"id": stored.id, "sha256": stored.seal})
 
     return _propose(caller, mailbox, "send_draft", parameters, compose)
 
