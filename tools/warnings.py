@@ -17,6 +17,7 @@ class Context:
     own_domains: frozenset[str]
     recent_duplicate: bool = False
     open_twin: bool = False
+    quote_by_provider: bool = False
 
 
 def external_recipient(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
@@ -74,6 +75,18 @@ def content_removed(message: OutgoingMessage, context: Context) -> PreviewWarnin
     )
 
 
+def quote_by_provider(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    if not context.quote_by_provider:
+        return None
+    answer = "answer" if message.request.kind == "reply" else "forward"
+    return PreviewWarning(
+        code="quote_by_provider",
+        title="The provider completes this.",
+        text=f"You see your own words. Below them the provider puts the original itself, and it words the subject of"
+        f" the {answer}: this mailbox was connected without the permission to write drafts.",
+    )
+
+
 ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     external_recipient,
     many_recipients,
@@ -81,6 +94,7 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     possible_duplicate,
     no_sent_copy,
     content_removed,
+    quote_by_provider,
 )
 
 

@@ -209,6 +209,11 @@ class MailProvider(Protocol):
     name: str
     send_scope: str
 
+    @property
+    def writes_quote(self) -> bool:
+        """Whether the provider writes the quote of answers and forwards itself and can only be told the comment."""
+        ...
+
     def test(self) -> None:
         """Sign in to all its services; raises ProviderError."""
         ...

@@ -62,6 +62,7 @@ class Composed:
     reply_all: bool = False
     comment: str = ""
     draft: dict[str, str] | None = None
+    quote_by_provider: bool = False
     send_at: datetime | None = None
 
 
@@ -91,7 +92,9 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
 
     def compose() -> Composed:
         with told_as_problems(mailbox):
-            original = as_original(provider_for(mailbox).read_message(parameters.message_id, body=True))
+            provider = provider_for(mailbox)
+            original = as_original(provider.read_message(parameters.message_id, body=True))
+        own = written(parameters.comment, "text")
         to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
         request = Request(
             kind="reply",
@@ -100,14 +103,14 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
             to=to,
             cc=cc,
             subject=reply_subject(original.subject),
-            content=answering(written(parameters.comment, "text"), original),
+            content=own if provider.writes_quote else answering(own, original),
             attachments=attached(caller, parameters.attachments),
             in_reply_to=parent(original),
             references=chain(original),
         )
         return Composed(
             request=request, original=original, original_id=parameters.message_id,
-            reply_all=parameters.reply_all, comment=parameters.comment,
+            reply_all=parameters.reply_all, comment=parameters.comment, quote_by_provider=provider.writes_quote,
         )  # fmt: skip
 
     return _propose(caller, mailbox, "reply_email", parameters, compose)
@@ -122,20 +125,22 @@ def forward_email(caller: Caller, mailbox: Mailbox, parameters: ForwardEmail) ->
             message = provider.read_message(parameters.message_id, body=True)
             original = as_original(message)
             attachments = travelling(provider, message)
-        comment: Content | None = written(parameters.comment, "text") if parameters.comment else None
+        own = written(parameters.comment or "", "text")
+        comment: Content | None = own if parameters.comment else None
         request = Request(
             kind="forward",
             from_address=mailbox.address,
             from_name=mailbox.name,
             to=tuple(parameters.to),
             subject=forward_subject(original.subject),
-            content=forwarding(comment, original),
+            content=own if provider.writes_quote else forwarding(comment, original),
             attachments=attachments,
             references=chain(original),
         )
         return Composed(
-            request=request, original=original, original_id=parameters.message_id, comment=parameters.comment or ""
-        )
+            request=request, original=original, original_id=parameters.message_id, comment=parameters.comment or "",
+            quote_by_provider=provider.writes_quote,
+        )  # fmt: skip
 
     return _propose(caller, mailbox, "forward_email", parameters, compose)
 
@@ -172,7 +177,7 @@ def _propose(
         message = new_message(composed.request)
     except ComposeError:
         raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
-    preview = previews.of_message(message, _context(mailbox, composed.request, parameters))
+    preview = previews.of_message(message, _context(mailbox, composed, parameters))
     payload = _payload(message, mailbox, composed)
     if not parameters.confirm:
         return previews.as_result(
@@ -226,10 +231,11 @@ def _checked_moment(send_at: datetime | None) -> datetime | None:
     return send_at
 
 
-def _context(mailbox: Mailbox, request: Request, parameters: SendingParameters) -> Context:
+def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters) -> Context:
     """What is known beside the message. That the same waits already is said in a preview without a key alone: there
     it may still spare a second proposal."""
     asking = not parameters.confirm and parameters.idempotency_key is None
+    request = composed.request
     fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
     return Context(
         own_domains=frozenset({mailbox.domain}),
@@ -237,6 +243,7 @@ def _context(mailbox: Mailbox, request: Request, parameters: SendingParameters) 
             mailbox=mailbox, fingerprint=fingerprint, window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS)
         ),
         open_twin=asking and approvals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
+        quote_by_provider=composed.quote_by_provider,
     )
 
 

@@ -50,6 +50,10 @@ class GraphClient:
         self._tokens, self._turn = tokens, slots(key)
         self._transport, self._transports = transport, transports
 
+    def signed_in(self) -> None:
+        """Have a token, or raise."""
+        self._token()
+
     def get(
         self, path: str, params: Params | None = None, *, scope: str = "Mail.Read", prefer: str = "", raw: bool = False
     ) -> Answer:

@@ -71,7 +71,7 @@ class GraphDrafts(GraphReading):
         for row in self._files(path):
             file = next((each for each in missing if self._is(each, row, path)), None)
             if file is None:
-                self._client.call("DELETE", f"{path}/{quote(str(row['id']), safe='')}", scope=SCOPE)
+                self._client.call("DELETE", f"{path}/{quoted_id(row)}", scope=SCOPE)
             else:
                 missing.remove(file)
         for file in missing:
@@ -85,7 +85,7 @@ class GraphDrafts(GraphReading):
             return False
         if str(row.get("@odata.type") or "").endswith("itemAttachment"):
             return False  # what was approved are its bytes; they go as a file
-        return self._content(f"{path}/{quote(str(row['id']), safe='')}", is_mail=False) == file.content
+        return self._content(f"{path}/{quoted_id(row)}", is_mail=False) == file.content
 
     def _uploaded(self, path: str, file: File) -> None:
         total = len(file.content)
@@ -113,3 +113,7 @@ class GraphDrafts(GraphReading):
 
     def _id_of(self, body: Any) -> str:
         return str(body["id"])
+
+
+def quoted_id(row: dict[str, Any]) -> str:
+    return quote(str(row["id"]), safe="")

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Literal
-from urllib.parse import quote
 
 from django.conf import settings
 
@@ -23,7 +22,7 @@ from tools.providers.base import (
     Refused,
 )
 from tools.providers.graph.answers import REQUEST_LIMIT
-from tools.providers.graph.drafting import SCOPE, STATE, GraphDrafts
+from tools.providers.graph.drafting import SCOPE, STATE, GraphDrafts, quoted_id
 from tools.providers.graph.mailbox import READS
 from tools.providers.graph.outgoing import (
     INLINE_LIMIT,
@@ -139,16 +138,12 @@ class GraphSending(GraphDrafts):
         read = self._client.get(self._at(draft), {"$select": BACK}).body
         path = f"{self._at(draft)}/attachments"
         files = [
-            (
-                str(row.get("name")),
-                sha256(self._content(f"{path}/{quote(str(row['id']), safe='')}", is_mail=False)).hexdigest(),
-            )
+            (str(row.get("name")), sha256(self._content(f"{path}/{quoted_id(row)}", is_mail=False)).hexdigest())
             for row in self._files(path)
         ]
         wrong = differences(outgoing, read, files)
         if wrong or not read.get("isDraft"):
             raise Refused("readback_mismatch", f"What Microsoft 365 made of it differs in: {', '.join(wrong)}.")
-        # Its state once more, not what was compared: reading changes nothing, and what came between would be missed.
         handover.keep({**notes, "version": read.get("changeKey"), "folder": read.get("parentFolderId")})
         return draft
 
