@@ -16,8 +16,9 @@ from accounts.connect.connecting import connect_mailbox
 from accounts.models import User
 from approvals.models import Heartbeat, PendingAction
 from tests.conftest import Api, Reviewer, make_api
-from tests.mailserver import ADA, CHARLES, FaultySmtp, Point, SandboxServer
+from tests.mailserver import ADA, CHARLES, SandboxServer
 from tests.processes import WorkerProcess, this_test, until
+from tests.smtpserver import FaultySmtp, Point
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

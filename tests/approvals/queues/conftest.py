@@ -19,9 +19,10 @@ from accounts.models import User
 from approvals.models import Heartbeat, PendingAction
 from approvals.queues.base import queue
 from tests.conftest import Api, Reviewer, make_api
-from tests.mailserver import ADA, FaultySmtp, SandboxServer, sandbox, sandbox_process
+from tests.mailserver import ADA, SandboxServer, sandbox, sandbox_process
 from tests.processes import MANAGE, PROJECT, Program, environment, this_test, until
 from tests.services import Redis, Service
+from tests.smtpserver import FaultySmtp
 
 __all__ = ["sandbox", "sandbox_process"]
 
