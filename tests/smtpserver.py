@@ -44,7 +44,9 @@ class Hold:
 
 
 @dataclass(kw_only=True)
-class _Fault:
+class SmtpFault:
+    """What happens in place of the good answer: end of file, a reset, or another answer."""
+
     kind: Literal["drop", "reset", "reply"]
     answer: bytes = b""
     recipient: str | None = None
@@ -73,7 +75,7 @@ class FaultySmtp(Listening):
         self.hang_up_after_reply = False
         self.on_accept = on_accept
         self._size_limit = size_limit
-        self._faults: dict[Point, list[_Fault]] = {}
+        self._faults: dict[Point, list[SmtpFault]] = {}
         self._holds: dict[Point, list[Hold]] = {}
         self._all_holds: list[Hold] = []
 
@@ -83,16 +85,16 @@ class FaultySmtp(Listening):
 
     def drop(self, *, at: Point, times: int | None = 1) -> None:
         """Close the connection there: an orderly end of file for the client."""
-        self._plan(at, _Fault(kind="drop", times=times))
+        self._plan(at, SmtpFault(kind="drop", times=times))
 
     def reset(self, *, at: Point, times: int | None = 1) -> None:
         """Reset the connection there."""
-        self._plan(at, _Fault(kind="reset", times=times))
+        self._plan(at, SmtpFault(kind="reset", times=times))
 
     def reply(self, answer: str | bytes, *, at: Point, recipient: str | None = None, times: int | None = 1) -> None:
         """Give this answer there in place of the good one; bytes go out as they are. 421 ends the connection."""
         raw = answer if isinstance(answer, bytes) else f"{answer}\r\n".encode()
-        self._plan(at, _Fault(kind="reply", answer=raw, recipient=recipient, times=times))
+        self._plan(at, SmtpFault(kind="reply", answer=raw, recipient=recipient, times=times))
 
     def hold(self, *, at: Point) -> Hold:
         """Wait there once, until released."""
@@ -183,23 +185,30 @@ class FaultySmtp(Listening):
         """Wait and fail as planned for the point; returns the answer given in place of the usual one, if any."""
         if holds := self._holds.get(point):
             holds.pop(0).stand()
+        fault = self.fault_at(sock, point, recipient)
+        if fault is None:
+            return None
+        if fault.kind == "reset":
+            # Linger for no time: close() sends a reset.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if fault.kind != "reply":
+            raise _ConnectionEnds
+        sock.sendall(fault.answer)
+        if self.hang_up_after_reply or fault.answer.startswith(b"421"):
+            raise _ConnectionEnds
+        return fault.answer
+
+    def fault_at(self, sock: socket.socket, point: Point, recipient: str | None) -> SmtpFault | None:
+        """What is planned for this point, if anything; used up when it was planned for so many times."""
         for fault in self._faults.get(point, []):
             if fault.times == 0 or fault.recipient not in (None, recipient):
                 continue
             if fault.times is not None:
                 fault.times -= 1
-            if fault.kind == "reset":
-                # Linger for no time: close() sends a reset.
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            if fault.kind != "reply":
-                raise _ConnectionEnds
-            sock.sendall(fault.answer)
-            if self.hang_up_after_reply or fault.answer.startswith(b"421"):
-                raise _ConnectionEnds
-            return fault.answer
+            return fault
         return None
 
-    def _plan(self, at: Point, fault: _Fault) -> None:
+    def _plan(self, at: Point, fault: SmtpFault) -> None:
         self._faults.setdefault(at, []).append(fault)
 
 
