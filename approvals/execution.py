@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
+from hashlib import sha256
 from uuid import UUID
 
 import structlog
@@ -169,6 +170,9 @@ def approved_action(
     if not action.digest == revision.digest == digest_of(revision.payload):
         raise ValueError("the revision is not the one that was approved")
     blobs = {blob.sha256: bytes(blob.content) for blob in Blob.objects.filter(action=action)}
+    # The digest names the bytes by their hash, so it says nothing about bytes that only stand under that name.
+    if any(sha256(content).hexdigest() != name for name, content in blobs.items()):
+        raise ValueError("the bytes are not the ones that were approved")
     prepared = Preparation.objects.filter(action=action, digest=action.digest).values_list("notes", flat=True).first()
 
     def keep(notes: Mapping[str, Any]) -> None:
