@@ -15,7 +15,7 @@ import psycopg
 from tests.faults.plant import LEASE_SECONDS, Plant, Process
 from tests.processes import session_of
 
-TAMPERED_SECONDS = 2.0
+TAMPERED_SECONDS = 4.0
 DOWN_SECONDS = 0.3
 # How often each blow falls, one against the others; a plan may name others.
 EVERYTHING = {
@@ -228,7 +228,7 @@ def _killed(pid: int) -> bool:
 
 def _one_approved(connection: psycopg.Connection[tuple[Any, ...]], select: str) -> tuple[Any, ...] | None:
     """The row of an action that will leave soon."""
-    return connection.execute(f"{select} WHERE a.status = 'approved' ORDER BY a.not_before DESC LIMIT 1").fetchone()
+    return connection.execute(f"{select} WHERE a.status = 'approved' AND a.undo_until > now() LIMIT 1").fetchone()
 
 
 def _behind_the_guards(connection: psycopg.Connection[tuple[Any, ...]], statement: str, *values: object) -> None:

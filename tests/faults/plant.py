@@ -265,6 +265,7 @@ class Plant:
             b"set": redis.smembers,
             b"list": lambda key: redis.lrange(key, 0, -1),
             b"zset": lambda key: redis.zrange(key, 0, -1),
+            b"stream": redis.xrange,
             b"none": lambda key: None,  # gone meanwhile
         }
         return "\n".join(f"{key}: {readers[redis.type(key)](key)}" for key in redis.scan_iter(count=1000))
