@@ -5,6 +5,7 @@ Reads JSON from standard input and writes JSON to standard output.
 
 import json
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -49,4 +50,5 @@ def rule(action_ids: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    json.dump({"furnish": furnish, "rule": rule}[sys.argv[1]](json.load(sys.stdin)), sys.stdout)
+    calls: dict[str, Callable[[Any], Any]] = {"furnish": furnish, "rule": rule}
+    json.dump(calls[sys.argv[1]](json.load(sys.stdin)), sys.stdout)

@@ -81,6 +81,7 @@ class Setup:
     workers: int = 2
     undo_seconds: int = 1
     two_needed: bool = True  # some mailboxes ask for two people
+    rules: bool = True  # a person rules about half of what stays unknown
     tree: Path = PROJECT
 
     @property

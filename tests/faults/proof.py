@@ -74,10 +74,10 @@ def prove(setup: Setup, plan: Plan, home: Path) -> Report:
         nemesis.heal()
         _heal(plant)
         offices[0].reject_all(_ids(plant, "status = 'pending'"))
-        unknown = _ids(plant, "status = 'unknown'")
-        ruled = Random(f"{setup.seed} ruling").sample(unknown, len(unknown) // 2)
-        plant.rule(ruled)
-        _heal(plant)
+        if setup.rules:
+            unknown = _ids(plant, "status = 'unknown'")
+            plant.rule(Random(f"{setup.seed} ruling").sample(unknown, len(unknown) // 2))
+            _heal(plant)
         healed = time.monotonic()
         texts = {
             "log": plant.log(),
