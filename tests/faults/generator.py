@@ -9,7 +9,8 @@ from contextlib import suppress
 from random import Random
 from uuid import UUID
 
-from tests.faults.plant import CANARY, Plant
+from tests.faults.plan import CANARY
+from tests.faults.plant import Plant
 from tests.processes import Answer, Forms, Person, request, until
 
 GONE = (OSError, http.client.HTTPException)  # the server was killed, or is not back yet

@@ -12,27 +12,12 @@ from typing import Any
 
 import psycopg
 
-from tests.faults.plant import LEASE_SECONDS, Plant, Process
+from tests.faults.plan import Plan
+from tests.faults.plant import Plant, Process
 from tests.processes import session_of
 
 TAMPERED_SECONDS = 4.0
 DOWN_SECONDS = 0.3
-# How often each blow falls, one against the others; a plan may name others.
-EVERYTHING = {
-    "worker killed": 6,
-    "worker told to end": 2,
-    "worker frozen beyond its lease": 4,
-    "worker's parent killed alone": 3,
-    "worker's child killed": 2,
-    "broker flushed": 2,
-    "broker restarted": 1,
-    "database restarted": 1,
-    "database crashed": 1,
-    "jobs doubled": 4,
-    "web server killed": 1,
-    "content altered in the database": 3,
-    "bytes altered in the database": 3,
-}
 NOT_WITHOUT_BROKER = ("broker flushed", "broker restarted", "worker's parent killed alone", "worker's child killed")
 
 
@@ -47,16 +32,16 @@ class Later:
 class Nemesis:
     """One blow after another; `blows` counts those that fell."""
 
-    def __init__(self, plant: Plant, *, every: tuple[float, float], plan: dict[str, int] | None = None) -> None:
+    def __init__(self, plant: Plant, plan: Plan) -> None:
         self._plant = plant
-        self._every = every
+        self._plan = plan
         self._random = Random(f"{plant.setup.seed} nemesis")
-        self._plan = dict(plan or EVERYTHING)
+        self._blows = dict(plan.blows)
         if plant.broker is None:
             for blow in NOT_WITHOUT_BROKER:
-                self._plan.pop(blow, None)
+                self._blows.pop(blow, None)
         if plant.setup.queue == "celery on RabbitMQ":
-            self._plan.pop("broker restarted", None)  # it takes longer than all the rest together
+            self._blows.pop("broker restarted", None)  # it takes longer than all the rest together
         self._later: list[Later] = []
         self.blows: Counter[str] = Counter()
 
@@ -73,7 +58,7 @@ class Nemesis:
                 later.act()
             if now >= next_blow:
                 self._strike()
-                next_blow = time.monotonic() + self._random.uniform(*self._every)
+                next_blow = time.monotonic() + self._random.uniform(*self._plan.blow_every)
             soonest = min([next_blow, deadline, now + 1, *(later.at for later in self._later)])
             time.sleep(max(soonest - time.monotonic(), 0))
 
@@ -89,7 +74,9 @@ class Nemesis:
             self._plant.new_web()
 
     def _strike(self) -> None:
-        blow = self._random.choices(list(self._plan), list(self._plan.values()))[0]
+        if not self._blows:
+            return
+        blow = self._random.choices(list(self._blows), list(self._blows.values()))[0]
         acts: dict[str, Callable[[], bool]] = {
             "worker killed": self._kill_worker,
             "worker told to end": self._end_worker,
@@ -132,7 +119,7 @@ class Nemesis:
     def _freeze_worker(self) -> bool:
         _, worker = self._any_worker()
         worker.signal_all(signal.SIGSTOP)
-        self._after(LEASE_SECONDS + self._random.uniform(0.5, 3), lambda: worker.signal_all(signal.SIGCONT))
+        self._after(self._random.uniform(*self._plan.frozen_seconds), lambda: worker.signal_all(signal.SIGCONT))
         return True
 
     def _kill_parent(self) -> bool:

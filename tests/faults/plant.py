@@ -12,10 +12,9 @@ import sys
 from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import amqp
 import psycopg
@@ -25,15 +24,11 @@ from redis import Redis as RedisClient
 from rq.serializers import JSONSerializer
 
 from tests.dovecot import PASSWORD
+from tests.faults.plan import CANARY, LEASE_SECONDS, WIRE_SECONDS, Setup
 from tests.faults.provider import Dice
 from tests.faults.smtp import Planned, SmtpAndImap
-from tests.processes import PROJECT, SECONDS, Program, environment, request, session_of, until
+from tests.processes import SECONDS, Program, environment, request, session_of, until
 from tests.services import Postgres, RabbitMQ, Redis, Service, free_port
-
-QueueKind = Literal["database", "rq", "celery", "celery on RabbitMQ"]
-LEASE_SECONDS = 3
-WIRE_SECONDS = 4
-CANARY = "canary"  # stands in every address, subject and text, and may stand nowhere else
 
 
 class DurablePostgres(Postgres):
@@ -69,24 +64,6 @@ class Process(Program):
             if not (but_the_leader and pid == self.pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setup:
-    """What a run is made of; all that is left to chance comes from the seed."""
-
-    queue: QueueKind
-    seed: int
-    mailboxes: int = 8
-    workers: int = 2
-    undo_seconds: int = 1
-    two_needed: bool = True  # some mailboxes ask for two people
-    rules: bool = True  # a person rules about half of what stays unknown
-    tree: Path = PROJECT
-
-    @property
-    def addresses(self) -> list[str]:
-        return [f"{CANARY}-box{number}@proof.example" for number in range(self.mailboxes)]
 
 
 class Plant:

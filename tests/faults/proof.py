@@ -16,28 +16,14 @@ from tests.faults import checker
 from tests.faults.checker import Action, Attempt, Decision, Event, Revision, Tables, Traces, Violation
 from tests.faults.generator import Office
 from tests.faults.nemesis import Nemesis
-from tests.faults.plant import Plant, Setup
+from tests.faults.plan import Plan, Setup
+from tests.faults.plant import Plant
 from tests.faults.provider import Dice, Entry
-from tests.faults.smtp import FAULTS, Planned
 
 OFFICES = 3
-HEAL_SECONDS = 120.0  # a healthy machine needs 10
 LOOK_SECONDS = 0.5
 JOIN_SECONDS = 60
 GUARDS = frozenset(rule.name for rule in RULES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How long, how much, and what goes wrong. `calm` people propose and approve, and do nothing else."""
-
-    seconds: float
-    proposals: int
-    calm: bool = False
-    fault_rate: float = 0.4
-    faults: tuple[Planned, ...] = FAULTS
-    blow_every: tuple[float, float] = (1.0, 2.5)
-    blows: dict[str, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,17 +53,17 @@ def prove(setup: Setup, plan: Plan, home: Path) -> Report:
     with Plant(setup, home, dice) as plant:
         started = time.monotonic()
         offices = [Office(plant, number, calm=plan.calm) for number in range(OFFICES)]
-        nemesis = Nemesis(plant, every=plan.blow_every, plan=plan.blows)
+        nemesis = Nemesis(plant, plan)
         jobs = _trouble(plan, plant, offices, nemesis)
         ended = time.monotonic()
         plant.provider.heal()
         nemesis.heal()
-        _heal(plant)
+        _heal(plant, plan)
         offices[0].reject_all(_ids(plant, "status = 'pending'"))
-        if setup.rules:
+        if plan.rules:
             unknown = _ids(plant, "status = 'unknown'")
             plant.rule(Random(f"{setup.seed} ruling").sample(unknown, len(unknown) // 2))
-            _heal(plant)
+            _heal(plant, plan)
         healed = time.monotonic()
         texts = {
             "log": plant.log(),
@@ -112,17 +98,16 @@ def prove(setup: Setup, plan: Plan, home: Path) -> Report:
 
 def _trouble(plan: Plan, plant: Plant, offices: list[Office], nemesis: Nemesis) -> list[str]:
     """Everybody at once; returns what was seen in the broker on the way."""
-    share = -(-plan.proposals // len(offices))
     seen: list[str] = []
     errors: list[BaseException] = []
 
-    def work(office: Office) -> None:
+    def work(number: int, office: Office) -> None:
         try:
-            office.run(share)
+            office.run(len(range(number, plan.proposals, len(offices))))  # its share, none left out
         except BaseException as error:  # raised below, in the main thread
             errors.append(error)
 
-    threads = [threading.Thread(target=work, args=(office,), daemon=True) for office in offices]
+    threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in enumerate(offices)]
 
     def go_on() -> bool:
         seen.append(plant.jobs())
@@ -155,9 +140,9 @@ def _ids(plant: Plant, condition: str) -> list[str]:
     return [str(action_id) for (action_id,) in rows]
 
 
-def _heal(plant: Plant) -> None:
+def _heal(plant: Plant, plan: Plan) -> None:
     """Move the times of what waits, until nothing does: the programs see only that it is later."""
-    deadline = time.monotonic() + HEAL_SECONDS
+    deadline = time.monotonic() + plan.heal_seconds
     open_ = "status IN ('approved', 'executing') OR (status = 'unknown' AND next_probe_at IS NOT NULL)"
     while _ids(plant, open_) and time.monotonic() < deadline:
         with plant.database() as connection:

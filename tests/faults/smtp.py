@@ -51,6 +51,8 @@ LOST_ANSWERS = (
     _drop("accepted", "accepted, then silence", seconds=6),
     _reply("accepted", "what", "accepted, then rubbish"),
 )
+SLOW_CONTENT = Planned(name="slow before the content", at="data", seconds=2.5)
+SLOW_ANSWER = Planned(name="slow after it was accepted", at="accepted", seconds=2.5)
 FAULTS = (
     _drop("connect", "dropped at connect"),
     _drop("auth", "dropped at AUTH"),
@@ -65,9 +67,9 @@ FAULTS = (
     _reply("dot", "451 4.3.0 later", "451 after the dot"),
     _reply("dot", "421 4.3.2 later", "421 after the dot"),
     _reply("dot", "554 5.6.0 no", "554 after the dot"),
-    Planned(name="slow before the content", at="data", seconds=1.5),
+    SLOW_CONTENT,
     Planned(name="slow before it was accepted", at="dot", seconds=2.5),
-    Planned(name="slow after it was accepted", at="accepted", seconds=2.5),
+    SLOW_ANSWER,
 )
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.plant import QueueKind, Setup
-from tests.faults.proof import Plan, Report, prove
+from tests.faults.plan import Plan, QueueKind, Setup
+from tests.faults.proof import Report, prove
 
 pytestmark = pytest.mark.process
 SHORT = Plan(seconds=12, proposals=60, blow_every=(0.8, 1.8))
@@ -40,8 +40,8 @@ def test_the_promise_is_kept_when_everything_fails(queue: QueueKind, seed: int, 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("queue", ["database", "rq", "celery"])
 def test_a_thousand_mails_leave_once_each_while_workers_are_killed(queue: QueueKind, tmp_path: Path) -> None:
-    plan = Plan(seconds=900, proposals=1000, calm=True, fault_rate=0, blow_every=(3, 6), blows=KILLS)
-    setup = Setup(queue=queue, seed=5, mailboxes=20, undo_seconds=0, two_needed=False, rules=False)
+    plan = Plan(seconds=900, proposals=1000, calm=True, rules=False, fault_rate=0, blow_every=(3, 6), blows=KILLS)
+    setup = Setup(queue=queue, seed=5, mailboxes=20, undo_seconds=0, two_needed=False)
     report = kept(prove(setup, plan, tmp_path))
 
     assert len({entry.message_id for entry in report.ledger}) == len(report.ledger)
