@@ -1,7 +1,7 @@
 # The two commands for a fresh machine are "make run" and "make test"; each installs what it needs first.
 # ARGS is handed on: make test ARGS="-k approve", make lock ARGS=--upgrade.
 
-.PHONY: help run test test-all check bench docs lock clean
+.PHONY: help run test test-all check bench faults docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -36,6 +36,11 @@ bench: ## what reading costs, against floors in the same run; writes docs/perfor
 	@bin/bootstrap test
 	@bin/system-packages
 	@.venv/bin/python -m pytest tests/bench/bench_reading.py -q -p no:xdist
+
+faults: ## kills, floods and cuts everything off, on every queue; writes docs/reliability.md (SEED, MINUTES for each queue)
+	@bin/bootstrap test
+	@bin/system-packages long
+	@exec env SEED="$(SEED)" MINUTES="$(MINUTES)" .venv/bin/python -m pytest tests/faults/prove_all.py -q -p no:xdist
 
 docs: ## writes docs/tools.md anew from the catalogue
 	@bin/bootstrap test

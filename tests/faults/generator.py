@@ -15,6 +15,7 @@ from tests.processes import Answer, Forms, Person, request, until
 
 GONE = (OSError, http.client.HTTPException)  # the server was killed, or is not back yet
 RETRY_SECONDS = 0.3
+PAUSE_SECONDS = 0.3  # people are slower than the workers that follow them
 STEPS = ("propose", "approve", "approve_twice", "approve_something_else", "undo", "reject", "cancel")
 WEIGHTS = (10, 12, 1, 1, 2, 1, 1)
 
@@ -44,6 +45,8 @@ class Office:
         """Until so many are proposed and decided about, or until it is told to stop."""
         while not self.stop.is_set() and (self._proposals < proposals or self._open):
             self.step(may_propose=self._proposals < proposals)
+            if not self._calm:
+                self.stop.wait(self._random.uniform(0, PAUSE_SECONDS))
 
     def step(self, *, may_propose: bool) -> None:
         (step,) = ("approve" if self._open else "propose",) if self._calm else self._random.choices(STEPS, WEIGHTS)
