@@ -15,11 +15,11 @@ from django.db.models.functions import Now
 
 from accounts.models import Mailbox
 from approvals import audit, audit_proof, conditions
-from approvals.execution import approved_action
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Blob, Decision, PendingAction, Revision
 from approvals.outcomes import record_outcome
 from approvals.queues.base import queue
+from approvals.reading import approved_action
 from approvals.retry import PROBES, next_probe, next_try
 from approvals.returning import return_if_void
 from approvals.states import FINAL, Status
