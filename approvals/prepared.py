@@ -10,9 +10,9 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Expression, Field, Model, QuerySet
 from django.db.models.sql import InsertQuery, UpdateQuery
@@ -75,19 +75,25 @@ class _Sql:
 class _Statement(ABC):
     """Made when it first runs, once for each sort of database."""
 
+    everyone: ClassVar[list[_Statement]] = []
+
     def __init__(self) -> None:
         self._made: dict[str, _Sql] = {}
         self._lock = threading.Lock()
+        self.everyone.append(self)
 
     @abstractmethod
     def _make(self) -> _Sql: ...
 
     def _run(self, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
+        return self.made().run(values)
+
+    def made(self) -> _Sql:
         made = self._made.get(connection.vendor)
         if made is None:
-            with self._lock:
+            with self._lock, transaction.atomic():  # Django makes no FOR UPDATE outside of a transaction
                 made = self._made.setdefault(connection.vendor, self._make())
-        return made.run(values)
+        return made
 
 
 class Select(_Statement):
@@ -162,6 +168,12 @@ class Insert(_Statement):
         query.insert_values(fields, [row], raw=True)
         ((text, parameters),) = query.get_compiler(connection=connection).as_sql()
         return _Sql(text=text, parameters=tuple(parameters))
+
+
+def make_all() -> None:
+    """Make the SQL of all statements now, so that a fork finds it in memory."""
+    for statement in _Statement.everyone:
+        statement.made()
 
 
 def columns_of(model: type[Model], prefix: str = "") -> list[str]:
