@@ -18,8 +18,9 @@ from approvals import audit, audit_proof, conditions
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Blob, Decision, PendingAction, Revision
 from approvals.outcomes import record_outcome
+from approvals.prepared import Slot, Update, slot
 from approvals.queues.base import queue
-from approvals.reading import approved_action
+from approvals.reading import approved_action, read_action
 from approvals.retry import PROBES, next_probe, next_try
 from approvals.returning import return_if_void
 from approvals.states import FINAL, Status
@@ -138,22 +139,29 @@ def settle() -> None:
         settle_one(action_id)
 
 
+_take_to_settle = Update(
+    lambda: PendingAction.objects.filter(
+        pk=slot(PendingAction, "id", "pk"), settle_at__lte=Now(), settle_tries=slot(PendingAction, "settle_tries")
+    ),
+    lambda: {"settle_tries": F("settle_tries") + 1, "settle_at": Now() + Slot("again", DurationField())},
+)
+_settled = Update(lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")), lambda: {"settle_at": None})
+
+
 def settle_one(action_id: UUID) -> None:
-    action = PendingAction.objects.get(pk=action_id)
-    tries = action.settle_tries + 1
+    read = read_action(action_id)
+    assert read is not None, "an action is never deleted"
+    tries = read.action.settle_tries + 1
+    again = max(next_try(tries), timedelta(minutes=1)) if tries < SETTLE_TRIES else None
     # Taken by pushing the time on: whoever comes second finds nothing to do, and a crash is tried again later.
-    mine = PendingAction.objects.filter(pk=action_id, settle_at__lte=Now(), settle_tries=action.settle_tries).update(
-        settle_tries=tries,
-        settle_at=Now() + max(next_try(tries), timedelta(minutes=1)) if tries < SETTLE_TRIES else None,
-    )
-    if not mine:
+    if not _take_to_settle(pk=action_id, settle_tries=read.action.settle_tries, again=again):
         return
     try:
-        kind_named(action.kind).settle(approved_action(action_id))
+        kind_named(read.action.kind).settle(read.approved())
     except Exception:  # what was sent stays sent; this is only the work after it
         log.exception("settle_failed", action=str(action_id), count=tries)
         return
-    PendingAction.objects.filter(pk=action_id).update(settle_at=None)
+    _settled(pk=action_id)
 
 
 def purge() -> None:

@@ -120,7 +120,7 @@ class Update(_Statement):
     """One UPDATE of the rows of a queryset; the answer is what `returning` names, a row for each row changed."""
 
     def __init__(
-        self, rows: Callable[[], QuerySet[Any, Any]], changes: Callable[[], dict[str, Any]], *, returning: str = "pk"
+        self, rows: Callable[[], QuerySet[Any, Any]], changes: Callable[[], dict[str, Any]], *, returning: str = "id"
     ) -> None:
         super().__init__()
         self._rows = rows
@@ -131,16 +131,7 @@ class Update(_Statement):
         return self._run(values)
 
     def _make(self) -> _Sql:
-        rows = self._rows()
-        query = rows.query.chain(UpdateQuery)
-        query.add_update_values(self._changes())
-        text, parameters = query.get_compiler(connection=connection).as_sql()
-        meta = rows.model._meta
-        fields = [meta.pk if name == "pk" else meta.get_field(name) for name in self._returning.split()]
-        # Both databases have it (SQLite since 3.35); Django's update() has no word for it.
-        names = ", ".join(connection.ops.quote_name(field.column) for field in fields)
-        columns = tuple(field.get_col(meta.db_table) for field in fields)
-        return _Sql(text=f"{text} RETURNING {names}", parameters=tuple(parameters), columns=columns)
+        return _update(self._rows(), self._changes(), self._returning)
 
 
 class Insert(_Statement):
@@ -168,6 +159,31 @@ class Insert(_Statement):
         query.insert_values(fields, [row], raw=True)
         ((text, parameters),) = query.get_compiler(connection=connection).as_sql()
         return _Sql(text=text, parameters=tuple(parameters))
+
+
+def _update(rows: QuerySet[Any, Any], changes: Mapping[str, Any], returning: str) -> _Sql:
+    query = rows.query.chain(UpdateQuery)
+    query.add_update_values(changes)
+    text, parameters = query.get_compiler(connection=connection).as_sql()
+    meta = rows.model._meta
+    fields = [meta.get_field(name) for name in returning.split()]
+    # Both databases have it (SQLite since 3.35); Django's update() has no word for it.
+    names = ", ".join(connection.ops.quote_name(field.column) for field in fields)
+    columns = tuple(field.get_col(meta.db_table) for field in fields)
+    return _Sql(text=f"{text} RETURNING {names}", parameters=tuple(parameters), columns=columns)
+
+
+def update_row(row: Model, rows: QuerySet[Any, Any], **changes: Any) -> bool:
+    """Update the one row there may be in the queryset and take over in `row` what it says then; False if there is none.
+
+    One statement, made for this once.
+    """
+    names = columns_of(type(row))
+    changed = _update(rows, changes, " ".join(names)).run({})
+    for values in changed:
+        for name, value in zip(names, values, strict=True):
+            setattr(row, name, value)
+    return bool(changed)
 
 
 def make_all() -> None:

@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from accounts.models import Mailbox
+from approvals.prepared import update_row
 from approvals.states import APPROVED_OR_LATER, TRANSITIONS, Status
 
 
@@ -106,10 +107,8 @@ class PendingAction(models.Model):
         assert target in TRANSITIONS[source], f"{source} → {target} is not a transition"
         if target is not Status.EXECUTING:
             changes.setdefault("lease_until", None)
-        changed = PendingAction.objects.filter(*conditions, pk=self.pk, status=source).update(status=target, **changes)
-        if changed:
-            self.refresh_from_db()
-        return bool(changed)
+        rows = PendingAction.objects.filter(*conditions, pk=self.pk, status=source)
+        return update_row(self, rows, status=target, **changes)
 
     @property
     def current(self) -> Revision:
