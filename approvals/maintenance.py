@@ -4,13 +4,14 @@ Each chore lists what it may have to do without a lock, and takes one row at a t
 only while the reason still holds.
 """
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, transaction
-from django.db.models import DurationField, ExpressionWrapper, F
+from django.db.models import DurationField, ExpressionWrapper, F, QuerySet
 from django.db.models.functions import Now
 
 from accounts.models import Mailbox
@@ -18,7 +19,7 @@ from approvals import audit, audit_proof, conditions
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Blob, Decision, PendingAction, Revision
 from approvals.outcomes import record_outcome
-from approvals.prepared import Slot, Update, slot
+from approvals.prepared import Questions, Select, Slot, Update, slot
 from approvals.queues.base import queue
 from approvals.reading import approved_action, read_action
 from approvals.retry import PROBES, next_probe, next_try
@@ -34,18 +35,30 @@ SETTLE_TRIES = 8
 MAY_LOOK = (*conditions.REACHABLE, Mailbox.Status.PAUSED)
 
 
-def sweep() -> None:
+def sweep() -> datetime | None:
     """One round: expire, end dead leases, send back what is void, look for lost answers, settle, purge, ring.
 
-    A chore that fails keeps none of the others from being done.
+    One statement asks what there is to do, and again after something was done. Returns when the next approved action
+    may leave that may not leave yet. A chore that fails keeps none of the others from being done.
     """
-    for chore in (expire, end_dead_leases, send_back, reconcile, settle, purge, _anchor, _ring):
-        try:
-            chore()
-        except DatabaseError:
-            raise  # the worker waits and begins anew on another connection
-        except Exception:  # one mailbox's trouble, whatever it is, must not stop the mail of all others
-            log.exception("chore_failed", process=chore.__name__)
+    kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
+    there_is, next_due = _questions(kept=kept)
+    for name, chore in CHORES.items():
+        if not there_is[name]:
+            continue
+        _done(chore)
+        there_is, next_due = _questions(kept=kept)
+    _done(_anchor)
+    return next_due
+
+
+def _done(chore: Callable[[], None]) -> None:
+    try:
+        chore()
+    except DatabaseError:
+        raise  # the worker waits and begins anew on another connection
+    except Exception:  # one mailbox's trouble, whatever it is, must not stop the mail of all others
+        log.exception("chore_failed", process=chore.__name__)
 
 
 def _anchor() -> None:
@@ -58,14 +71,55 @@ def _ring() -> None:
 
 
 def due(limit: int = BATCH) -> list[UUID]:
-    """Approved actions whose time has come and that nothing holds back, the longest waiting first."""
-    rows = PendingAction.objects.filter(conditions.may_execute())
-    return list(rows.order_by("not_before").values_list("pk", flat=True)[:limit])
+    """Approved actions whose time has come and that nothing holds back, the longest waiting first; at most BATCH."""
+    return [action_id for (action_id,) in _due()[:limit]]
+
+
+def next_due() -> datetime | None:
+    """When the next approved action may leave that may not leave yet."""
+    found = _waiting.first()
+    return found[0] if found else None
+
+
+def _late() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(status__in=(Status.PENDING, Status.APPROVED), expires_at__lte=Now())
+
+
+def _dead() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(status=Status.EXECUTING, lease_until__lt=Now())
+
+
+def _void() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(conditions.due(), conditions.void(), status=Status.APPROVED)
+
+
+def _to_probe() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(
+        status=Status.UNKNOWN, next_probe_at__lte=Now(), mailbox__in=Mailbox.objects.filter(status__in=MAY_LOOK)
+    )
+
+
+def _to_settle() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(status=Status.SUCCEEDED, settle_at__lte=Now())
+
+
+def _not_yet() -> "QuerySet[PendingAction, tuple[datetime]]":
+    waiting = PendingAction.objects.filter(status=Status.APPROVED, not_before__gt=Now())
+    return waiting.order_by("not_before").values_list("not_before")
+
+
+def _old(kept: timedelta | Slot) -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(
+        status__in=FINAL,
+        finished_at__isnull=False,
+        finished_at__lt=Now() - kept,
+        purged_at__isnull=True,
+    )
 
 
 def expire() -> None:
     """Close what nobody decided, or what could not leave, in time."""
-    late = PendingAction.objects.filter(status__in=(Status.PENDING, Status.APPROVED), expires_at__lte=Now())
+    late = _late()
     for action_id in late.values_list("pk", flat=True)[:BATCH]:
         with transaction.atomic():
             action = late.select_for_update(skip_locked=True).filter(pk=action_id).first()
@@ -81,7 +135,7 @@ def expire() -> None:
 
 def end_dead_leases() -> None:
     """A worker died or froze: what never reached the wire is approved again, what may have is unknown."""
-    dead = PendingAction.objects.filter(status=Status.EXECUTING, lease_until__lt=Now())
+    dead = _dead()
     for action_id in dead.values_list("pk", flat=True)[:BATCH]:
         with transaction.atomic():
             action = dead.select_for_update(skip_locked=True).filter(pk=action_id).first()
@@ -96,17 +150,13 @@ def end_dead_leases() -> None:
 
 def send_back() -> None:
     """What was approved and may not leave any more waits for a person again, with the reason."""
-    rows = PendingAction.objects.filter(conditions.due(), conditions.void(), status=Status.APPROVED)
-    for action_id in rows.values_list("pk", flat=True)[:BATCH]:
+    for action_id in _void().values_list("pk", flat=True)[:BATCH]:
         return_if_void(action_id)
 
 
 def reconcile() -> None:
     """Ask the provider whether what was handed over has gone out; no evidence leaves it unknown."""
-    waiting = PendingAction.objects.filter(
-        status=Status.UNKNOWN, next_probe_at__lte=Now(), mailbox__in=Mailbox.objects.filter(status__in=MAY_LOOK)
-    )
-    for action in waiting.order_by("next_probe_at")[:BATCH]:
+    for action in _to_probe().order_by("next_probe_at")[:BATCH]:
         _probe(action)
 
 
@@ -134,8 +184,7 @@ def _probe(action: PendingAction) -> None:
 
 def settle() -> None:
     """Do the idempotent work after a success, such as the copy in Sent; never touches what was sent."""
-    waiting = PendingAction.objects.filter(status=Status.SUCCEEDED, settle_at__lte=Now())
-    for action_id in waiting.values_list("pk", flat=True)[:BATCH]:
+    for action_id in _to_settle().values_list("pk", flat=True)[:BATCH]:
         settle_one(action_id)
 
 
@@ -167,12 +216,7 @@ def settle_one(action_id: UUID) -> None:
 def purge() -> None:
     """Forget the content of what ended long ago; the row, its state and its idempotency key stay, and so do the
     decisions without their notes."""
-    old = PendingAction.objects.filter(
-        status__in=FINAL,
-        finished_at__isnull=False,
-        finished_at__lt=Now() - timedelta(days=settings.MAILHUB_RETENTION_DAYS),
-        purged_at__isnull=True,
-    )
+    old = _old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
     ids = list(old.order_by("finished_at").values_list("pk", flat=True)[:BATCH])
     if not ids:
         return
@@ -182,3 +226,21 @@ def purge() -> None:
         Blob.objects.filter(action__in=mine).delete()
         Decision.objects.filter(action__in=mine).exclude(note="").update(note="")
         PendingAction.objects.filter(pk__in=mine).update(purged_at=Now(), settle_at=None, returned=None)
+
+
+_due = Select(
+    lambda: PendingAction.objects.filter(conditions.may_execute()).order_by("not_before").values_list("pk")[:BATCH]
+)
+# In the order in which they are done: what one leaves behind, the next may find.
+CHORES: dict[str, Callable[[], None]] = {
+    "late": expire, "dead": end_dead_leases, "void": send_back, "to_probe": reconcile, "to_settle": settle,
+    "old": purge, "due": _ring,
+}  # fmt: skip
+_questions = Questions(
+    lambda: {
+        "late": _late(), "dead": _dead(), "void": _void(), "to_probe": _to_probe(), "to_settle": _to_settle(),
+        "old": _old(Slot("kept", DurationField())), "due": PendingAction.objects.filter(conditions.may_execute()),
+    },
+    _not_yet,
+)  # fmt: skip
+_waiting = Select(lambda: _not_yet()[:1])

@@ -10,11 +10,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar, cast
 
 from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Expression, Field, Model, QuerySet
+from django.db.models import Expression, Field, IntegerField, Model, Q, QuerySet, Value
 from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
@@ -116,6 +117,36 @@ class Select(_Statement):
         return _Sql(text=text, parameters=tuple(parameters), columns=columns)
 
 
+class Questions(_Statement):
+    """Several questions in one statement: for each queryset whether it has rows, and the first value of one more."""
+
+    def __init__(
+        self, rows: Callable[[], dict[str, QuerySet[Any, Any]]], first: Callable[[], QuerySet[Any, Any]]
+    ) -> None:
+        super().__init__()
+        self._rows = rows
+        self._first = first
+
+    def __call__(self, **values: Any) -> tuple[dict[str, bool], Any]:
+        """The answers by name, and the first value."""
+        ((*answers, first),) = self._run(values)
+        return dict(zip(self._rows(), map(bool, answers), strict=True)), first
+
+    def _make(self) -> _Sql:
+        text, parameters = [], list[Any]()
+        for rows in self._rows().values():
+            asked, values = rows.order_by().values("pk")[:1].query.get_compiler(connection=connection).as_sql()
+            text.append(f"EXISTS({asked})")
+            parameters += values
+        compiler = self._first()[:1].query.get_compiler(connection=connection)
+        asked, values = compiler.as_sql()
+        text.append(f"({asked})")
+        # A question answers with a number or a truth value, which needs no conversion.
+        plain = [Value(None, output_field=IntegerField())] * (len(text) - 1)
+        columns = (*plain, *(expression for expression, *_ in compiler.select[: compiler.col_count]))
+        return _Sql(text=f"SELECT {', '.join(text)}", parameters=(*parameters, *values), columns=columns)
+
+
 class Update(_Statement):
     """One UPDATE of the rows of a queryset; the answer is what `returning` names, a row for each row changed."""
 
@@ -173,17 +204,36 @@ def _update(rows: QuerySet[Any, Any], changes: Mapping[str, Any], returning: str
     return _Sql(text=f"{text} RETURNING {names}", parameters=tuple(parameters), columns=columns)
 
 
-def update_row(row: Model, rows: QuerySet[Any, Any], **changes: Any) -> bool:
-    """Update the one row there may be in the queryset and take over in `row` what it says then; False if there is none.
+def update_row(row: Model, *conditions: Q, where: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
+    """Update the row if all that holds, and take over in `row` what it says then; False if it does not hold.
 
-    One statement, made for this once.
+    The SQL is made once for changes of the same columns, as long as expressions among them are the same.
     """
-    names = columns_of(type(row))
-    changed = _update(rows, changes, " ".join(names)).run({})
+    wanted = {"pk": row.pk, **where}
+    computed = tuple((name, value) for name, value in changes.items() if hasattr(value, "resolve_expression"))
+    given = {name: value for name, value in changes.items() if not hasattr(value, "resolve_expression")}
+    make = _update_of_row.__wrapped__ if conditions else _update_of_row
+    made = make(type(row), conditions, tuple(wanted), tuple(given), computed, connection.vendor)
+    changed = made.run(given | {f"if {name}": value for name, value in wanted.items()})
     for values in changed:
-        for name, value in zip(names, values, strict=True):
+        for name, value in zip(columns_of(type(row)), values, strict=True):
             setattr(row, name, value)
     return bool(changed)
+
+
+@lru_cache(maxsize=64)
+def _update_of_row(
+    model: type[Model],
+    conditions: tuple[Q, ...],
+    where: tuple[str, ...],
+    given: tuple[str, ...],
+    computed: tuple[tuple[str, Any], ...],
+    vendor: str,
+) -> _Sql:
+    names = {"pk": "id"}
+    wanted = {name: slot(model, names.get(name, name), f"if {name}") for name in where}
+    changes = {name: slot(model, name) for name in given} | dict(computed)
+    return _update(model._default_manager.filter(*conditions, **wanted), changes, " ".join(columns_of(model)))
 
 
 def make_all() -> None:

@@ -107,8 +107,7 @@ class PendingAction(models.Model):
         assert target in TRANSITIONS[source], f"{source} → {target} is not a transition"
         if target is not Status.EXECUTING:
             changes.setdefault("lease_until", None)
-        rows = PendingAction.objects.filter(*conditions, pk=self.pk, status=source)
-        return update_row(self, rows, status=target, **changes)
+        return update_row(self, *conditions, where={"status": source}, changes={"status": target, **changes})
 
     @property
     def current(self) -> Revision:
