@@ -6,6 +6,7 @@ only while the reason still holds.
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -42,6 +43,7 @@ def sweep() -> datetime | None:
     may leave that may not leave yet. A chore that fails keeps none of the others from being done.
     """
     kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
+    next_due: datetime | None
     there_is, next_due = _questions(kept=kept)
     for name, chore in CHORES.items():
         if not there_is[name]:
@@ -77,8 +79,7 @@ def due(limit: int = BATCH) -> list[UUID]:
 
 def next_due() -> datetime | None:
     """When the next approved action may leave that may not leave yet."""
-    found = _waiting.first()
-    return found[0] if found else None
+    return next((not_before for (not_before,) in _waiting()), None)
 
 
 def _late() -> QuerySet[PendingAction]:
@@ -103,7 +104,7 @@ def _to_settle() -> QuerySet[PendingAction]:
     return PendingAction.objects.filter(status=Status.SUCCEEDED, settle_at__lte=Now())
 
 
-def _not_yet() -> "QuerySet[PendingAction, tuple[datetime]]":
+def _not_yet() -> QuerySet[PendingAction, Any]:
     waiting = PendingAction.objects.filter(status=Status.APPROVED, not_before__gt=Now())
     return waiting.order_by("not_before").values_list("not_before")
 

@@ -29,7 +29,7 @@ class Slot(Expression):
         super().__init__(output_field=field)
         self.name = name
 
-    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, list[Any]]:
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
         return "%s", [self]
 
 
@@ -180,7 +180,8 @@ class Insert(_Statement):
     def _make(self) -> _Sql:
         row = self._model(**self._fixed)
         for name in self._given:
-            row.__dict__[self._model._meta.get_field(name).attname] = slot(self._model, name)
+            waiting = slot(self._model, name)
+            row.__dict__[waiting.output_field.attname] = waiting
         fields = [
             field
             for field in self._model._meta.concrete_fields
@@ -193,8 +194,8 @@ class Insert(_Statement):
 
 
 def _update(rows: QuerySet[Any, Any], changes: Mapping[str, Any], returning: str) -> _Sql:
-    query = rows.query.chain(UpdateQuery)
-    query.add_update_values(changes)
+    query = cast(UpdateQuery, rows.query.chain(UpdateQuery))
+    query.add_update_values(dict(changes))
     text, parameters = query.get_compiler(connection=connection).as_sql()
     meta = rows.model._meta
     fields = [meta.get_field(name) for name in returning.split()]

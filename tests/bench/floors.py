@@ -42,7 +42,7 @@ def keep_sending(port: int, number: int) -> None:
             smtp.sendmail(SENDER, [RECIPIENT], letter())
 
 
-@app.task(name="floor.send")  # type: ignore[untyped-decorator]
+@app.task(name="floor.send")
 def send_by_celery(port: int) -> None:
     send(port)
 
