@@ -20,7 +20,8 @@ test: ## the test suite, on SQLite and then on PostgreSQL
 test-all: ## the test suite with its long and heavy parts
 	@bin/bootstrap test
 	@bin/system-packages long
-	@exec .venv/bin/python bin/test --long $(ARGS)
+	@.venv/bin/python bin/test --long $(ARGS)
+	@exec .venv/bin/python bin/bench --quick
 
 check: ## style, types, import rules, migrations, settings
 	@bin/bootstrap test
@@ -32,10 +33,10 @@ check: ## style, types, import rules, migrations, settings
 	.venv/bin/python manage.py makemigrations --check --dry-run --settings tests.settings
 	.venv/bin/python manage.py check --fail-level WARNING --settings tests.settings
 
-bench: ## what reading costs, against floors in the same run; writes docs/performance.md
+bench: ## what reading and sending cost, against floors in the same run; writes docs/performance.md
 	@bin/bootstrap test
 	@bin/system-packages
-	@.venv/bin/python -m pytest tests/bench/bench_reading.py -q -p no:xdist
+	@exec .venv/bin/python bin/bench $(ARGS)
 
 faults: ## kills, floods and cuts everything off, on every queue; writes docs/reliability.md (SEED, MINUTES for each queue)
 	@bin/bootstrap test

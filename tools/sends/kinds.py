@@ -112,6 +112,9 @@ class SendMail:
     def settle(self, approved: ApprovedAction) -> None:
         """The copy in Sent, the mark on the original, and the draft that is a draft no more; each idempotent."""
         payload = approved.payload
+        marks = self.marks if payload["original"] else None
+        if not (payload["save_to_sent_items"] or marks or payload["draft"]):
+            return
         provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
         if payload["save_to_sent_items"]:
             left_at = datetime.fromisoformat(approved.receipt["at"]) if approved.receipt else datetime.now(UTC)
@@ -119,8 +122,8 @@ class SendMail:
                 approved.blob(payload["source_sha256"]), date=format_datetime(left_at), bcc=tuple(payload["bcc"])
             )
             provider.save_sent_copy(copy, approved.message_id)
-        if self.marks and payload["original"]:
-            _unless_gone(lambda: provider.mark(payload["original"], self.marks or "answered"))
+        if marks:
+            _unless_gone(lambda: provider.mark(payload["original"], marks))
         if payload["draft"]:
             _unless_gone(lambda: provider.delete_draft(payload["draft"]["id"]))
             Draft.objects.filter(mailbox=approved.mailbox_id, provider_id=payload["draft"]["id"]).delete()
