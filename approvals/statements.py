@@ -6,7 +6,6 @@ everywhere else; only the values wait in slots.
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,7 +79,6 @@ class _Statement(ABC):
 
     def __init__(self) -> None:
         self._made: dict[str, _Sql] = {}
-        self._lock = threading.Lock()
         self.everyone.append(self)
 
     @abstractmethod
@@ -92,7 +90,9 @@ class _Statement(ABC):
     def made(self) -> _Sql:
         made = self._made.get(connection.vendor)
         if made is None:
-            with self._lock, transaction.atomic():  # Django makes no FOR UPDATE outside of a transaction
+            # Django makes no FOR UPDATE outside of a transaction. No lock: who waits for SQLite's while holding one of
+            # ours could wait for somebody who waits for ours. Made twice is made alike.
+            with transaction.atomic():
                 made = self._made.setdefault(connection.vendor, self._make())
         return made
 
