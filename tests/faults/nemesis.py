@@ -103,7 +103,8 @@ class Nemesis:
         return number, self._plant.workers[number]
 
     def _kill_worker(self) -> bool:
-        number, worker = self._any_worker()
+        """The one that has lived longest: one that has only just begun to start is not worth a blow."""
+        number, worker = min(enumerate(self._plant.workers), key=lambda each: each[1].started_at)
         worker.signal_all(signal.SIGKILL)
         worker.kill()
         self._plant.new_worker(number)

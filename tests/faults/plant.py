@@ -9,6 +9,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -51,6 +52,7 @@ class Process(Program):
     def __init__(self, home: Path, command: Sequence[str], **changes: object) -> None:
         super().__init__(home, **changes)
         self._command = command
+        self.started_at = time.monotonic()
 
     def command(self) -> Sequence[str]:
         return self._command
