@@ -103,8 +103,13 @@ class Nemesis:
         return number, self._plant.workers[number]
 
     def _kill_worker(self) -> bool:
-        """The one that has lived longest: one that has only just begun to start is not worth a blow."""
+        """The one that has lived longest, once it has given a sign of life: on a busy machine a start takes a while,
+        and who is killed while it starts has done nothing that could go wrong."""
         number, worker = min(enumerate(self._plant.workers), key=lambda each: each[1].started_at)
+        with self._plant.database() as connection:
+            seen = connection.execute("SELECT 1 FROM approvals_heartbeat WHERE worker LIKE %s", [f"%:{worker.pid}"])
+            if seen.fetchone() is None:
+                return False
         worker.signal_all(signal.SIGKILL)
         worker.kill()
         self._plant.new_worker(number)

@@ -37,10 +37,10 @@ def test_the_promise_is_kept_when_everything_fails(queue: QueueKind, seed: int, 
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("queue", ["database", "rq", "celery"])
 def test_a_thousand_mails_leave_once_each_while_workers_are_killed(queue: QueueKind, tmp_path: Path) -> None:
-    plan = Plan(seconds=900, proposals=1000, calm=True, rules=False, fault_rate=0, blow_every=(3, 6), blows=KILLS)
+    plan = Plan(seconds=2000, proposals=1000, calm=True, rules=False, fault_rate=0, blow_every=(3, 6), blows=KILLS)
     setup = Setup(queue=queue, seed=5, mailboxes=20, undo_seconds=0, two_needed=False)
     report = kept(prove(setup, plan, tmp_path))
 
