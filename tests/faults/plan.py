@@ -63,4 +63,4 @@ class Plan:
     blow_every: tuple[float, float] = (1.0, 2.5)
     blows: dict[str, int] = field(default_factory=lambda: dict(BLOWS))
     frozen_seconds: tuple[float, float] = (LEASE_SECONDS + 0.5, LEASE_SECONDS + 3)
-    heal_seconds: float = 120  # a healthy machine needs 10
+    heal_seconds: float = 240  # a machine with nothing else to do needs 10

@@ -28,8 +28,10 @@ from tests.dovecot import PASSWORD
 from tests.faults.plan import CANARY, LEASE_SECONDS, WIRE_SECONDS, Setup
 from tests.faults.provider import Dice
 from tests.faults.smtp import Planned, SmtpAndImap
-from tests.processes import SECONDS, Program, environment, request, session_of, until
+from tests.processes import Program, environment, request, session_of, until
 from tests.services import Postgres, RabbitMQ, Redis, Service, free_port
+
+COMMAND_SECONDS = 240.0  # on a machine that does ten other things a start takes a minute
 
 
 class DurablePostgres(Postgres):
@@ -118,7 +120,7 @@ class Plant:
             self.web = self._process("manage.py", "web", "--port", self.url.rpartition(":")[2])
             self.sweeper = self._process("manage.py", "maintain", "--every", "1")
             self.workers = [self._process(*self._worker_command()) for _ in range(self.setup.workers)]
-            until(self.answers, say=self.log)
+            until(self.answers, seconds=COMMAND_SECONDS, say=self.log)
         except BaseException:
             self.close()
             raise
@@ -160,7 +162,7 @@ class Plant:
             input=json.dumps(given),
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=COMMAND_SECONDS,
             check=False,
         )
         assert not check or done.returncode == 0, done.stderr

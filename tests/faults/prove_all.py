@@ -20,7 +20,7 @@ SEED = int(os.environ.get("SEED") or SystemRandom().randrange(10**6))
 PAGE = PROJECT / "docs" / "reliability.md"
 ENDLESS = 10**6  # the time ends it
 
-pytestmark = pytest.mark.timeout(int(len(get_args(QueueKind)) * (MINUTES * 60 + 300)))
+pytestmark = pytest.mark.timeout(int(len(get_args(QueueKind)) * (MINUTES * 60 + 600)))
 
 
 def test_the_promise_is_kept_on_every_queue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,6 +32,6 @@ def test_the_promise_is_kept_on_every_queue(tmp_path: Path, capsys: pytest.Captu
         with capsys.disabled():
             states = ", ".join(f"{count} {state}" for state, count in sorted(reports[-1].states.items()))
             print(f"\n{queue}, seed {SEED}: {len(reports[-1].ledger)} in the ledger; {states}")  # noqa: T201
-    broken = [f"{report.setup.queue}: {violation}" for report in reports for violation in report.violations]
-    assert not broken, "\n".join([f"seed {SEED}", *broken])
-    write(PAGE, reports)
+        broken = [str(violation) for violation in reports[-1].violations]
+        assert not broken, "\n".join([f"{queue}, seed {SEED}", *broken])
+        write(PAGE, reports)

@@ -14,7 +14,7 @@ from tests.faults.proof import prove
 from tests.faults.smtp import LOST_ANSWERS, SLOW_ANSWER
 from tests.processes import PROJECT
 
-pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(600)]
 TREE = ("manage.py", "mailhub", "accounts", "approvals", "tools", "templates", "tests", "pyproject.toml")
 Edit = tuple[str, str, str]
 
@@ -130,6 +130,6 @@ def test_without_the_fence_a_late_outcome_is_seen_to_change_what_it_must_not(tmp
     fence = ("approvals/outcomes.py", "if action.fence != fence or action.status not in", "if action.status not in")
     tree = without((fence,), tmp_path / "tree")
     command = [sys.executable, "-m", "pytest", "tests/approvals/test_leases.py", "-q", "-k", "row26_the_old_fence"]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=300, check=False)
     assert "test_row26_the_old_fence_changes_nothing_while_the_new_one_is_leaving" in done.stdout
     assert done.returncode == 1, done.stdout

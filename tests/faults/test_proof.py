@@ -19,7 +19,7 @@ def kept(report: Report) -> Report:
     return report
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("queue", "seed"),
     [
