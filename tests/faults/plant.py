@@ -26,7 +26,7 @@ from rq.serializers import JSONSerializer
 
 from tests.dovecot import PASSWORD
 from tests.faults.plan import CANARY, LEASE_SECONDS, WIRE_SECONDS, Setup
-from tests.faults.provider import Dice
+from tests.faults.provider import Dice, Provider
 from tests.faults.smtp import Planned, SmtpAndImap
 from tests.processes import Program, environment, request, session_of, until
 from tests.services import Postgres, RabbitMQ, Redis, Service, free_port
@@ -80,7 +80,7 @@ class Plant:
             self.broker = RabbitMQ()
         elif setup.queue != "database":
             self.broker = Redis()
-        self.provider = SmtpAndImap(dice, keeping=frozenset(setup.addresses[::2]))
+        self.provider: Provider = SmtpAndImap(dice, keeping=frozenset(setup.addresses[::2]))
         self.url = f"http://127.0.0.1:{free_port()}"
         self.metrics_token = secrets.token_urlsafe(16)
         self.environment = self._environment()

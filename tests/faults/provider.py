@@ -6,6 +6,7 @@ A fake server of another sort joins the proof by keeping a Ledger and drawing it
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
@@ -65,7 +66,7 @@ class Dice(Generic[F]):
             self.met[name] += 1
 
 
-class Provider(Protocol):
+class Provider(AbstractContextManager[Any, None], Protocol):
     """A server that mail is handed to, started and ended by a `with` block."""
 
     ledger: Ledger
