@@ -6,11 +6,10 @@ proven that the first try did not go out; and it says so when it does not know.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 import structlog
@@ -20,13 +19,14 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from approvals import audit
+from approvals.approved import approved_action
 from approvals.conditions import may_execute
-from approvals.digest import digest_of
 from approvals.kinds import kind_named
-from approvals.models import Attempt, Blob, PendingAction, Preparation
+from approvals.models import Attempt, PendingAction, Preparation
 from approvals.outcomes import record_outcome
 from approvals.queues.base import queue
 from approvals.returning import return_if_void, return_with_warnings
+from approvals.revisions import untold
 from approvals.states import Status
 from approvals.types import ApprovedAction, LeaseLost, Outcome, Prepares, Rechecks
 
@@ -90,7 +90,7 @@ def _still_right(action: PendingAction) -> bool:
     if not isinstance(kind, Rechecks) or not PendingAction.objects.filter(may_execute(), pk=action.pk).exists():
         return True  # what may not leave anyway is not looked at: the claim says no
     try:
-        warnings = kind.recheck(approved_action(action.pk))
+        warnings = untold(action, kind.recheck(approved_action(action.pk)))
     except Exception:  # nothing was found out, so nothing leaves; it is looked at again
         log.exception("recheck_failed", action=str(action.pk))
         PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED).update(not_before=Now() + LOOK_AGAIN)
@@ -151,51 +151,6 @@ def _discard_outdated(kind: Prepares, approved: ApprovedAction) -> None:
     for notes in outdated.values_list("notes", flat=True):
         kind.discard(replace(approved, prepared=notes))
         outdated.delete()
-
-
-def _not_to_be_called() -> None:
-    raise LeaseLost
-
-
-def approved_action(
-    action_id: UUID, *, wire_started: Callable[[], None] = _not_to_be_called, held: Q | None = None
-) -> ApprovedAction:
-    """The frozen payload of an action, checked against the digest that was approved.
-
-    `held` says under which condition something may still be kept for it.
-    """
-    action = PendingAction.objects.get(pk=action_id)
-    revision = action.current
-    if not action.digest == revision.digest == digest_of(revision.payload):
-        raise ValueError("the revision is not the one that was approved")
-    blobs = {blob.sha256: bytes(blob.content) for blob in Blob.objects.filter(action=action)}
-    prepared = Preparation.objects.filter(action=action, digest=action.digest).values_list("notes", flat=True).first()
-
-    def keep(notes: Mapping[str, Any]) -> None:
-        if held is None:
-            raise LeaseLost
-        _keep(action, notes, held)
-
-    return ApprovedAction(
-        id=action.pk,
-        kind=action.kind,
-        mailbox_id=action.mailbox_id,
-        payload=revision.payload,
-        digest=revision.digest,
-        message_id=action.message_id,
-        wire_started=wire_started,
-        blob=blobs.__getitem__,
-        keep=keep,
-        prepared=prepared or {},
-        receipt=action.receipt,
-    )
-
-
-@transaction.atomic
-def _keep(action: PendingAction, notes: Mapping[str, Any], held: Q) -> None:
-    if not PendingAction.objects.select_for_update().filter(held, pk=action.pk, digest=action.digest).exists():
-        raise LeaseLost
-    Preparation.objects.update_or_create(action=action, defaults={"digest": action.digest, "notes": dict(notes)})
 
 
 def _wire_started(claim: Claim) -> None:

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 
 from accounts.models import Mailbox
 from approvals import audit, audit_proof, conditions
-from approvals.execution import approved_action
+from approvals.approved import approved_action
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
 from approvals.outcomes import record_outcome

@@ -1,6 +1,7 @@
 """Reading actions: for programs in the contract's shape, for pages as rows."""
 
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from accounts import access
 from accounts.caller import Caller
 from accounts.models import Mailbox, User
 from accounts.problems import Problem
-from approvals.models import Blob, PendingAction, Revision
+from approvals.models import Blob, Decision, PendingAction, Revision
 from approvals.states import Status
 
 
@@ -73,12 +74,35 @@ def described(action: PendingAction) -> dict[str, Any]:
         members["receipt"] = action.receipt
     if action.error:
         members["error"] = action.error
-    decision = action.decisions.filter(approval_round=action.approval_round).select_related("person").last()
-    if decision:
-        members["review"] = {"by": str(decision.person), "verdict": decision.verdict}
-        if decision.note:
-            members["review"]["note"] = decision.note
+    if review := review_of(action):
+        members["review"] = review
+    if action.status == Status.SUPERSEDED and (successor := PendingAction.objects.filter(replaces=action).first()):
+        members["superseded_by"] = str(successor.pk)
     return members
+
+
+def review_of(action: PendingAction) -> dict[str, Any] | None:
+    """What people said or did last, in the contract's words; None before anybody has.
+
+    `changed` names what a reviewer changed of what was proposed: the mail goes on like that, it need not be proposed
+    again.
+    """
+    counts = ~Q(verdict=Decision.Verdict.APPROVED) | Q(approval_round=action.approval_round, revision=action.revision)
+    said = action.decisions.filter(counts).select_related("person").last()
+    edit = _last_edit(action) if action.revision > 1 else None
+    if edit is not None and (said is None or said.created_at < edit.created_at):
+        review = {"by": str(edit.author), "verdict": "edited"}
+    elif said is not None:
+        review = {"by": str(said.person), "verdict": said.verdict} | ({"note": said.note} if said.note else {})
+    else:
+        return None
+    return review | ({"changed": edit.changed} if edit is not None and edit.changed else {})
+
+
+def _last_edit(action: PendingAction) -> Revision | None:
+    """The newest revision with other content than the one before; the rest only adds what was found out."""
+    revisions = list(action.revisions.select_related("author").defer("payload", "preview"))
+    return next((after for before, after in reversed(list(pairwise(revisions))) if after.digest != before.digest), None)
 
 
 def warnings_of(action: PendingAction) -> list[dict[str, str]]:

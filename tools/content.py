@@ -69,8 +69,8 @@ def _with_original(comment: Content, original: Original, text: str, head: str) -
     joined = f"{comment.text}\n\n{text}\n" if comment.text else f"{text}\n"
     if comment.html is None and original.html is None:
         return Content(body=comment.body, text=joined)
-    own = comment.html if comment.html is not None else _as_html(comment.text)
-    quoted = cleaned(original.html) if original.html is not None else _as_html(original.text)
+    own = comment.html if comment.html is not None else as_html(comment.text)
+    quoted = cleaned(original.html) if original.html is not None else as_html(original.text)
     return Content(
         body=comment.body,
         text=joined,
@@ -79,7 +79,8 @@ def _with_original(comment: Content, original: Original, text: str, head: str) -
     )
 
 
-def _as_html(text: str) -> str:
+def as_html(text: str) -> str:
+    """Text as paragraphs."""
     return "".join(f"<p>{escape(part).replace(chr(10), '<br>')}</p>" for part in text.split("\n\n") if part.strip())
 
 

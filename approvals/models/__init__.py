@@ -4,7 +4,7 @@ from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revi
 from approvals.models.audit import AuditChain, AuditEvent
 from approvals.models.execution import Attempt, Heartbeat, Preparation
 from approvals.models.pauses import Pause, Rest
-from approvals.models.people import ApprovalPolicy, Decision
+from approvals.models.people import ApprovalPolicy, Decision, Seen
 
 __all__ = [
     "ApprovalPolicy",
@@ -20,4 +20,5 @@ __all__ = [
     "Preparation",
     "Rest",
     "Revision",
+    "Seen",
 ]

@@ -1,9 +1,11 @@
 """What a person says about an action, and taking it back."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet, Value
@@ -14,21 +16,30 @@ from accounts.caller import Caller
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem, not_found
 from approvals import audit
+from approvals.approved import approved_action
+from approvals.kinds import kind_named
 from approvals.models import Decision, PendingAction
 from approvals.queues.base import queue
 from approvals.returning import UNDECIDED
+from approvals.revisions import add_notice, untold
 from approvals.services.proposing import actor_of, policy_of
 from approvals.states import Status
+from approvals.types import PreviewWarning, Rechecks
+
+log = structlog.get_logger(__name__)
 
 STALE = "This is not what was shown to you: it has changed since. Look at it again."
+NEWS = "Something has happened since this was shown to you. Look at it again."
 
 
 def approve(*, action_id: UUID, person: User, digest: str, revision: int) -> PendingAction:
     """A signed-in person says yes to exactly what was shown.
 
-    Raises `forbidden` for who may not, `conflict` when something else is stored than was shown or it is too late.
-    A second yes of the same person changes nothing.
+    Raises `forbidden` for who may not, `conflict` when something else is stored than was shown, when the kind finds
+    out something new about it (the page then shows it as a warning), or when it is too late. A second yes of the same
+    person changes nothing.
     """
+    _look_again(action_id, person, digest, revision)
     with transaction.atomic():
         action = locked(action_id)
         refusal = _refusal_to_approve(action, person) or _refusal_of_stale(action, digest, revision)
@@ -43,6 +54,44 @@ def approve(*, action_id: UUID, person: User, digest: str, revision: int) -> Pen
     if refusal:
         raise refusal
     return action
+
+
+def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> None:
+    """Let the kind look once more before the yes counts, where it has something to look at; outside any transaction.
+
+    What cannot be found out now holds nobody up: it is looked at again before it leaves.
+    """
+    action = PendingAction.objects.select_related("mailbox").filter(pk=action_id, status=Status.PENDING).first()
+    if action is None or _refusal_to_approve(action, person) or _refusal_of_stale(action, digest, revision):
+        return  # this is answered with the row locked
+    kind = kind_named(action.kind)
+    if not isinstance(kind, Rechecks):
+        return
+    try:
+        found = kind.recheck(approved_action(action.pk))
+    except Exception:
+        log.exception("recheck_failed", action=str(action.pk))
+        return
+    news = untold(action, found)
+    if news and _noticed(action, news):
+        raise Problem("conflict", f"{NEWS} {' '.join(warning.text for warning in news)}")
+
+
+@transaction.atomic
+def _noticed(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
+    """Say the news in a revision of its own, with the same content: who has the page of before open is shown it first.
+
+    False when the action has moved on from what `action` shows.
+    """
+    current = locked(action.pk)
+    if current.status != Status.PENDING or current.revision != action.revision:
+        return False
+    add_notice(current, news, approval_round=current.approval_round + 1)
+    audit.record(
+        mailbox=current.mailbox, event="noticed", actor="worker", action_id=current.pk, revision=current.revision,
+        code=news[0].code,
+    )  # fmt: skip
+    return True
 
 
 def _count_approval(action: PendingAction, person: User) -> None:
@@ -105,8 +154,11 @@ def _refusal_to_approve(action: PendingAction, person: User) -> Problem | None:
     if not may(person, action.mailbox, Role.APPROVER):
         return Problem("forbidden", "You may not approve for this mailbox.")
     own = action.proposer_id == person.pk
-    if own and (action.approvals_needed > 1 or not policy_of(action.mailbox).lets_proposer_approve()):
-        return Problem("forbidden", "Who proposed it may not approve it: this mailbox asks for somebody else.")
+    if not own and not action.revisions.filter(author=person).exists():
+        return None
+    if action.approvals_needed > 1 or not policy_of(action.mailbox).lets_proposer_approve():
+        did = "proposed" if own else "edited"
+        return Problem("forbidden", f"Who {did} it may not approve it: this mailbox asks for somebody else.")
     return None
 
 
@@ -122,13 +174,19 @@ def _refusal_of_stale(action: PendingAction, digest: str, revision: int) -> Prob
     return None
 
 
-def reject(*, action_id: UUID, person: User, note: str = "") -> PendingAction:
-    """A signed-in person says no, with a reason that the proposer will read."""
+def reject(
+    *, action_id: UUID, person: User, note: str = "", digest: str | None = None, revision: int | None = None
+) -> PendingAction:
+    """A signed-in person says no, with a reason that the proposer will read.
+
+    With the digest and revision that were shown, something else that is stored is not rejected: `conflict`.
+    """
     with transaction.atomic():
         action = locked(action_id)
         refusal = None if may(person, action.mailbox, Role.APPROVER) else Problem(
             "forbidden", "You may not decide for this mailbox."
         )  # fmt: skip
+        refusal = refusal or _refusal_of_another(action, digest, revision)
         if refusal is None and not action.move(Status.PENDING, Status.REJECTED, finished_at=timezone.now()):
             refusal = Problem("conflict", f"Too late to reject: it is {Status(action.status).label}.")
         if refusal is None:
@@ -141,6 +199,12 @@ def reject(*, action_id: UUID, person: User, note: str = "") -> PendingAction:
     if refusal:
         raise refusal
     return action
+
+
+def _refusal_of_another(action: PendingAction, digest: str | None, revision: int | None) -> Problem | None:
+    if digest is None and revision is None:
+        return None
+    return None if (action.digest, action.revision) == (digest, revision) else Problem("conflict", STALE)
 
 
 def undo(*, action_id: UUID, person: User) -> PendingAction:
@@ -156,8 +220,11 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
     return action
 
 
-def cancel(*, action_id: UUID, caller: Caller) -> PendingAction:
-    """Withdraw what has not left: the proposer, or who may approve. A second time changes nothing."""
+def cancel(*, action_id: UUID, caller: Caller, digest: str | None = None, revision: int | None = None) -> PendingAction:
+    """Withdraw what has not left: the proposer, or who may approve. A second time changes nothing.
+
+    With the digest and revision that were shown, something else that is stored is not withdrawn: `conflict`.
+    """
     with transaction.atomic():
         action = locked(action_id)
         own = action.proposer_id == caller.user.pk and (caller.token is None or action.proposer_name == caller.name)
@@ -165,6 +232,8 @@ def cancel(*, action_id: UUID, caller: Caller) -> PendingAction:
             raise not_found("The action")
         if action.status == Status.CANCELLED:
             return action
+        if refusal := _refusal_of_another(action, digest, revision):
+            raise refusal
         if not any(
             action.move(source, Status.CANCELLED, finished_at=timezone.now())
             for source in (Status.PENDING, Status.APPROVED)

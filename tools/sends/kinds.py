@@ -11,7 +11,7 @@ from django.db import DatabaseError
 
 from accounts import health
 from accounts.models import Mailbox
-from approvals.types import ApprovedAction, Outcome, Rendered
+from approvals.types import ApprovedAction, Changes, EditField, Outcome, Proposal, Rendered, Revisable
 from tools.compose import stamped
 from tools.models import Draft
 from tools.providers import provider_for
@@ -26,6 +26,8 @@ from tools.providers.base import (
     Unavailable,
     Unsupported,
 )
+from tools.sends import revising
+from tools.sends.revising import REVISED
 
 DRAFT_CHANGED = Outcome(
     verdict="refused", code="draft_changed", detail="The draft was changed or removed after it was proposed."
@@ -45,6 +47,12 @@ class SendMail:
             text=payload["text"], html=payload["html"], source=source.decode("ascii", "replace"), size=len(source)
         )
 
+    def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:
+        return revising.fields(payload)
+
+    def revise(self, current: Revisable, changes: Changes) -> Proposal:
+        return revising.revised(current, changes)
+
     def execute(self, approved: ApprovedAction) -> Outcome:
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
         provider = provider_for(mailbox)
@@ -53,7 +61,8 @@ class SendMail:
             sender=approved.payload["from"],
             recipients=recipients,
             source=stamped(approved.blob(approved.payload["source_sha256"]), date=_now()),
-            kind=self.sort,
+            # What a reviewer has changed is more than a comment on an original: it goes as the bytes it is.
+            kind="send" if approved.payload.get(REVISED) else self.sort,
             original=approved.payload["original"],
             reply_all=approved.payload.get("reply_all", False),
             comment=approved.payload.get("comment", ""),

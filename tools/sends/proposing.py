@@ -168,6 +168,8 @@ def _propose(
         earlier = approvals.replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest)
         if earlier is not None:
             return _proposed(earlier, replayed=True)
+    if parameters.replaces is not None:
+        approvals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
     composed = compose()
     try:
         message = new_message(composed.request)
@@ -185,6 +187,7 @@ def _propose(
             kind=payload["kind"], payload=payload, preview=preview, message_id=message.message_id,
             blobs=(message.source,), send_at=composed.send_at,
         ),
+        replaces=parameters.replaces,
     )  # fmt: skip
     return _proposed(action, replayed=replayed)
 
@@ -244,6 +247,8 @@ def _context(mailbox: Mailbox, request: Request, parameters: SendingParameters) 
 def _request_digest(tool: str, parameters: SendingParameters) -> str:
     """What makes two requests the same: all that was asked for, whichever way the mailbox was named."""
     asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
+    if parameters.replaces is None:
+        del asked["replaces"]
     return digest_of({"tool": tool, "parameters": asked})
 
 
