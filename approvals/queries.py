@@ -1,5 +1,6 @@
 """Reading actions: for programs in the contract's shape, for pages as rows."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -109,6 +110,11 @@ def warnings_of(action: PendingAction) -> list[dict[str, str]]:
     """The contract's warnings of the current revision; none once its content has been purged."""
     found = action.current.preview.get("warnings", [])
     return [{"code": warning["code"], "text": f"{warning['title']} {warning['text']}".strip()} for warning in found]
+
+
+def risks(preview: Mapping[str, Any]) -> tuple[str, ...]:
+    """The codes of what asks for a closer look, and for a fresh sign-in, before anybody approves it."""
+    return tuple(warning["code"] for warning in preview.get("warnings", ()) if warning["severity"] == "risk")
 
 
 def page(

@@ -168,7 +168,7 @@ def test_row17_a_thread_that_moved_on_sends_it_back_with_the_warnings(
     approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
 ) -> None:
     action = approved()
-    script.recheck = moved
+    script.seen = moved
 
     work()
 
@@ -189,7 +189,7 @@ def test_what_is_found_out_at_the_approval_is_shown_before_it_counts(
 ) -> None:
     action_id = api.propose()
     before = PendingAction.objects.get()
-    script.recheck = moved
+    script.seen = moved
 
     refused = reviewer.decide(action_id, "approve")
 
@@ -213,7 +213,7 @@ def test_a_look_that_cannot_be_made_holds_no_approval_up(
     def unreachable(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         raise ConnectionError
 
-    script.recheck = unreachable
+    script.seen = unreachable
 
     assert approve(api.propose(), alice).status == "approved"
     work()
@@ -226,7 +226,7 @@ def test_a_recheck_that_cannot_be_made_lets_it_wait(
     def unreachable(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         raise ConnectionError
 
-    script.recheck = unreachable
+    script.seen = unreachable
     action = approved()
 
     work()
@@ -245,13 +245,13 @@ def test_what_was_looked_at_again_is_what_is_claimed(
     """Undone and approved again during the recheck: another round, which has to be looked at itself."""
 
     def meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        script.recheck = lambda approved: ()
+        script.seen = lambda approved: ()
         PendingAction.objects.update(status="pending", approval_round=2, approvals_given=0)
         approve(approved.id, alice)
         return ()
 
     action = approved()
-    script.recheck = meanwhile
+    script.seen = meanwhile
 
     assert execute(action.pk, worker="test") is False
     assert server.ledger == []
@@ -263,13 +263,13 @@ def test_what_was_found_about_an_earlier_round_does_not_void_a_later_one(
     approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
 ) -> None:
     def meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        script.recheck = lambda approved: ()
+        script.seen = lambda approved: ()
         PendingAction.objects.update(status="pending", approval_round=2, approvals_given=0)
         approve(approved.id, alice)
         return (MOVED,)
 
     action = approved()
-    script.recheck = meanwhile
+    script.seen = meanwhile
 
     assert execute(action.pk, worker="test") is False
 

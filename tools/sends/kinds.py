@@ -11,7 +11,7 @@ from django.db import DatabaseError
 
 from accounts import health
 from accounts.models import Mailbox
-from approvals.types import ApprovedAction, Changes, EditField, Outcome, Proposal, Rendered, Revisable
+from approvals.types import ApprovedAction, Changes, EditField, Outcome, PreviewWarning, Proposal, Rendered, Revisable
 from tools.compose import stamped
 from tools.models import Draft
 from tools.providers import provider_for
@@ -28,6 +28,8 @@ from tools.providers.base import (
 )
 from tools.sends import revising
 from tools.sends.revising import REVISED
+from tools.sends.surroundings import acquainted, later_in_thread
+from tools.warnings.course import moved_on
 
 DRAFT_CHANGED = Outcome(
     verdict="refused", code="draft_changed", detail="The draft was changed or removed after it was proposed."
@@ -52,6 +54,21 @@ class SendMail:
 
     def revise(self, current: Revisable, changes: Changes) -> Proposal:
         return revising.revised(current, changes)
+
+    def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        """Whether somebody has written in the thread since. An original that is gone has no thread any more."""
+        payload = approved.payload
+        if self.sort != "reply" or not payload["original"]:
+            return ()
+        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        try:
+            later = later_in_thread(
+                provider_for(mailbox), payload["original"], payload["in_reply_to"], own=approved.message_id
+            )
+        except NotAuthorized:
+            health.login_refused(mailbox.id)
+            raise
+        return (moved_on(later, own=payload["from"]),) if later else ()
 
     def execute(self, approved: ApprovedAction) -> Outcome:
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
@@ -119,7 +136,9 @@ class SendMail:
     def settle(self, approved: ApprovedAction) -> None:
         """The copy in Sent, the mark on the original, and the draft that is a draft no more; each idempotent."""
         payload = approved.payload
-        provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
+        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        provider = provider_for(mailbox)
+        acquainted(mailbox, _recipients(payload))
         if payload["save_to_sent_items"]:
             left_at = datetime.fromisoformat(approved.receipt["at"]) if approved.receipt else datetime.now(UTC)
             copy = stamped(

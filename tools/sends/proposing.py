@@ -1,7 +1,7 @@
 """Tools that send: each composes the complete message, previews it, or proposes it to a person. Nothing leaves here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -32,8 +32,9 @@ from tools.originals import as_original, travelling, whom_to_answer
 from tools.providers import provider_for
 from tools.schemas import ForwardEmail, ReplyEmail, SendDraft, SendEmail, SendingParameters
 from tools.sends.snapshot import request_of_draft
+from tools.sends.surroundings import all_text, later_in_thread, surroundings
 from tools.uploads import attached
-from tools.warnings import Context
+from tools.warnings import Context, Later
 
 if TYPE_CHECKING:
     from approvals.models import PendingAction
@@ -55,7 +56,7 @@ class Proposed:
 
 @dataclass(frozen=True, kw_only=True)
 class Composed:
-    """What a tool asks to be sent, and where it comes from."""
+    """What a tool asks to be sent, and where it comes from. `later` is a newer message of the thread it answers."""
 
     request: Request
     original: Original | None = None
@@ -64,6 +65,7 @@ class Composed:
     comment: str = ""
     draft: dict[str, str] | None = None
     send_at: datetime | None = None
+    later: Later | None = None
 
 
 def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> dict[str, Any] | Proposed:
@@ -92,7 +94,9 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
 
     def compose() -> Composed:
         with told_as_problems(mailbox):
-            original = as_original(provider_for(mailbox).read_message(parameters.message_id, body=True))
+            provider = provider_for(mailbox)
+            original = as_original(provider.read_message(parameters.message_id, body=True))
+            later = later_in_thread(provider, parameters.message_id, original.message_id)
         to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
         request = Request(
             kind="reply",
@@ -108,7 +112,7 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
         )
         return Composed(
             request=request, original=original, original_id=parameters.message_id,
-            reply_all=parameters.reply_all, comment=parameters.comment,
+            reply_all=parameters.reply_all, comment=parameters.comment, later=later,
         )  # fmt: skip
 
     return _propose(caller, mailbox, "reply_email", parameters, compose)
@@ -175,7 +179,7 @@ def _propose(
         message = new_message(composed.request)
     except ComposeError:
         raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
-    preview = previews.of_message(message, _context(mailbox, composed.request, parameters))
+    preview = previews.of_message(message, _context(mailbox, composed, parameters))
     payload = _payload(message, mailbox, composed)
     if not parameters.confirm:
         return previews.as_result(
@@ -230,17 +234,21 @@ def _checked_moment(send_at: datetime | None) -> datetime | None:
     return send_at
 
 
-def _context(mailbox: Mailbox, request: Request, parameters: SendingParameters) -> Context:
+def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters) -> Context:
     """What is known beside the message. That the same waits already is said in a preview without a key alone: there
     it may still spare a second proposal."""
+    request = composed.request
     asking = not parameters.confirm and parameters.idempotency_key is None
     fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
-    return Context(
-        own_domains=frozenset({mailbox.domain}),
+    return replace(
+        surroundings(mailbox, (*request.to, *request.cc, *request.bcc)),
         recent_duplicate=approvals.duplicates_of(
             mailbox=mailbox, fingerprint=fingerprint, window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS)
         ),
         open_twin=asking and approvals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
+        reply_all=composed.reply_all,
+        prompted_by=all_text(composed.original) if composed.original else "",
+        later=composed.later,
     )
 
 

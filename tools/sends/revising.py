@@ -22,8 +22,8 @@ from tools.schemas import (
     RevisedBody,
     Subject,
 )
+from tools.sends.surroundings import surroundings
 from tools.uploads import TOO_LARGE
-from tools.warnings import Context
 
 REVISED = "revised"
 # What was found in other mail than this one: it holds for the edited text too.
@@ -77,7 +77,7 @@ def revised(current: Revisable, changes: Changes) -> Proposal:
         message = new_message(request, message_id=payload["message_id"])
     except ComposeError:
         raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
-    preview = previews.of_message(message, Context(own_domains=frozenset({mailbox.domain})))
+    preview = previews.of_message(message, surroundings(mailbox, message.recipients))
     carried = [PreviewWarning(**w) for w in current.preview.get("warnings", []) if w["code"] in CARRIED_OVER]
     return Proposal(
         kind=payload["kind"],
@@ -177,7 +177,11 @@ def _content(payload: Mapping[str, Any], changed: Mapping[str, Any]) -> Content:
         return written(changed["body"], sort)
     if "body_type" in changed:
         return written(as_html(payload["text"]) if sort == "html" else payload["text"], sort)
-    return Content(body=payload["text"], text=payload["text"], html=payload["html"])
+    own_html = payload["kind"] != "mail.reply"  # the quote of an answer goes back to where it came from
+    return Content(
+        body=payload["text"], text=payload["text"], html=payload["html"],
+        proposed_html=(payload["html"] or "") if own_html else "",
+    )  # fmt: skip
 
 
 def _in_order(found: tuple[Attachment, ...], seals: list[dict[str, Any]]) -> tuple[Attachment, ...]:
