@@ -4,12 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from accounts.caller import Caller
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem
 from approvals import services
-from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Blob, Decision, PendingAction
+from approvals.changes import word_by_word
+from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Blob, Decision, PendingAction, Revision
 from approvals.services.revising import changes_since
 from approvals.types import FilesGiven, GivenFile
 from tests.approvals.conftest import approve
@@ -395,3 +398,55 @@ def test_each_person_has_seen_a_revision_of_their_own(api: Api, alice: User, bob
     assert services.saw(action=action, person=bob) is None
     assert services.saw(action=action, person=alice) == 1
     assert services.saw(action=action, person=alice) == 2
+
+
+def test_row18_the_database_counts_no_yes_of_somebody_who_edited_where_two_are_needed(
+    api: Api, mailbox: Mailbox, bob: User, charlie: User
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
+    edit(api.propose(), bob, subject="Changed")
+    action = approve(PendingAction.objects.get().pk, charlie)
+    Decision.objects.create(
+        action=action, person=bob, verdict="approved", revision=2, approval_round=2, digest=action.digest,
+        created_at=timezone.now(),
+    )  # fmt: skip
+
+    with pytest.raises(IntegrityError, match="action_needs_decisions"), transaction.atomic():
+        PendingAction.objects.update(status="approved", approvals_given=2)
+
+
+def test_row18_what_was_changed_and_what_was_replaced_is_never_rewritten(api: Api, alice: User) -> None:
+    first = api.propose()
+    second = api.propose(replaces=first, body="Better.")
+    edit(second, alice, subject="Changed")
+
+    with pytest.raises(IntegrityError, match="revision_final"), transaction.atomic():
+        Revision.objects.filter(number=2).update(changed=[])
+    with pytest.raises(IntegrityError, match="action_frozen"), transaction.atomic():
+        PendingAction.objects.filter(pk=second).update(replaces=None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pieces"),
+    [
+        ("", "new", [("added", "new")]),
+        ("old", "", [("removed", "old")]),
+        ("same", "same", [("same", "same")]),
+        ("a b\nc d\n", "a b\nc e\n", [("same", "a b\nc "), ("removed", "d"), ("added", "e"), ("same", "\n")]),
+        ("星期四送货", "星期五送货", [("same", "星期"), ("removed", "四"), ("added", "五"), ("same", "送货")]),
+        ("Straße 1", "Straße 2", [("same", "Straße "), ("removed", "1"), ("added", "2")]),
+    ],
+)
+def test_texts_are_compared_word_by_word(before: str, after: str, pieces: list[tuple[str, str]]) -> None:
+    found = word_by_word(before, after)
+
+    assert [(piece.sort, piece.text) for piece in found] == pieces
+    assert "".join(piece.text for piece in found if piece.sort != "added") == before
+    assert "".join(piece.text for piece in found if piece.sort != "removed") == after
+
+
+def test_texts_too_long_to_compare_are_shown_as_replaced() -> None:
+    before, after = ("\n".join(f"{word}{n}" for n in range(20_000)) for word in "ab")
+
+    assert [piece.sort for piece in word_by_word(before, after)] == ["removed", "added"]
