@@ -15,6 +15,8 @@ from approvals.models import ApprovalPolicy, Decision, Pause, PendingAction, Res
 from approvals.states import Status
 
 REACHABLE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
+# Looking needs the provider; a paused mailbox may be looked at, one that must be reconnected may not.
+MAY_LOOK = (*REACHABLE, Mailbox.Status.PAUSED)
 
 
 def may_execute() -> Q:

@@ -12,6 +12,7 @@ from approvals import audit
 from approvals.conditions import VOID, void
 from approvals.models import PendingAction
 from approvals.revisions import add_notice
+from approvals.statements import Select, slot
 from approvals.states import Status
 from approvals.types import PreviewWarning
 
@@ -20,9 +21,20 @@ UNDECIDED: dict[str, Any] = {
 }  # fmt: skip
 
 
-@transaction.atomic
+_is_void = Select(
+    lambda: PendingAction.objects.filter(void(), pk=slot(PendingAction, "id", "pk"), status=Status.APPROVED)
+    .values_list("pk")
+)  # fmt: skip
+
+
 def return_if_void(action_id: UUID) -> bool:
     """Send an approved action back when its approval counts no more; returns whether it went."""
+    # Most that cannot be claimed is only held back: asked without a lock first.
+    return bool(_is_void(pk=action_id)) and _return_if_void(action_id)
+
+
+@transaction.atomic
+def _return_if_void(action_id: UUID) -> bool:
     approved = PendingAction.objects.filter(void(), pk=action_id, status=Status.APPROVED)
     action = approved.select_for_update(skip_locked=True).first()
     if action is None:

@@ -31,6 +31,11 @@ MAILHUB_ACTION_TTL_HOURS = ENV.MAILHUB_ACTION_TTL_HOURS
 MAILHUB_LEASE_SECONDS = ENV.MAILHUB_LEASE_SECONDS
 MAILHUB_WIRE_TIMEOUT_SECONDS = ENV.MAILHUB_WIRE_TIMEOUT_SECONDS
 MAILHUB_ALLOW_LOOPBACK_HOSTS = ENV.MAILHUB_ALLOW_LOOPBACK_HOSTS
+MICROSOFT_CLIENT_ID = ENV.MICROSOFT_CLIENT_ID
+MICROSOFT_CLIENT_SECRET = ENV.MICROSOFT_CLIENT_SECRET
+MICROSOFT_TENANT = ENV.MICROSOFT_TENANT
+MICROSOFT_AUTHORITY = ENV.MICROSOFT_AUTHORITY
+GRAPH_BASE_URL = ENV.GRAPH_BASE_URL
 MAILHUB_RETENTION_DAYS = ENV.MAILHUB_RETENTION_DAYS
 DUPLICATE_WINDOW_SECONDS = ENV.DUPLICATE_WINDOW_SECONDS
 
@@ -40,7 +45,10 @@ MAILHUB_KINDS = {
     "mail.reply": "tools.sends.ReplyMail",
     "mail.forward": "tools.sends.ForwardMail",
 }
-MAILHUB_PROVIDERS = {"imap": "tools.providers.imap.ImapProvider"}
+MAILHUB_PROVIDERS = {
+    "imap": "tools.providers.imap.ImapProvider",
+    "microsoft": "tools.providers.graph.GraphProvider",
+}
 # Only the one that MAILHUB_QUEUE names is imported: rq, celery and redis cost nothing where they are not used.
 MAILHUB_QUEUES = {
     "database": "approvals.queues.database.DatabaseQueue",

@@ -1,4 +1,4 @@
-"""What tools keep: drafts as last seen, uploaded attachments, single-use download links."""
+"""What tools keep: short names of messages, drafts as last seen, uploaded attachments, single-use download links."""
 
 import hashlib
 import secrets
@@ -52,6 +52,20 @@ class Acquaintance(models.Model):
 
     def __str__(self) -> str:
         return self.digest[:8]
+
+
+class MessageHandle(models.Model):
+    """The short name of something a provider names at length. See `tools.handles`."""
+
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
+    handle = models.CharField(max_length=20)
+    named = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["mailbox", "handle"], name="handle_once")]
+
+    def __str__(self) -> str:
+        return self.handle
 
 
 class Upload(models.Model):

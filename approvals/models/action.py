@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from accounts.models import Mailbox
+from approvals.statements import update_row
 from approvals.states import APPROVED_OR_LATER, TRANSITIONS, Status
 
 
@@ -108,10 +109,7 @@ class PendingAction(models.Model):
         assert target in TRANSITIONS[source], f"{source} → {target} is not a transition"
         if target is not Status.EXECUTING:
             changes.setdefault("lease_until", None)
-        changed = PendingAction.objects.filter(*conditions, pk=self.pk, status=source).update(status=target, **changes)
-        if changed:
-            self.refresh_from_db()
-        return bool(changed)
+        return update_row(self, *conditions, where={"status": source}, changes={"status": target, **changes})
 
     @property
     def current(self) -> Revision:

@@ -16,13 +16,14 @@ from accounts.caller import Caller
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem, not_found
 from approvals import audit
-from approvals.approved import approved_action
 from approvals.kinds import kind_named
-from approvals.models import Decision, PendingAction
+from approvals.models import ApprovalPolicy, Decision, PendingAction
 from approvals.queues.base import queue
+from approvals.reading import read_action
 from approvals.returning import UNDECIDED
 from approvals.revisions import add_notice, untold
 from approvals.services.proposing import actor_of, policy_of
+from approvals.statements import Insert, Select, columns_of, instance, slot
 from approvals.states import Status
 from approvals.types import PreviewWarning, Rechecks
 
@@ -42,14 +43,15 @@ def approve(*, action_id: UUID, person: User, digest: str, revision: int) -> Pen
     _look_again(action_id, person, digest, revision)
     with transaction.atomic():
         action = locked(action_id)
-        refusal = _refusal_to_approve(action, person) or _refusal_of_stale(action, digest, revision)
+        policy = policy_of(action.mailbox)
+        refusal = _refusal_to_approve(action, person, policy) or _refusal_of_stale(action, digest, revision)
         if refusal:
             audit.record(
                 mailbox=action.mailbox, event="approval_refused", actor=f"user:{person.pk}",
                 action_id=action.id, code=refusal.code, shown=digest[:64], stored=action.digest,
             )  # fmt: skip
-        elif action.status == Status.PENDING and not _has_approved(action, person):
-            _count_approval(action, person)
+        elif action.status == Status.PENDING and person.pk not in (said_yes := _who_approved(action)):
+            _count_approval(action, person, policy, given=len(said_yes) + 1)
     # Raised outside: the audit event of a refusal must stay.
     if refusal:
         raise refusal
@@ -61,19 +63,21 @@ def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> No
 
     What cannot be found out now holds nobody up: it is looked at again before it leaves.
     """
-    action = PendingAction.objects.select_related("mailbox").filter(pk=action_id, status=Status.PENDING).first()
-    if action is None or _refusal_to_approve(action, person) or _refusal_of_stale(action, digest, revision):
+    read = read_action(action_id)
+    if read is None or (read.action.status, read.action.digest, read.action.revision) != (
+        Status.PENDING, digest, revision,
+    ):  # fmt: skip
         return  # this is answered with the row locked
-    kind = kind_named(action.kind)
+    kind = kind_named(read.action.kind)
     if not isinstance(kind, Rechecks):
         return
     try:
-        found = kind.recheck(approved_action(action.pk))
+        found = kind.recheck(read.approved())
     except Exception:
-        log.exception("recheck_failed", action=str(action.pk))
+        log.exception("recheck_failed", action=str(action_id))
         return
-    news = untold(action, found)
-    if news and _noticed(action, news):
+    news = untold(read.action, found) if found else ()
+    if news and may_approve(person, read.action) and _noticed(read.action, news):
         raise Problem("conflict", f"{NEWS} {' '.join(warning.text for warning in news)}")
 
 
@@ -94,31 +98,31 @@ def _noticed(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
     return True
 
 
-def _count_approval(action: PendingAction, person: User) -> None:
-    Decision.objects.create(
-        action=action, person=person, verdict=Decision.Verdict.APPROVED, revision=action.revision,
+def _count_approval(action: PendingAction, person: User, policy: ApprovalPolicy, *, given: int) -> None:
+    _decide(
+        action=action.pk, person=person.pk, verdict=Decision.Verdict.APPROVED, revision=action.revision,
         approval_round=action.approval_round, digest=action.digest, created_at=timezone.now(),
     )  # fmt: skip
-    given = valid_approvals(action).values("person").distinct().count()
     if given >= action.approvals_needed:
         moved = action.move(
-            Status.PENDING, Status.APPROVED, approvals_given=given, approved_at=Now(), returned=None, **leaving(action)
-        )
+            Status.PENDING, Status.APPROVED, approvals_given=given, approved_at=Now(), returned=None,
+            **leaving(action, policy),
+        )  # fmt: skip
         assert moved, "the row is locked"
         # The row is the outbox and the queue only a doorbell: a bell that fails costs a few seconds, never the mail.
         transaction.on_commit(lambda: queue().ring(action.id), robust=True)
     else:
         PendingAction.objects.filter(pk=action.pk).update(approvals_given=given)
     audit.record(
-        mailbox=action.mailbox, event="approved", actor=f"user:{person.pk}", action_id=action.id,
+        mailbox=action.mailbox_id, event="approved", actor=f"user:{person.pk}", action_id=action.id,
         digest=action.digest, revision=action.revision, given=given, needed=action.approvals_needed,
     )  # fmt: skip
 
 
-def leaving(action: PendingAction) -> dict[str, Any]:
+def leaving(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
     """When what is approved now may leave, and until when; by the database's clock, as it is judged by that."""
     undo_until = Now() + timedelta(seconds=settings.MAILHUB_UNDO_SECONDS)
-    minutes = policy_of(action.mailbox).approval_minutes
+    minutes = policy.approval_minutes
     leaves = undo_until if action.send_at is None else Greatest(undo_until, Value(action.send_at))
     return {
         "undo_until": undo_until,
@@ -137,8 +141,21 @@ def valid_approvals(action: PendingAction) -> QuerySet[Decision]:
     )
 
 
-def _has_approved(action: PendingAction, person: User) -> bool:
-    return valid_approvals(action).filter(person=person).exists()
+_decide = Insert(Decision, "action person verdict revision approval_round digest created_at")
+_said_yes = Select(
+    lambda: Decision.objects.filter(
+        action=slot(Decision, "action"), verdict=Decision.Verdict.APPROVED, revision=slot(Decision, "revision"),
+        digest=slot(Decision, "digest"), approval_round=slot(Decision, "approval_round"),
+    ).order_by().values_list("person_id")
+)  # fmt: skip
+
+
+def _who_approved(action: PendingAction) -> set[int]:
+    """The people whose approval counts, see `valid_approvals`."""
+    said = _said_yes(
+        action=action.pk, revision=action.revision, digest=action.digest, approval_round=action.approval_round
+    )
+    return {person for (person,) in said}
 
 
 def may_decide(person: User, action: PendingAction) -> bool:
@@ -147,16 +164,16 @@ def may_decide(person: User, action: PendingAction) -> bool:
 
 
 def may_approve(person: User, action: PendingAction) -> bool:
-    return _refusal_to_approve(action, person) is None
+    return _refusal_to_approve(action, person, policy_of(action.mailbox)) is None
 
 
-def _refusal_to_approve(action: PendingAction, person: User) -> Problem | None:
+def _refusal_to_approve(action: PendingAction, person: User, policy: ApprovalPolicy) -> Problem | None:
     if not may(person, action.mailbox, Role.APPROVER):
         return Problem("forbidden", "You may not approve for this mailbox.")
-    own = action.proposer_id == person.pk
-    if not own and not action.revisions.filter(author=person).exists():
+    if action.approvals_needed == 1 and policy.lets_proposer_approve():
         return None
-    if action.approvals_needed > 1 or not policy_of(action.mailbox).lets_proposer_approve():
+    own = action.proposer_id == person.pk
+    if own or action.revisions.filter(author=person).exists():
         did = "proposed" if own else "edited"
         return Problem("forbidden", f"Who {did} it may not approve it: this mailbox asks for somebody else.")
     return None
@@ -243,14 +260,27 @@ def cancel(*, action_id: UUID, caller: Caller, digest: str | None = None, revisi
     return action
 
 
+_role = Select(
+    lambda: Membership.objects.filter(mailbox=slot(Membership, "mailbox"), user=slot(Membership, "user")).values_list(
+        "role"
+    )
+)
+_locked = Select(
+    lambda: PendingAction.objects.select_for_update(of=("self",)).select_related("mailbox").filter(
+        pk=slot(PendingAction, "id", "pk")
+    )
+)  # fmt: skip
+
+
 def may(person: User, mailbox: Mailbox, role: Role) -> bool:
-    return Membership.objects.filter(mailbox=mailbox, user=person, role__in=Role.at_least(role)).exists()
+    held = _role.first(mailbox=mailbox.pk, user=person.pk)
+    return held is not None and Role(held[0]).covers(role)
 
 
 def locked(action_id: UUID) -> PendingAction:
-    action = (
-        PendingAction.objects.select_for_update(of=("self",)).select_related("mailbox").filter(pk=action_id).first()
-    )
-    if action is None:
+    found = _locked.first(pk=action_id)
+    if found is None:
         raise not_found("The action")
+    action = instance(PendingAction, found)
+    action.mailbox = instance(Mailbox, found[len(columns_of(PendingAction)) :])
     return action

@@ -14,12 +14,20 @@ from accounts.problems import Problem, not_found
 from approvals import audit, queries
 from approvals.digest import digest_of
 from approvals.models import ApprovalPolicy, Blob, IdempotencyRecord, PendingAction, Revision
+from approvals.statements import Select, columns_of, instance, slot
 from approvals.states import Status
 from approvals.types import Proposal
 
+_policy = Select(
+    lambda: ApprovalPolicy.objects.filter(mailbox=slot(ApprovalPolicy, "mailbox")).values_list(
+        *columns_of(ApprovalPolicy)
+    )
+)
+
 
 def policy_of(mailbox: Mailbox) -> ApprovalPolicy:
-    return ApprovalPolicy.objects.filter(mailbox=mailbox).first() or ApprovalPolicy(mailbox=mailbox)
+    found = _policy.first(mailbox=mailbox.pk)
+    return instance(ApprovalPolicy, found) if found else ApprovalPolicy(mailbox=mailbox)
 
 
 def replay(

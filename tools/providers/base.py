@@ -3,6 +3,7 @@
 The contract suite in `tests/contract/` runs on every provider and on the in-memory twin with the same assertions.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -38,8 +39,16 @@ class Refused(NotSent):
     """A definite no: unknown message, invalid recipient, too large, policy."""
 
 
+class NotPermitted(Refused):
+    """The access lacks a permission: connecting again with it helps, trying again does not."""
+
+    def __init__(self, required_scope: str, detail: str = "") -> None:
+        super().__init__("auth_error", detail or f"The mailbox was connected without the permission {required_scope}.")
+        self.required_scope = required_scope
+
+
 class NotAuthorized(NotSent):
-    """The mailbox must be reconnected, or lacks a permission."""
+    """The mailbox must be reconnected."""
 
 
 class OutcomeUnknown(ProviderError):
@@ -134,11 +143,20 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredDraft:
-    """A draft as the provider holds it: `source` are its bytes, `number` its UID where there is such a thing."""
+    """A draft as the provider holds it: `source` are its bytes, `number` its UID where there is such a thing.
+
+    `version` is another one after every change; empty where the bytes themselves are the version.
+    """
 
     id: str
     number: int | None
     source: bytes
+    version: str = ""
+
+    @property
+    def seal(self) -> str:
+        """What changes when the draft does."""
+        return self.version or hashlib.sha256(self.source).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +208,11 @@ class MailProvider(Protocol):
 
     name: str
     send_scope: str
+
+    @property
+    def writes_quote(self) -> bool:
+        """Whether the provider writes the quote of answers and forwards itself and can only be told the comment."""
+        ...
 
     def test(self) -> None:
         """Sign in to all its services; raises ProviderError."""

@@ -72,6 +72,7 @@ SERVERS: dict[str, MemoryServer] = {}
 class MemoryProvider:
     name = "memory"
     send_scope = "memory.send"
+    writes_quote = False
 
     @classmethod
     def for_mailbox(cls, mailbox: Mailbox) -> Self:

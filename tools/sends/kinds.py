@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from hashlib import sha256
 from typing import Any, ClassVar, Literal
 
 from django.db import DatabaseError
@@ -20,6 +19,7 @@ from tools.providers.base import (
     Handover,
     MailProvider,
     NotAuthorized,
+    NotPermitted,
     NotSent,
     OutcomeUnknown,
     Refused,
@@ -98,6 +98,8 @@ class SendMail:
             return Outcome(
                 verdict="not_sent", code="auth_error", detail=error.detail, required_scope=provider.send_scope
             )
+        except NotPermitted as error:
+            return Outcome(verdict="refused", code=error.code, detail=error.detail, required_scope=error.required_scope)
         except (Refused, Unsupported) as error:
             return Outcome(verdict="refused", code=error.code, detail=error.detail)
         except NotSent as error:
@@ -137,16 +139,19 @@ class SendMail:
         """The copy in Sent, the mark on the original, and the draft that is a draft no more; each idempotent."""
         payload = approved.payload
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
-        provider = provider_for(mailbox)
         acquainted(mailbox, _recipients(payload))
+        marks = self.marks if payload["original"] else None
+        if not (payload["save_to_sent_items"] or marks or payload["draft"]):
+            return
+        provider = provider_for(mailbox)
         if payload["save_to_sent_items"]:
             left_at = datetime.fromisoformat(approved.receipt["at"]) if approved.receipt else datetime.now(UTC)
             copy = stamped(
                 approved.blob(payload["source_sha256"]), date=format_datetime(left_at), bcc=tuple(payload["bcc"])
             )
             provider.save_sent_copy(copy, approved.message_id)
-        if self.marks and payload["original"]:
-            _unless_gone(lambda: provider.mark(payload["original"], self.marks or "answered"))
+        if marks:
+            _unless_gone(lambda: provider.mark(payload["original"], marks))
         if payload["draft"]:
             _unless_gone(lambda: provider.delete_draft(payload["draft"]["id"]))
             Draft.objects.filter(mailbox=approved.mailbox_id, provider_id=payload["draft"]["id"]).delete()
@@ -177,7 +182,7 @@ def _draft_changed(provider: MailProvider, payload: Mapping[str, Any]) -> bool:
         stored = provider.read_draft(draft["id"])
     except Refused:
         return True
-    return bool(sha256(stored.source).hexdigest() != draft["sha256"])
+    return bool(stored.seal != draft["sha256"])
 
 
 def _unless_gone(call: Callable[[], None]) -> None:

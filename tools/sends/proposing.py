@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -64,6 +63,7 @@ class Composed:
     reply_all: bool = False
     comment: str = ""
     draft: dict[str, str] | None = None
+    quote_by_provider: bool = False
     send_at: datetime | None = None
     later: Later | None = None
 
@@ -97,6 +97,7 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
             provider = provider_for(mailbox)
             original = as_original(provider.read_message(parameters.message_id, body=True))
             later = later_in_thread(provider, parameters.message_id, original.message_id)
+        own = written(parameters.comment, "text")
         to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
         request = Request(
             kind="reply",
@@ -105,14 +106,15 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
             to=to,
             cc=cc,
             subject=reply_subject(original.subject),
-            content=answering(written(parameters.comment, "text"), original),
+            content=own if provider.writes_quote else answering(own, original),
             attachments=attached(caller, parameters.attachments),
             in_reply_to=parent(original),
             references=chain(original),
         )
         return Composed(
             request=request, original=original, original_id=parameters.message_id,
-            reply_all=parameters.reply_all, comment=parameters.comment, later=later,
+            reply_all=parameters.reply_all, comment=parameters.comment, quote_by_provider=provider.writes_quote,
+            later=later,
         )  # fmt: skip
 
     return _propose(caller, mailbox, "reply_email", parameters, compose)
@@ -127,20 +129,22 @@ def forward_email(caller: Caller, mailbox: Mailbox, parameters: ForwardEmail) ->
             message = provider.read_message(parameters.message_id, body=True)
             original = as_original(message)
             attachments = travelling(provider, message)
-        comment: Content | None = written(parameters.comment, "text") if parameters.comment else None
+        own = written(parameters.comment or "", "text")
+        comment: Content | None = own if parameters.comment else None
         request = Request(
             kind="forward",
             from_address=mailbox.address,
             from_name=mailbox.name,
             to=tuple(parameters.to),
             subject=forward_subject(original.subject),
-            content=forwarding(comment, original),
+            content=own if provider.writes_quote else forwarding(comment, original),
             attachments=attachments,
             references=chain(original),
         )
         return Composed(
-            request=request, original=original, original_id=parameters.message_id, comment=parameters.comment or ""
-        )
+            request=request, original=original, original_id=parameters.message_id, comment=parameters.comment or "",
+            quote_by_provider=provider.writes_quote,
+        )  # fmt: skip
 
     return _propose(caller, mailbox, "forward_email", parameters, compose)
 
@@ -152,7 +156,7 @@ def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> dict[
         with told_as_problems(mailbox):
             stored = provider_for(mailbox).read_draft(parameters.draft_id)
         request = request_of_draft(stored.source, mailbox)
-        return Composed(request=request, draft={"id": stored.id, "sha256": sha256(stored.source).hexdigest()})
+        return Composed(request=request, draft={"id": stored.id, "sha256": stored.seal})
 
     return _propose(caller, mailbox, "send_draft", parameters, compose)
 
@@ -249,6 +253,7 @@ def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters
         reply_all=composed.reply_all,
         prompted_by=all_text(composed.original) if composed.original else "",
         later=composed.later,
+        quote_by_provider=composed.quote_by_provider,
     )
 
 

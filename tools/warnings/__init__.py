@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from approvals.types import PreviewWarning
 from tools.compose import OutgoingMessage
 from tools.warnings.context import Context, Later
-from tools.warnings.course import no_sent_copy, possible_duplicate, thread_moved
+from tools.warnings.course import no_sent_copy, possible_duplicate, quote_by_provider, thread_moved
 from tools.warnings.files import attachment_missing, attachment_type
 from tools.warnings.recipients import (
     bcc,
@@ -42,6 +42,7 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     long_query,
     no_sent_copy,
     content_removed,
+    quote_by_provider,
 )
 
 

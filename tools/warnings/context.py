@@ -38,6 +38,7 @@ class Context:
     reply_all: bool = False
     prompted_by: str = ""
     later: Later | None = None
+    quote_by_provider: bool = False
 
 
 def own_words(message: OutgoingMessage) -> str:

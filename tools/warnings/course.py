@@ -41,3 +41,15 @@ def no_sent_copy(message: OutgoingMessage, context: Context) -> PreviewWarning |
         title="No copy in Sent.",
         text="You will have no copy, and a lost answer cannot be looked up.",
     )
+
+
+def quote_by_provider(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    if not context.quote_by_provider:
+        return None
+    answer = "answer" if message.request.kind == "reply" else "forward"
+    return PreviewWarning(
+        code="quote_by_provider",
+        title="The provider completes this.",
+        text=f"You see your own words. Below them the provider puts the original itself, and it words the subject of"
+        f" the {answer}: this mailbox was connected without the permission to write drafts.",
+    )

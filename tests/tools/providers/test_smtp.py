@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from accounts.connect.imap import ImapAccess
-from tests.mailserver import ADA, CHARLES, MIRA, FaultySmtp, Point, plain
+from tests.mailserver import ADA, CHARLES, MIRA, plain
+from tests.smtpserver import FaultySmtp, Point
 from tools.providers.base import (
     Envelope,
     Handover,

@@ -18,6 +18,7 @@ FLAGS = {"answered": rb"\Answered", "forwarded": rb"$Forwarded"}
 class ImapProvider(ImapReading, ImapDrafts):
     name = "imap"
     send_scope = "SMTP"
+    writes_quote = False
 
     def test(self) -> None:
         with errors_translated():
