@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from accounts import access
 from accounts.caller import Caller
-from accounts.models import Mailbox, User
+from accounts.models import User
 from accounts.problems import Problem
 from approvals.models import Blob, Decision, PendingAction, Revision
 from approvals.states import Status
@@ -45,15 +45,6 @@ def with_preview(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     """Adds `shown`, the current revision's preview, in the same query and without its payload."""
     current = Revision.objects.filter(action=OuterRef("pk"), number=OuterRef("revision"))
     return actions.annotate(shown=Subquery(current.values("preview")[:1]))
-
-
-def counts_for(person: User, statuses: tuple[Status, ...], *, at_most: int = 100) -> dict[Status, int]:
-    """How many in each state, counted no further than `at_most`: nobody reads 'pending 48,113' as a number."""
-    mailboxes = Mailbox.objects.filter(memberships__user=person)
-    return {
-        status: PendingAction.objects.filter(mailbox__in=mailboxes, status=status).order_by()[:at_most].count()
-        for status in statuses
-    }
 
 
 def review_url(action: PendingAction) -> str:
@@ -122,23 +113,32 @@ def page(
 ) -> tuple[list[PendingAction], str | None]:
     """One keyset page by (created_at, id), and the cursor of the next. Raises `invalid_input` for a foreign cursor."""
     order = ("-created_at", "-id") if newest_first else ("created_at", "id")
-    if cursor:
-        at, action_id = _cursor_parts(cursor)
-        beyond = "lt" if newest_first else "gt"
-        actions = actions.filter(Q(**{f"created_at__{beyond}": at}) | Q(created_at=at, **{f"id__{beyond}": action_id}))
+    actions = actions.filter(beyond(cursor, newest_first=newest_first))
     rows = list(actions.select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
     if len(rows) <= limit:
         return rows, None
     last = rows[limit - 1]
-    return rows[:limit], f"{last.created_at.isoformat()}~{last.pk.hex}"
+    return rows[:limit], cursor_of(last.created_at, last.pk)
 
 
-def _cursor_parts(cursor: str) -> tuple[datetime, UUID]:
-    at, _, action_id = cursor.partition("~")
+def cursor_of(at: datetime, action_id: UUID) -> str:
+    """Where a page ends that ends with this action."""
+    return f"{at.isoformat()}~{action_id.hex}"
+
+
+def beyond(cursor: str | None, *, newest_first: bool) -> Q:
+    """What comes after a cursor; all of it without one. Raises `invalid_input` for what no list has given."""
+    if not cursor:
+        return Q()
+    text, _, key = cursor.partition("~")
     try:
-        return datetime.fromisoformat(at), UUID(action_id)
+        at, action_id = datetime.fromisoformat(text), UUID(key)
     except ValueError:
-        raise Problem("invalid_input", "The cursor is not one that this list gave.") from None
+        at, action_id = None, None
+    if at is None or at.tzinfo is None:
+        raise Problem("invalid_input", "The cursor is not one that this list gave.")
+    further = "lt" if newest_first else "gt"
+    return Q(**{f"created_at__{further}": at}) | Q(created_at=at, **{f"id__{further}": action_id})
 
 
 def blob_of(action: PendingAction, sha256: str) -> bytes:

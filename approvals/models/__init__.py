@@ -3,6 +3,7 @@
 from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.models.audit import AuditChain, AuditEvent
 from approvals.models.execution import Attempt, Heartbeat, Preparation
+from approvals.models.pages import Presence, SavedView
 from approvals.models.pauses import Pause, Rest
 from approvals.models.people import ApprovalPolicy, Decision, Seen
 
@@ -18,7 +19,9 @@ __all__ = [
     "Pause",
     "PendingAction",
     "Preparation",
+    "Presence",
     "Rest",
     "Revision",
+    "SavedView",
     "Seen",
 ]
