@@ -1,6 +1,6 @@
 from django.urls import path
 
-from approvals.views import bulk, content, decide, following, keeping, queue, review
+from approvals.views import bulk, content, decide, following, keeping, queue, review, revise
 
 urlpatterns = [
     path("", queue.index, name="queue"),
@@ -13,6 +13,8 @@ urlpatterns = [
     path("actions/<uuid:action_id>/presence/", following.presence, name="presence"),
     path("actions/<uuid:action_id>/approve/", decide.approve, name="approve"),
     path("actions/<uuid:action_id>/reject/", decide.reject, name="reject"),
+    path("actions/<uuid:action_id>/edit/", revise.edit, name="edit"),
+    path("actions/<uuid:action_id>/ask_back/", revise.ask_back, name="ask_back"),
     path("actions/<uuid:action_id>/cancel/", decide.cancel, name="cancel"),
     path("actions/<uuid:action_id>/undo/", decide.undo, name="undo"),
     path("actions/<uuid:action_id>/resolve/", decide.resolve, name="resolve"),

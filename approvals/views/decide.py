@@ -31,7 +31,7 @@ def approve(request: HttpRequest, action_id: UUID) -> HttpResponse:
     if _risky(action) and (answer := asked_again(request)):
         return answer
     shown = form.cleaned_data
-    return _decided(
+    return decided(
         request, action, shown=(shown["digest"], shown["revision"]),
         decide=lambda person: services.approve(
             action_id=action_id, person=person, digest=shown["digest"], revision=shown["revision"]
@@ -47,7 +47,7 @@ def reject(request: HttpRequest, action_id: UUID) -> HttpResponse:
     if not form.is_valid():
         return render_review(request, action, problem=Problem("invalid_input", "The reason is too long."))
     note = form.cleaned_data["note"]
-    return _decided(
+    return decided(
         request, action, decide=lambda person: services.reject(action_id=action_id, person=person, note=note)
     )
 
@@ -57,14 +57,14 @@ def reject(request: HttpRequest, action_id: UUID) -> HttpResponse:
 def cancel(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     caller = caller_of_session(request)
-    return _decided(request, action, decide=lambda _: services.cancel(action_id=action_id, caller=caller))
+    return decided(request, action, decide=lambda _: services.cancel(action_id=action_id, caller=caller))
 
 
 @login_required
 @require_POST
 def undo(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
-    return _decided(request, action, decide=lambda person: services.undo(action_id=action_id, person=person))
+    return decided(request, action, decide=lambda person: services.undo(action_id=action_id, person=person))
 
 
 @login_required
@@ -78,12 +78,12 @@ def resolve(request: HttpRequest, action_id: UUID) -> HttpResponse:
     if answer := asked_again(request):
         return answer
     ruling = form.cleaned_data["ruling"]
-    return _decided(
+    return decided(
         request, action, decide=lambda person: services.resolve(action_id=action_id, person=person, ruling=ruling)
     )
 
 
-def _decided(
+def decided(
     request: HttpRequest,
     action: PendingAction,
     *,

@@ -15,10 +15,12 @@ from django.views.decorators.http import require_safe
 from accounts.models import User
 from accounts.problems import Problem
 from approvals import listing, live, queries, services
+from approvals.changes import FieldChange
 from approvals.kinds import kind_named
 from approvals.models import PendingAction
 from approvals.states import Status
 from approvals.types import Rendered
+from approvals.views import history
 from approvals.views.frame import keys_are_on, leaving_now, seconds_left
 
 VIEWS = ("preview", "text", "source", "changes", "history")
@@ -30,7 +32,9 @@ SHOWN_CHARACTERS = 40_000
 @never_cache
 @require_safe
 def page(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    return render_review(request, visible_action(request, action_id))
+    action = visible_action(request, action_id)
+    seen = services.saw(action=action, person=cast(User, request.user)) if request.method == "GET" else None
+    return render_review(request, action, seen=seen)
 
 
 @login_required
@@ -52,11 +56,17 @@ def visible_action(request: HttpRequest, action_id: UUID) -> PendingAction:
 
 
 def render_review(
-    request: HttpRequest, action: PendingAction, *, problem: Problem | None = None, shown: tuple[str, int] | None = None
+    request: HttpRequest,
+    action: PendingAction,
+    *,
+    problem: Problem | None = None,
+    shown: tuple[str, int] | None = None,
+    seen: int | None = None,
 ) -> HttpResponse:
     """The page, with what went wrong on top when a decision was refused; the status is that of the problem.
 
-    `shown` is the digest and revision of what the person had before them.
+    `shown` is the digest and revision of the form that was posted, `seen` the revision that the person had before them
+    the last time: how the present one differs from either is shown.
     """
     person = cast(User, request.user)
     mailboxes = listing.mailboxes_of(person)
@@ -71,6 +81,7 @@ def render_review(
         "keys_on": keys_are_on(request),
         "problem": problem,
         "changed_meanwhile": changed_meanwhile,
+        "difference": _difference(action, shown[1] if changed_meanwhile and shown else seen),
         "event": live.last_event(),
     }
     response = render(request, "approvals/review.html", context, status=problem.status if problem else 200)
@@ -100,12 +111,22 @@ def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
         "domains": _domains(current.preview),
         "may_decide": services.may_decide(person, action),
         "may_approve": services.may_approve(person, action),
+        "may_edit": services.may_edit(person, action),
+        "changes": _difference(action, 1) if view == "changes" else (),
+        "past": history.of(action) if view == "history" or not content else (),
         "decisions": action.decisions.select_related("person"),
         "attempts": action.attempts.all(),
         "undo_seconds": seconds_left(action),
         "undo_window": settings.MAILHUB_UNDO_SECONDS,
         "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",
     }
+
+
+def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChange, ...]:
+    """How the present content differs from that of an earlier revision."""
+    if revision is None or not 0 < revision < action.revision:
+        return ()
+    return services.changes_since(action, revision)
 
 
 def rendered(action: PendingAction, payload: Any) -> Rendered | None:
