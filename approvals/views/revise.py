@@ -38,9 +38,10 @@ def edit(request: HttpRequest, action_id: UUID) -> HttpResponse:
         return render_review(request, action, problem=Problem("conflict", services.STALE), shown=("", 0))
     shown = form.cleaned_data
     try:
-        services.edit(
+        edited = services.edit(
             action_id=action_id, person=person, digest=shown["digest"], revision=shown["revision"], changes=changes
         )
+        services.saw(action=edited, person=person)  # one's own change is no news
     except Problem as problem:
         if problem.code in ("invalid_input", "too_large"):
             return _form(request, action, problem=problem, typed=changes)

@@ -19,7 +19,7 @@ export function listen(actions, openPalette) {
   document.addEventListener("keydown", (event) => {
     if (event.isComposing || event.defaultPrevented) return;
     if ((event.ctrlKey || event.metaKey) && !event.altKey) {
-      if (event.key.toLowerCase() === "k") { event.preventDefault(); openPalette(all); }
+      if (event.key.toLowerCase() === "k") { event.preventDefault(); openPalette(); }
       if (event.key === "Enter") {
         const form = event.target.closest?.("form");
         if (form) { event.preventDefault(); form.requestSubmit(form.querySelector("button:not([type=button])")); }

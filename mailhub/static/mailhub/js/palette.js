@@ -2,11 +2,11 @@
 let found = [];
 let chosen = 0;
 
-export function openPalette(actions) {
+export function openPalette() {
   const dialog = document.getElementById("palette");
   if (!dialog || dialog.open) return;
   const input = dialog.querySelector("input");
-  const all = commands(actions);
+  const all = commands();
   input.value = "";
   filter(dialog, all, "");
   input.oninput = () => filter(dialog, all, input.value);
@@ -21,14 +21,13 @@ export function openPalette(actions) {
 function commands() {
   const seen = new Set();
   const places = [...document.querySelectorAll(".rail a, .tabs a, .view a, .back, .more a, .head a")].map((link) => ({
-    name: (link.getAttribute("aria-label") ?? link.textContent).replace(/\s+/g, " ").trim(),
+    name: link.getAttribute("aria-label") ?? named(link),
     act: () => link.click(),
   }));
   const deeds = [...document.querySelectorAll("main form[data-action], .toast form")].map((form) => {
     const details = form.closest("details");
-    const name = (details?.querySelector("summary") ?? form.querySelector("button"))?.textContent ?? "";
     return {
-      name: name.replace(/\s+/g, " ").trim(),
+      name: named(details?.querySelector("summary") ?? form.querySelector("button")),
       act: () => {
         if (details) { details.open = true; (details.querySelector("textarea, input:not([type=hidden])") ?? details).focus(); }
         else form.querySelector("button")?.focus();
@@ -36,6 +35,12 @@ function commands() {
     };
   });
   return [...deeds, ...places].filter(({ name }) => name && !seen.has(name) && seen.add(name));
+}
+
+function named(element) {
+  const copy = element?.cloneNode(true);
+  for (const key of copy?.querySelectorAll("kbd, .n") ?? []) key.remove();
+  return (copy?.textContent ?? "").replace(/\s+/g, " ").trim();
 }
 
 function filter(dialog, all, text) {
