@@ -57,9 +57,11 @@ def go(person: User, action_id: UUID) -> None:
     Presence.objects.filter(action=action_id, person=person).delete()
 
 
-def present(action_ids: Iterable[UUID], *, but: User) -> dict[UUID, list[str]]:
-    """Who else has each of these open."""
-    fresh = Presence.objects.filter(action__in=list(action_ids), seen_at__gt=timezone.now() - PRESENT)
+def present(action_ids: Iterable[UUID], *, mailboxes: Sequence[Mailbox], but: User) -> dict[UUID, list[str]]:
+    """Who else has each of these open, as far as they belong to these mailboxes."""
+    fresh = Presence.objects.filter(
+        action__in=list(action_ids), action__mailbox__in=mailboxes, seen_at__gt=timezone.now() - PRESENT
+    )
     found: dict[UUID, list[str]] = {}
     for row in fresh.exclude(person=but).select_related("person").order_by("person__email"):
         found.setdefault(row.action_id, []).append(row.person.get_short_name() or str(row.person))

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST, require_safe
 from accounts.models import Mailbox, User
 from approvals import listing, live
 from approvals.views.frame import leaving_now
-from approvals.views.queue import Asked, tab_counts
+from approvals.views.queue import PAGE, Asked, tab_counts
 from approvals.views.review import visible_action
 
 
@@ -28,7 +28,7 @@ async def stream(request: HttpRequest) -> HttpResponseBase:
         return HttpResponse(status=204)
     person = cast(User, await request.auser())
     mailboxes: list[Mailbox] = await sync_to_async(listing.mailboxes_of)(person)
-    said = request.headers.get("Last-Event-ID", "")
+    said = request.headers.get("Last-Event-ID") or request.GET.get("since", "")
     response = StreamingHttpResponse(
         live.stream(
             person,
@@ -55,7 +55,8 @@ def changes(request: HttpRequest) -> JsonResponse:
     changed, last = live.changed_since(mailboxes, int(since) if since.isdecimal() and len(since) < 19 else 0)
     rows = listing.these(asked.among(mailboxes), changed, what=listing.wanted(asked.text, warned=asked.warned))
     counts = tab_counts(mailboxes)
-    looking = live.present((UUID(each) for each in request.GET.getlist("shown")[:50] if _is_uuid(each)), but=person)
+    shown = [UUID(each) for each in request.GET.getlist("shown")[: 2 * PAGE] if _is_uuid(each)]
+    looking = live.present(shown, mailboxes=mailboxes, but=person)
     frame = {"asked": asked, "tab": asked.tab, "several": len(mailboxes) > 1, "user": person, "may_decide": True}
     return JsonResponse(
         {
@@ -86,7 +87,7 @@ def presence(request: HttpRequest, action_id: UUID) -> JsonResponse:
         live.go(person, action.pk)
         return JsonResponse({})
     live.come(person, action.pk)
-    others = live.present([action.pk], but=person).get(action.pk, [])
+    others = live.present([action.pk], mailboxes=[action.mailbox], but=person).get(action.pk, [])
     mark = f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}"
     return JsonResponse({"others": others, "mark": mark, "waiting": listing.waiting_for(person)})
 

@@ -107,7 +107,7 @@ def index(request: HttpRequest) -> HttpResponse:
     except Problem:  # an address somebody typed or shortened: the first page is what they want
         return redirect(f"{request.path}?{asked.query}")
     counts = tab_counts(mailboxes)
-    looking = live.present((row.pk for row in listed.rows), but=person)
+    looking = live.present((row.pk for row in listed.rows), mailboxes=mailboxes, but=person)
     for row in listed.rows:
         row.looking = looking.get(row.pk, [])  # type: ignore[attr-defined]
     context = {

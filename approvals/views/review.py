@@ -76,7 +76,7 @@ def render_review(
         "waiting": listing.count(mailboxes, (Status.PENDING,)),
         "several": len(mailboxes) > 1,
         "place": listing.place_of(mailboxes, action) if action.status == Status.PENDING else None,
-        "others": live.present([action.pk], but=person).get(action.pk, []),
+        "others": live.present([action.pk], mailboxes=[action.mailbox], but=person).get(action.pk, []),
         "toast": leaving_now(mailboxes, but=action),
         "keys_on": keys_are_on(request),
         "problem": problem,

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.browser.conftest import PATIENCE_MS
 from tests.processes import Mailhub, manage
 
-pytestmark = [pytest.mark.browser, pytest.mark.process]
+pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.timeout(300)]
 FORTY = 40
 SHIFTS = """
   window.shifted = 0;
@@ -82,7 +82,7 @@ def test_rows_change_in_place_for_everybody_who_looks(browser: Browser, mailhub:
     bob = _colleague(mailhub)
     mine, page = opened(browser, mailhub)
     theirs, other = opened(browser, mailhub, bob)
-    with page.expect_response(re.compile("/live/$")) as bell:
+    with page.expect_response(re.compile(r"/live/\?since=")) as bell:
         page.goto(f"/?q={run}")
     assert bell.value.headers["content-type"] == "text/event-stream"
     page.evaluate(SHIFTS)

@@ -13,8 +13,9 @@ export function follow() {
   if (!("EventSource" in window)) { poll(true); return; }
   let source;
   const connect = () => {
-    source = new EventSource(body.dataset.live);
-    source.onopen = () => { lost(false); poll(false); look(); };
+    // What has happened since the page was made is rung for at once.
+    source = new EventSource(`${body.dataset.live}?since=${since}`);
+    source.onopen = () => { lost(false); poll(false); };
     source.onmessage = () => look();
     source.onerror = () => {
       // Closed for good means that this server has no bell (204): asking now and then is the ordinary way here.
