@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Now
 
 from accounts.models import ApiToken, Mailbox, Membership, Role
-from approvals.models import ApprovalPolicy, Decision, Pause, PendingAction, Rest
+from approvals.models import ApprovalPolicy, Decision, Pause, PendingAction, Rest, Revision
 from approvals.states import Status
 
 REACHABLE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
@@ -72,9 +72,11 @@ def _approvals_that_count() -> Coalesce:
     four_eyes = ApprovalPolicy.objects.filter(
         Q(self_approval=False) | Q(approvals_needed__gt=1), mailbox=OuterRef("action__mailbox")
     )
+    wrote = Revision.objects.filter(action=OuterRef("action"), author=OuterRef("person"))
+    somebody_else = ~Q(person=F("action__proposer")) & ~Q(Exists(wrote))
     counted = (
         Decision.objects.filter(
-            ~Q(person=F("action__proposer")) | (Q(action__approvals_needed=1) & ~Q(Exists(four_eyes))),
+            somebody_else | (Q(action__approvals_needed=1) & ~Q(Exists(four_eyes))),
             action=OuterRef("pk"),
             verdict=Decision.Verdict.APPROVED,
             revision=OuterRef("revision"),

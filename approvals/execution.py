@@ -28,6 +28,7 @@ from approvals.preparing import discard_outdated, keep
 from approvals.queues.base import queue
 from approvals.reading import Read, read_action
 from approvals.returning import return_if_void, return_with_warnings
+from approvals.revisions import untold
 from approvals.statements import Insert, Select, Slot, Update, slot
 from approvals.states import Status
 from approvals.types import LeaseLost, Outcome, Rechecks
@@ -137,6 +138,7 @@ def _still_right(read: Read) -> bool:
         return True  # what may not leave anyway is not looked at: the claim says no
     try:
         warnings = kind.recheck(read.approved())
+        warnings = untold(action, warnings) if warnings else ()
     except Exception:  # nothing was found out, so nothing leaves; it is looked at again
         log.exception("recheck_failed", action=str(action.pk))
         PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED).update(not_before=Now() + LOOK_AGAIN)

@@ -11,6 +11,7 @@ from django.db.models import Q
 from approvals import audit
 from approvals.conditions import VOID, void
 from approvals.models import PendingAction
+from approvals.revisions import add_notice
 from approvals.statements import Select, slot
 from approvals.states import Status
 from approvals.types import PreviewWarning
@@ -46,11 +47,17 @@ def _return_if_void(action_id: UUID) -> bool:
 
 @transaction.atomic
 def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarning]) -> bool:
-    """Send back what the kind found changed since the approval that `action` shows; False when it has moved since."""
-    return _returned(
+    """Send back what the kind found changed since the approval that `action` shows; False when it has moved since.
+
+    The news stands in a new revision of the same content, so that the next approval is given in view of it.
+    """
+    moved = _returned(
         action, code=warnings[0].code, detail=warnings[0].text, warnings=[asdict(warning) for warning in warnings],
         only_if=Q(approval_round=action.approval_round),
     )  # fmt: skip
+    if moved:
+        add_notice(action, warnings)
+    return moved
 
 
 def sent_after_all(action: PendingAction) -> bool:

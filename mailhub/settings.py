@@ -69,6 +69,7 @@ INSTALLED_APPS = [
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "django_structlog",
+    "django_htmx",
     "csp",
     "accounts",
     "approvals",

@@ -20,7 +20,8 @@ class PendingAction(models.Model):
     The payload lives in Revision rows, which are only added; `current` names the newest, `digest` repeats its digest
     so that one row says what is approved. `approval_round` counts how often decisions were made void, and
     `returned` says why the last time, when it was not a person: `{"code", "detail", "warnings"}`. `send_at` is the
-    moment that was asked for, `not_before` the one that holds now: undo window and back-off included.
+    moment that was asked for, `not_before` the one that holds now: undo window and back-off included. `replaces` is
+    the action that this one took the place of; `fingerprint` stays that of what was proposed, whatever is edited.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -30,6 +31,7 @@ class PendingAction(models.Model):
     proposer = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     proposer_name = models.CharField(max_length=100, blank=True)
     token_id = models.UUIDField(null=True)
+    replaces = models.OneToOneField("self", models.PROTECT, null=True, related_name="superseded_by")
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.PENDING)
     revision = models.PositiveIntegerField(default=1)
     digest = models.CharField(max_length=64)
@@ -119,13 +121,18 @@ class PendingAction(models.Model):
 
 
 class Revision(models.Model):
-    """One version of what is to happen; never changed, only followed by another."""
+    """One version of what is to happen; never changed, only followed by another.
+
+    `changed` names the fields in which it differs from what was proposed. A revision with the digest of the one
+    before changes nothing: something new was found about the same content, and its preview says what.
+    """
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="revisions")
     number = models.PositiveIntegerField()
     author = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     payload = models.JSONField()
     preview = models.JSONField()
+    changed = models.JSONField(default=list)
     digest = models.CharField(max_length=64)
     created_at = models.DateTimeField()
 

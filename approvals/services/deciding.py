@@ -1,9 +1,11 @@
 """What a person says about an action, and taking it back."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet, Value
@@ -14,22 +16,31 @@ from accounts.caller import Caller
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem, not_found
 from approvals import audit
+from approvals.kinds import kind_named
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 from approvals.queues.base import queue
+from approvals.reading import read_action
 from approvals.returning import UNDECIDED
+from approvals.revisions import add_notice, untold
 from approvals.services.proposing import actor_of, policy_of
 from approvals.statements import Insert, Select, columns_of, instance, slot
 from approvals.states import Status
+from approvals.types import PreviewWarning, Rechecks
+
+log = structlog.get_logger(__name__)
 
 STALE = "This is not what was shown to you: it has changed since. Look at it again."
+NEWS = "Something has happened since this was shown to you. Look at it again."
 
 
 def approve(*, action_id: UUID, person: User, digest: str, revision: int) -> PendingAction:
     """A signed-in person says yes to exactly what was shown.
 
-    Raises `forbidden` for who may not, `conflict` when something else is stored than was shown or it is too late.
-    A second yes of the same person changes nothing.
+    Raises `forbidden` for who may not, `conflict` when something else is stored than was shown, when the kind finds
+    out something new about it (the page then shows it as a warning), or when it is too late. A second yes of the same
+    person changes nothing.
     """
+    _look_again(action_id, person, digest, revision)
     with transaction.atomic():
         action = locked(action_id)
         policy = policy_of(action.mailbox)
@@ -45,6 +56,46 @@ def approve(*, action_id: UUID, person: User, digest: str, revision: int) -> Pen
     if refusal:
         raise refusal
     return action
+
+
+def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> None:
+    """Let the kind look once more before the yes counts, where it has something to look at; outside any transaction.
+
+    What cannot be found out now holds nobody up: it is looked at again before it leaves.
+    """
+    read = read_action(action_id)
+    if read is None or (read.action.status, read.action.digest, read.action.revision) != (
+        Status.PENDING, digest, revision,
+    ):  # fmt: skip
+        return  # this is answered with the row locked
+    kind = kind_named(read.action.kind)
+    if not isinstance(kind, Rechecks):
+        return
+    try:
+        found = kind.recheck(read.approved())
+    except Exception:
+        log.exception("recheck_failed", action=str(action_id))
+        return
+    news = untold(read.action, found) if found else ()
+    if news and may_approve(person, read.action) and _noticed(read.action, news):
+        raise Problem("conflict", f"{NEWS} {' '.join(warning.text for warning in news)}")
+
+
+@transaction.atomic
+def _noticed(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
+    """Say the news in a revision of its own, with the same content: who has the page of before open is shown it first.
+
+    False when the action has moved on from what `action` shows.
+    """
+    current = locked(action.pk)
+    if current.status != Status.PENDING or current.revision != action.revision:
+        return False
+    add_notice(current, news, approval_round=current.approval_round + 1)
+    audit.record(
+        mailbox=current.mailbox, event="noticed", actor="worker", action_id=current.pk, revision=current.revision,
+        code=news[0].code,
+    )  # fmt: skip
+    return True
 
 
 def _count_approval(action: PendingAction, person: User, policy: ApprovalPolicy, *, given: int) -> None:
@@ -119,9 +170,12 @@ def may_approve(person: User, action: PendingAction) -> bool:
 def _refusal_to_approve(action: PendingAction, person: User, policy: ApprovalPolicy) -> Problem | None:
     if not may(person, action.mailbox, Role.APPROVER):
         return Problem("forbidden", "You may not approve for this mailbox.")
+    if action.approvals_needed == 1 and policy.lets_proposer_approve():
+        return None
     own = action.proposer_id == person.pk
-    if own and (action.approvals_needed > 1 or not policy.lets_proposer_approve()):
-        return Problem("forbidden", "Who proposed it may not approve it: this mailbox asks for somebody else.")
+    if own or action.revisions.filter(author=person).exists():
+        did = "proposed" if own else "edited"
+        return Problem("forbidden", f"Who {did} it may not approve it: this mailbox asks for somebody else.")
     return None
 
 
@@ -137,13 +191,19 @@ def _refusal_of_stale(action: PendingAction, digest: str, revision: int) -> Prob
     return None
 
 
-def reject(*, action_id: UUID, person: User, note: str = "") -> PendingAction:
-    """A signed-in person says no, with a reason that the proposer will read."""
+def reject(
+    *, action_id: UUID, person: User, note: str = "", digest: str | None = None, revision: int | None = None
+) -> PendingAction:
+    """A signed-in person says no, with a reason that the proposer will read.
+
+    With the digest and revision that were shown, something else that is stored is not rejected: `conflict`.
+    """
     with transaction.atomic():
         action = locked(action_id)
         refusal = None if may(person, action.mailbox, Role.APPROVER) else Problem(
             "forbidden", "You may not decide for this mailbox."
         )  # fmt: skip
+        refusal = refusal or _refusal_of_another(action, digest, revision)
         if refusal is None and not action.move(Status.PENDING, Status.REJECTED, finished_at=timezone.now()):
             refusal = Problem("conflict", f"Too late to reject: it is {Status(action.status).label}.")
         if refusal is None:
@@ -156,6 +216,12 @@ def reject(*, action_id: UUID, person: User, note: str = "") -> PendingAction:
     if refusal:
         raise refusal
     return action
+
+
+def _refusal_of_another(action: PendingAction, digest: str | None, revision: int | None) -> Problem | None:
+    if digest is None and revision is None:
+        return None
+    return None if (action.digest, action.revision) == (digest, revision) else Problem("conflict", STALE)
 
 
 def undo(*, action_id: UUID, person: User) -> PendingAction:
@@ -171,8 +237,11 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
     return action
 
 
-def cancel(*, action_id: UUID, caller: Caller) -> PendingAction:
-    """Withdraw what has not left: the proposer, or who may approve. A second time changes nothing."""
+def cancel(*, action_id: UUID, caller: Caller, digest: str | None = None, revision: int | None = None) -> PendingAction:
+    """Withdraw what has not left: the proposer, or who may approve. A second time changes nothing.
+
+    With the digest and revision that were shown, something else that is stored is not withdrawn: `conflict`.
+    """
     with transaction.atomic():
         action = locked(action_id)
         own = action.proposer_id == caller.user.pk and (caller.token is None or action.proposer_name == caller.name)
@@ -180,6 +249,8 @@ def cancel(*, action_id: UUID, caller: Caller) -> PendingAction:
             raise not_found("The action")
         if action.status == Status.CANCELLED:
             return action
+        if refusal := _refusal_of_another(action, digest, revision):
+            raise refusal
         if not any(
             action.move(source, Status.CANCELLED, finished_at=timezone.now())
             for source in (Status.PENDING, Status.APPROVED)

@@ -52,9 +52,9 @@ def run(action: PendingAction) -> PendingAction:
 
 
 def send_back(action: PendingAction, script: Script) -> None:
-    script.recheck = lambda approved: (PreviewWarning(code="thread_moved", text="There is a newer mail."),)
+    script.seen = lambda approved: (PreviewWarning(code="thread_moved", text="There is a newer mail."),)
     assert run(action).status == "pending"
-    script.recheck = lambda approved: ()
+    script.seen = lambda approved: ()
 
 
 def test_what_was_prepared_is_used_again_by_the_next_try(approved: Callable[..., PendingAction], desk: Desk) -> None:

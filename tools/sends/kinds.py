@@ -10,7 +10,7 @@ from django.db import DatabaseError
 
 from accounts import health
 from accounts.models import Mailbox
-from approvals.types import ApprovedAction, Outcome, Rendered
+from approvals.types import ApprovedAction, Changes, EditField, Outcome, PreviewWarning, Proposal, Rendered, Revisable
 from tools.compose import stamped
 from tools.models import Draft
 from tools.providers import provider_for
@@ -26,6 +26,10 @@ from tools.providers.base import (
     Unavailable,
     Unsupported,
 )
+from tools.sends import revising
+from tools.sends.revising import REVISED
+from tools.sends.surroundings import acquainted, later_in_thread
+from tools.warnings.course import moved_on
 
 DRAFT_CHANGED = Outcome(
     verdict="refused", code="draft_changed", detail="The draft was changed or removed after it was proposed."
@@ -45,6 +49,27 @@ class SendMail:
             text=payload["text"], html=payload["html"], source=source.decode("ascii", "replace"), size=len(source)
         )
 
+    def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:
+        return revising.fields(payload)
+
+    def revise(self, current: Revisable, changes: Changes) -> Proposal:
+        return revising.revised(current, changes)
+
+    def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        """Whether somebody has written in the thread since. An original that is gone has no thread any more."""
+        payload = approved.payload
+        if self.sort != "reply" or not payload["original"]:
+            return ()
+        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        try:
+            later = later_in_thread(
+                provider_for(mailbox), payload["original"], payload["in_reply_to"], own=approved.message_id
+            )
+        except NotAuthorized:
+            health.login_refused(mailbox.id)
+            raise
+        return (moved_on(later, own=payload["from"]),) if later else ()
+
     def execute(self, approved: ApprovedAction) -> Outcome:
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
         provider = provider_for(mailbox)
@@ -53,7 +78,8 @@ class SendMail:
             sender=approved.payload["from"],
             recipients=recipients,
             source=stamped(approved.blob(approved.payload["source_sha256"]), date=_now()),
-            kind=self.sort,
+            # What a reviewer has changed is more than a comment on an original: it goes as the bytes it is.
+            kind="send" if approved.payload.get(REVISED) else self.sort,
             original=approved.payload["original"],
             reply_all=approved.payload.get("reply_all", False),
             comment=approved.payload.get("comment", ""),
@@ -112,10 +138,12 @@ class SendMail:
     def settle(self, approved: ApprovedAction) -> None:
         """The copy in Sent, the mark on the original, and the draft that is a draft no more; each idempotent."""
         payload = approved.payload
+        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        acquainted(mailbox, _recipients(payload))
         marks = self.marks if payload["original"] else None
         if not (payload["save_to_sent_items"] or marks or payload["draft"]):
             return
-        provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
+        provider = provider_for(mailbox)
         if payload["save_to_sent_items"]:
             left_at = datetime.fromisoformat(approved.receipt["at"]) if approved.receipt else datetime.now(UTC)
             copy = stamped(

@@ -1,7 +1,7 @@
 """Tools that send: each composes the complete message, previews it, or proposes it to a person. Nothing leaves here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,9 @@ from tools.originals import as_original, travelling, whom_to_answer
 from tools.providers import provider_for
 from tools.schemas import ForwardEmail, ReplyEmail, SendDraft, SendEmail, SendingParameters
 from tools.sends.snapshot import request_of_draft
+from tools.sends.surroundings import all_text, later_in_thread, surroundings
 from tools.uploads import attached
-from tools.warnings import Context
+from tools.warnings import Context, Later
 
 if TYPE_CHECKING:
     from approvals.models import PendingAction
@@ -54,7 +55,7 @@ class Proposed:
 
 @dataclass(frozen=True, kw_only=True)
 class Composed:
-    """What a tool asks to be sent, and where it comes from."""
+    """What a tool asks to be sent, and where it comes from. `later` is a newer message of the thread it answers."""
 
     request: Request
     original: Original | None = None
@@ -64,6 +65,7 @@ class Composed:
     draft: dict[str, str] | None = None
     quote_by_provider: bool = False
     send_at: datetime | None = None
+    later: Later | None = None
 
 
 def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> dict[str, Any] | Proposed:
@@ -94,6 +96,7 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
         with told_as_problems(mailbox):
             provider = provider_for(mailbox)
             original = as_original(provider.read_message(parameters.message_id, body=True))
+            later = later_in_thread(provider, parameters.message_id, original.message_id)
         own = written(parameters.comment, "text")
         to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
         request = Request(
@@ -111,6 +114,7 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
         return Composed(
             request=request, original=original, original_id=parameters.message_id,
             reply_all=parameters.reply_all, comment=parameters.comment, quote_by_provider=provider.writes_quote,
+            later=later,
         )  # fmt: skip
 
     return _propose(caller, mailbox, "reply_email", parameters, compose)
@@ -172,6 +176,8 @@ def _propose(
         earlier = approvals.replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest)
         if earlier is not None:
             return _proposed(earlier, replayed=True)
+    if parameters.replaces is not None:
+        approvals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
     composed = compose()
     try:
         message = new_message(composed.request)
@@ -189,6 +195,7 @@ def _propose(
             kind=payload["kind"], payload=payload, preview=preview, message_id=message.message_id,
             blobs=(message.source,), send_at=composed.send_at,
         ),
+        replaces=parameters.replaces,
     )  # fmt: skip
     return _proposed(action, replayed=replayed)
 
@@ -234,15 +241,18 @@ def _checked_moment(send_at: datetime | None) -> datetime | None:
 def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters) -> Context:
     """What is known beside the message. That the same waits already is said in a preview without a key alone: there
     it may still spare a second proposal."""
-    asking = not parameters.confirm and parameters.idempotency_key is None
     request = composed.request
+    asking = not parameters.confirm and parameters.idempotency_key is None
     fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
-    return Context(
-        own_domains=frozenset({mailbox.domain}),
+    return replace(
+        surroundings(mailbox, (*request.to, *request.cc, *request.bcc)),
         recent_duplicate=approvals.duplicates_of(
             mailbox=mailbox, fingerprint=fingerprint, window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS)
         ),
         open_twin=asking and approvals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
+        reply_all=composed.reply_all,
+        prompted_by=all_text(composed.original) if composed.original else "",
+        later=composed.later,
         quote_by_provider=composed.quote_by_provider,
     )
 
@@ -250,6 +260,8 @@ def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters
 def _request_digest(tool: str, parameters: SendingParameters) -> str:
     """What makes two requests the same: all that was asked for, whichever way the mailbox was named."""
     asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
+    if parameters.replaces is None:
+        del asked["replaces"]
     return digest_of({"tool": tool, "parameters": asked})
 
 
