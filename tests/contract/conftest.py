@@ -9,15 +9,17 @@ import pytest
 
 from accounts.connect.imap import ImapAccess
 from tests.dovecot import Dovecot, dovecot
+from tests.graphserver import GraphServer, graph_mailbox
 from tests.mailserver import ADA, CHARLES, MIRA, Accepted, FaultySmtp, SandboxServer, sandbox, sandbox_process
 from tools.providers.base import MailProvider
+from tools.providers.graph import GraphProvider
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.sessions import POOL
 from tools.providers.memory import MemoryProvider, MemoryServer
 
 __all__ = ["dovecot", "sandbox", "sandbox_process"]
 
-PROVIDERS = ["memory", "sandbox", "dovecot"]
+PROVIDERS = ["memory", "sandbox", "dovecot", pytest.param("graph", marks=pytest.mark.django_db)]
 
 
 class Side(Protocol):
@@ -25,6 +27,8 @@ class Side(Protocol):
 
     ada: MailProvider
     charles: MailProvider
+    # Whether it keeps a message byte for byte; else it keeps one body, numbers nothing and makes its copies itself.
+    exact: bool
 
     def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
         """Put a message into a folder, by its role, as if it had arrived."""
@@ -40,6 +44,8 @@ class Side(Protocol):
 
 
 class MemorySide:
+    exact = True
+
     def __init__(self) -> None:
         self._server = MemoryServer()
         self.ada: MailProvider = MemoryProvider(self._server, ADA)
@@ -58,6 +64,7 @@ class MemorySide:
 class ImapSide:
     """An IMAP server; what leaves by SMTP arrives at the sandbox's own mailboxes."""
 
+    exact = True
     FOLDERS: ClassVar[dict[str, str]] = {"inbox": "INBOX", "sent": "Sent", "drafts": "Drafts"}
 
     def __init__(self, server: SandboxServer) -> None:
@@ -78,6 +85,7 @@ class ImapSide:
 class DovecotSide:
     """Dovecot, with addresses of this test's own behind the usual names; its SMTP delivers into it."""
 
+    exact = True
     FOLDERS: ClassVar[dict[str, str]] = {"inbox": "INBOX", "sent": "Sent Messages", "drafts": "Drafts"}
 
     def __init__(self, server: Dovecot, smtp: FaultySmtp, tag: str) -> None:
@@ -103,6 +111,27 @@ class DovecotSide:
         return f"{self._tag}.{address}"
 
 
+class GraphSide:
+    """Microsoft Graph as `tests.graphserver` plays it."""
+
+    exact = False
+    FOLDERS: ClassVar[dict[str, str]] = {"inbox": "inbox", "sent": "sentitems", "drafts": "drafts"}
+
+    def __init__(self, server: GraphServer) -> None:
+        self._server = server
+        self.ada: MailProvider = GraphProvider.for_mailbox(graph_mailbox(server, ADA))
+        self.charles: MailProvider = GraphProvider.for_mailbox(graph_mailbox(server, CHARLES))
+
+    def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
+        self._server.deliver(address, source, folder=self.FOLDERS[folder], unread=unread)
+
+    def sent(self) -> list[bytes]:
+        return [item.mime(bcc=True) for item in self._server.sent(ADA)]
+
+    def inbox_of(self, address: str) -> list[bytes]:
+        return [item.mime() for item in self._server.store.in_folder(address, "inbox")]
+
+
 def provider(access: ImapAccess) -> ImapProvider:
     mailbox_id = uuid.uuid4()
     return ImapProvider(access, mailbox_id=mailbox_id, key=mailbox_id)
@@ -119,6 +148,11 @@ def _side(name: str, request: pytest.FixtureRequest) -> Iterator[Side]:
             with FaultySmtp() as smtp:
                 yield DovecotSide(request.getfixturevalue("dovecot"), smtp, uuid.uuid4().hex[:8])
                 POOL.close_all()
+        case "graph":
+            settings = request.getfixturevalue("settings")
+            with GraphServer() as server:
+                settings.GRAPH_BASE_URL = server.url
+                yield GraphSide(server)
         case _:
             raise ValueError(name)
 

@@ -7,6 +7,7 @@ from email.policy import SMTP
 import pytest
 
 from tests.contract.conftest import Side
+from tests.contract.test_provider_contract import same_message
 from tests.mailserver import ADA
 from tools.providers.base import NOT_A_DRAFT, Refused, SearchQuery, Unsupported
 
@@ -147,7 +148,7 @@ def test_a_picture_inside_the_html_is_named_by_its_id(side: Side) -> None:
 
 def test_a_draft_is_saved_read_replaced_and_removed(side: Side) -> None:
     first = side.ada.save_draft(mail(1, message_id="<d1@lovelace.example>").as_bytes())
-    assert side.ada.read_draft(first.id).source == mail(1, message_id="<d1@lovelace.example>").as_bytes()
+    same_message(side, side.ada.read_draft(first.id).source, mail(1, message_id="<d1@lovelace.example>").as_bytes())
     keep = side.ada.save_draft(mail(2, message_id="<d2@lovelace.example>").as_bytes())
 
     second = side.ada.save_draft(mail(3, message_id="<d3@lovelace.example>").as_bytes(), replaces=first.id)
@@ -176,6 +177,9 @@ def test_what_is_no_draft_is_neither_replaced_nor_removed(side: Side) -> None:
 def test_a_number_names_the_message_that_a_list_shows_with_it(side: Side) -> None:
     message_id = arrives(side, mail())
     (card,) = side.ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
+    if not side.exact:
+        assert card.number is None
+        return
     assert card.number is not None
     assert side.ada.id_of_number(card.number, folder="inbox") == message_id
     assert refused(lambda: side.ada.id_of_number(4711, folder="inbox")).code == "not_found"
@@ -195,6 +199,8 @@ def test_row45_a_message_that_the_server_renamed_is_found_by_the_id_it_came_with
     ours = "<ours@lovelace.example>"
     renamed = mail(1, message_id="<theirs@mail.example>")
     renamed[header] = ours
+    if not side.exact:
+        return  # its own mark finds it: tests/tools/providers/test_graph.py
     side.deliver(renamed.as_bytes(), folder="sent")
 
     assert side.ada.find_sent(ours) == "<theirs@mail.example>"
