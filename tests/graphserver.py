@@ -43,7 +43,7 @@ ALL = ("Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read")
 SECONDS = 10
 SENDING = ("sendMail", "send", "reply", "replyAll", "forward")
 REQUEST_LIMIT = 4 * 1024 * 1024
-Phase = Literal["drop_before", "drop_after", "drop_after_effect", "answer", "answer_after_effect", "effect_later"]
+Phase = Literal["drop_before", "drop_after", "drop_after_effect", "answer", "answer_after_effect"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +65,24 @@ class Accepted:
         return hashlib.sha256(self.source).hexdigest()
 
 
+@dataclass(frozen=True)
+class Held:
+    """A call that waits in the server until the test lets it go."""
+
+    reached: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self) -> None:
+        assert self.reached.wait(SECONDS * 6)
+
+    def release(self) -> None:
+        self.released.set()
+
+    def here(self) -> None:
+        self.reached.set()
+        self.released.wait(SECONDS * 6)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fault:
     """`drop_*` cut the connection: before the request was read, after it, after its effect. `answer*` says `status`
@@ -74,6 +92,7 @@ class Fault:
     status: int = 503
     code: str = "ErrorInternalServerError"
     headers: tuple[tuple[str, str], ...] = ()
+    held: Held | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +121,7 @@ class GraphServer:
         self.most_at_once: Counter[str] = Counter()
         self.on_accept: Callable[[Accepted], object] = lambda accepted: None
         self.tamper: Callable[[Item], object] = lambda item: None
+        self.on_attach: Callable[[Item], object] = lambda item: None
         self.chooser: Callable[[str], Fault | None] = lambda action: None
         self._faults: dict[str, deque[Fault]] = {}
         self._uploads: dict[str, tuple[Item, dict[str, Any], bytearray]] = {}
@@ -139,6 +159,13 @@ class GraphServer:
         said = tuple((name.replace("_", "-"), value) for name, value in headers.items())
         queue = self._faults.setdefault(on, deque())
         queue.extend([Fault(phase=phase, status=status, code=code, headers=said)] * times)
+
+    def hold(self, *, after_effect: bool, on: str = "send") -> Held:
+        """The next call of a sort stops before or after its effect; let go, it is cut."""
+        held = Held()
+        phase: Phase = "drop_after_effect" if after_effect else "drop_after"
+        self._faults.setdefault(on, deque()).append(Fault(phase=phase, held=held))
+        return held
 
     def seeded(self, seed: int, rate: float) -> None:
         """From now on a share of the sending calls fails in one of all ways, by a seed."""
@@ -293,11 +320,15 @@ class _Handler(BaseHTTPRequestHandler):
                 prefer=self.headers.get("Prefer", ""))
         )  # fmt: skip
         if fault and fault.phase == "drop_after":
+            if fault.held:
+                fault.held.here()
             raise _Cut
         if fault and fault.phase == "answer":
             return fault.status, _error(fault.code), fault.headers
         status, answer = self._done(url.path, query, body, raw, action)
         if fault and fault.phase == "drop_after_effect":
+            if fault.held:
+                fault.held.here()
             raise _Cut
         if fault and fault.phase == "answer_after_effect":
             return fault.status, None if fault.status < 300 else _error(fault.code), fault.headers
@@ -428,7 +459,9 @@ class _Call:
             case "GET", ["attachments"]:
                 return 200, {"value": [file_row(file) for file in item.files]}
             case "POST", ["attachments"]:
-                return 201, file_row(store.attach(item, self.body))
+                row = file_row(store.attach(item, self.body))
+                self.graph.on_attach(item)
+                return 201, row
             case "POST", ["attachments", "createUploadSession"]:
                 path = f"/upload/{len(self.graph._uploads)}"
                 given = {name: value for name, value in self.body["AttachmentItem"].items() if name != "attachmentType"}

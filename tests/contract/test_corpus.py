@@ -25,7 +25,9 @@ class Known:
 
 
 KNOWN = {
-    "nested-multipart": Known(subject="Nested", text="bottom of the nest", html="The page.", attachments=["dot.png", "list.pdf"]),
+    "nested-multipart": Known(
+        subject="Nested", text="bottom of the nest", html="The page.", attachments=["dot.png", "list.pdf"]
+    ),
     "no-charset": Known(subject="No charset", text="Grüße ohne Angabe"),
     "wrong-charset": Known(subject="Wrong charset", text="in Latin-1"),
     "raw-8bit-headers": Known(subject="Gr", text="Raw header bytes"),
