@@ -242,8 +242,10 @@ class GraphServer:
                 self.store.move(address, item, "sentitems")
             else:
                 self.store.of(address).pop(item.id, None)
+            connected = {owner for owner, _ in self.tokens.values()}
             for recipient in item.recipients():
-                self.store.deliver(recipient, accepted.source)
+                if recipient.lower() in connected:
+                    self.store.deliver(recipient, accepted.source)
         self.on_accept(accepted)
 
 

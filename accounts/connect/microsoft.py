@@ -109,7 +109,7 @@ def refuse_another(address: str, access_token: str) -> None:
 
 def prove_application(address: str, access_token: str) -> None:
     """See that the application may open this mailbox. Raises SignInFailed."""
-    _ask_graph(f"/users/{quote(address)}/mailFolders/inbox?$select=id", access_token)
+    _ask_graph(f"/users/{quote(address, safe='@')}/mailFolders/inbox?$select=id", access_token)
 
 
 def _ask_graph(path: str, access_token: str) -> dict[str, Any]:

@@ -129,7 +129,8 @@ class GraphSide:
         return [item.mime(bcc=True) for item in self._server.sent(ADA)]
 
     def inbox_of(self, address: str) -> list[bytes]:
-        return [item.mime() for item in self._server.store.in_folder(address, "inbox")]
+        here = [item.mime() for item in self._server.store.in_folder(address, "inbox")]
+        return here or [accepted.source for accepted in self._server.ledger if address in accepted.recipients]
 
 
 def provider(access: ImapAccess) -> ImapProvider:

@@ -7,7 +7,7 @@ import io
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -19,42 +19,23 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from accounts import credentials
-from accounts.models import Mailbox, Membership, Role, TokenRefresh, User
+from accounts.models import Mailbox, TokenRefresh
 from approvals import maintenance
 from approvals.models import Heartbeat, PendingAction, Preparation, Rest
-from tests.conftest import Api, Reviewer, make_api
-from tests.graphserver import GraphServer, graph_mailbox
+from tests.conftest import Api, Reviewer
+from tests.graphserver import GraphServer
 from tests.graphstore import Item, as_recipient
 from tests.mailserver import ADA, CHARLES, MIRA
+from tests.outlook import api, graph, mailbox, state
 from tests.processes import WorkerProcess, this_test, until
 from tests.signin import SignInService
 from tests.work import work
 
+__all__ = ["api", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db
 HIDDEN = "hidden@copy.example"
 PDF = b"%PDF-1.4\n" + bytes(range(256))
 Tamper = Callable[[Item], object]
-
-
-@pytest.fixture
-def graph(settings: Any) -> Iterator[GraphServer]:
-    settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 5
-    with GraphServer() as server:
-        settings.GRAPH_BASE_URL = server.url
-        yield server
-
-
-@pytest.fixture
-def mailbox(alice: User, graph: GraphServer) -> Mailbox:
-    """In place of the one on the in-memory twin."""
-    mailbox = graph_mailbox(graph, ADA)
-    Membership.objects.create(mailbox=mailbox, user=alice, role=Role.MANAGER)
-    return mailbox
-
-
-@pytest.fixture
-def api(alice: User, mailbox: Mailbox) -> Api:
-    return make_api(alice, mailbox)
 
 
 @pytest.fixture
@@ -67,11 +48,6 @@ def approve(api: Api, reviewer: Reviewer, **changes: Any) -> PendingAction:
     action_id = api.propose(**{"to": [MIRA], "cc": [CHARLES], "bcc": [HIDDEN], **changes})
     assert reviewer.decide(action_id, "approve").status_code == 302
     return PendingAction.objects.get(pk=action_id)
-
-
-def state(action: PendingAction) -> tuple[str, str | None]:
-    action.refresh_from_db()
-    return action.status, (action.error or {}).get("code")
 
 
 def probe() -> None:
