@@ -9,9 +9,12 @@ import pytest
 
 from accounts.connect.imap import ImapAccess
 from tests.dovecot import Dovecot, dovecot
+from tests.gmailserver import GmailServer
 from tests.graphserver import GraphServer, graph_mailbox
 from tests.mailserver import ADA, CHARLES, MIRA, Accepted, FaultySmtp, SandboxServer, sandbox, sandbox_process
 from tools.providers.base import MailProvider
+from tools.providers.gmail import GmailProvider
+from tools.providers.gmail.client import GmailClient
 from tools.providers.graph import GraphProvider
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.sessions import POOL
@@ -19,7 +22,7 @@ from tools.providers.memory import MemoryProvider, MemoryServer
 
 __all__ = ["dovecot", "sandbox", "sandbox_process"]
 
-PROVIDERS = ["memory", "sandbox", "dovecot", pytest.param("graph", marks=pytest.mark.django_db)]
+PROVIDERS = ["memory", "sandbox", "dovecot", pytest.param("graph", marks=pytest.mark.django_db), "gmail"]
 
 
 class Side(Protocol):
@@ -27,8 +30,10 @@ class Side(Protocol):
 
     ada: MailProvider
     charles: MailProvider
-    # Whether it keeps a message byte for byte; else it keeps one body, numbers nothing and makes its copies itself.
+    # Whether it keeps a message byte for byte; else it keeps one body of it.
     exact: bool
+    # Whether it puts what it sends into Sent itself, always.
+    keeps_copies: bool
 
     def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
         """Put a message into a folder, by its role, as if it had arrived."""
@@ -45,6 +50,7 @@ class Side(Protocol):
 
 class MemorySide:
     exact = True
+    keeps_copies = False
 
     def __init__(self) -> None:
         self._server = MemoryServer()
@@ -65,6 +71,7 @@ class ImapSide:
     """An IMAP server; what leaves by SMTP arrives at the sandbox's own mailboxes."""
 
     exact = True
+    keeps_copies = False
     FOLDERS: ClassVar[dict[str, str]] = {"inbox": "INBOX", "sent": "Sent", "drafts": "Drafts"}
 
     def __init__(self, server: SandboxServer) -> None:
@@ -86,6 +93,7 @@ class DovecotSide:
     """Dovecot, with addresses of this test's own behind the usual names; its SMTP delivers into it."""
 
     exact = True
+    keeps_copies = False
     FOLDERS: ClassVar[dict[str, str]] = {"inbox": "INBOX", "sent": "Sent Messages", "drafts": "Drafts"}
 
     def __init__(self, server: Dovecot, smtp: FaultySmtp, tag: str) -> None:
@@ -115,6 +123,7 @@ class GraphSide:
     """Microsoft Graph as `tests.graphserver` plays it."""
 
     exact = False
+    keeps_copies = True
     FOLDERS: ClassVar[dict[str, str]] = {"inbox": "inbox", "sent": "sentitems", "drafts": "drafts"}
 
     def __init__(self, server: GraphServer) -> None:
@@ -131,6 +140,39 @@ class GraphSide:
     def inbox_of(self, address: str) -> list[bytes]:
         here = [item.mime() for item in self._server.store.in_folder(address, "inbox")]
         return here or [accepted.source for accepted in self._server.ledger if address in accepted.recipients]
+
+
+class GmailSide:
+    """The Gmail API as `tests.gmailserver` plays it."""
+
+    exact = True
+    keeps_copies = True
+
+    def __init__(self, server: GmailServer) -> None:
+        self._server = server
+        self.ada: MailProvider = gmail(server, ADA)
+        self.charles: MailProvider = gmail(server, CHARLES)
+
+    def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
+        if folder == "drafts":
+            self._server.put_draft(address, source)
+            return
+        labels = (folder.upper(), *(("UNREAD",) if unread else ()))
+        self._server.deliver(address, source, labels=labels)
+
+    def sent(self) -> list[bytes]:
+        return self._server.sources(ADA, "SENT")
+
+    def inbox_of(self, address: str) -> list[bytes]:
+        return self._server.sources(address, "INBOX")
+
+
+def gmail(server: GmailServer, address: str) -> GmailProvider:
+    token = server.access_token(address)
+    client = GmailClient(
+        token=lambda _: token, key=address, base_url=server.url, answer_seconds=10, sleep=lambda seconds: None
+    )
+    return GmailProvider(client, address=address)
 
 
 def provider(access: ImapAccess) -> ImapProvider:
@@ -154,6 +196,11 @@ def _side(name: str, request: pytest.FixtureRequest) -> Iterator[Side]:
             with GraphServer() as server:
                 settings.GRAPH_BASE_URL = server.url
                 yield GraphSide(server)
+        case "gmail":
+            with GmailServer() as server:
+                for address in EVERYBODY:
+                    server.box(address)
+                yield GmailSide(server)
         case _:
             raise ValueError(name)
 

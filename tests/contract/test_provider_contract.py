@@ -152,10 +152,17 @@ def test_a_card_says_whether_it_is_unread_and_reading_does_not_change_it(side: S
 
 
 @pytest.mark.parametrize(
-    "folder", ["Nowhere", "junk", "", "a\r\nX NOOP", 'quo"te', "back\\slash", "Überall", "*", "\u2028"], ids=ascii
+    "folder", ["Nowhere", "", "a\r\nX NOOP", 'quo"te', "back\\slash", "Überall", "*", "\u2028"], ids=ascii
 )
 def test_an_unknown_folder_is_refused(side: Side, folder: str) -> None:
     assert refused(lambda: side.ada.list_messages(folder=folder, unread=None, limit=1, page_token=None)) == "not_found"
+
+
+def test_a_role_is_an_empty_folder_where_there_is_one_and_unknown_where_there_is_none(side: Side) -> None:
+    if "junk" in {folder.role for folder in side.ada.list_folders()}:
+        assert subjects(side, folder="junk") == []
+    else:
+        assert refused(lambda: subjects(side, folder="junk")) == "not_found"
 
 
 @pytest.mark.parametrize(
@@ -431,7 +438,7 @@ def test_nothing_is_sent_when_wire_started_raises(side: Side) -> None:
 
 
 def test_what_was_saved_in_sent_is_found_there_and_saved_once(side: Side) -> None:
-    if not side.exact:
+    if side.keeps_copies:
         side.ada.save_sent_copy(letter(), MESSAGE_ID)
         assert side.sent() == []  # the provider has made its own when it sent
         return
