@@ -37,6 +37,7 @@ ROUTES = [
         (r"POST (/upload)?/gmail/v1/users/me/messages/send", "messages.send"),
         (r"GET /gmail/v1/users/me/messages/(?P<id>[^/]+)", "messages.get"),
         (r"GET /gmail/v1/users/me/messages/(?P<id>[^/]+)/attachments/(?P<part>[^/]+)", "attachments.get"),
+        (r"POST /gmail/v1/users/me/messages/(?P<id>[^/]+)/trash", "messages.trash"),
         (r"GET /gmail/v1/users/me/threads/(?P<id>[^/]+)", "threads.get"),
         (r"GET /gmail/v1/users/me/drafts", "drafts.list"),
         (r"GET /gmail/v1/users/me/drafts/(?P<id>[^/]+)", "drafts.get"),
@@ -149,6 +150,7 @@ class GmailServer:
         self.calls: list[Call] = []
         self.faults: list[Fault] = []
         self.page_size = 500
+        self.page_overlap = 0
         self.lists_more_than_asked = False
         self.search_lags = self.lists_lag = False
         self.renames = False
@@ -386,6 +388,9 @@ class GmailServer:
                 if not thread:
                     raise Refusal(404, "notFound")
                 return {"id": call.id, "messages": [_shown(stored, call) for stored in thread]}
+            case "messages.trash":
+                self._message(box, call.id).labels.add("TRASH")
+                return {"id": call.id}
             case "messages.insert":
                 given, source = _uploaded(call, headers)
                 stored = self._add(box, source, set(given.get("labelIds", ())))
@@ -422,7 +427,8 @@ class GmailServer:
             if token not in self._pages:
                 raise Refusal(400, "invalidArgument")
             at, id_ = token.split("-")
-            rows = [stored for stored in rows if (stored.at, stored.id) < (int(at), id_)]
+            older = [stored for stored in rows if (stored.at, stored.id) < (int(at), id_)]
+            rows = rows[max(len(rows) - len(older) - self.page_overlap, 0) :]
         asked = (
             self.page_size if self.lists_more_than_asked else min(int(call.one("maxResults") or 100), self.page_size)
         )

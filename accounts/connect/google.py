@@ -19,6 +19,7 @@ from django.conf import settings
 
 from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.credentials import Secrets
+from accounts.hosts import tls_context
 
 SCOPES = "https://www.googleapis.com/auth/"
 READ_SCOPE, COMPOSE_SCOPE = f"{SCOPES}gmail.readonly", f"{SCOPES}gmail.compose"
@@ -107,7 +108,7 @@ def finish(client: Client, authorization: Authorization, answer: str) -> Grant:
             "client_id": client.id, "client_secret": client.secret, "code_verifier": authorization.verifier,
         }
     )  # fmt: skip
-    if status != 200 or not content.get("refresh_token"):
+    if status != 200 or not content.get("refresh_token") or not content.get("access_token"):
         raise CannotConnect("Google did not take the answer. It is good once and for a few minutes: begin again.")
     return _granted(content, {"client_id": client.id, "client_secret": client.secret})
 
@@ -161,7 +162,7 @@ def address_of(grant: Grant) -> str:
     try:
         answer = httpx2.get(
             url, headers={"authorization": f"Bearer {grant.secrets['access_token']}"}, timeout=SECONDS,
-            follow_redirects=False,
+            follow_redirects=False, trust_env=False, verify=tls_context(),
         )  # fmt: skip
         if answer.status_code == 200:
             return str(answer.json()["emailAddress"])
@@ -201,7 +202,10 @@ def _granted(content: Mapping[str, Any], known: Mapping[str, Any]) -> Grant:
 def _asked(form: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
     """Post to the token endpoint, once; the status and what could be read of the answer. Raises CannotConnect."""
     try:
-        answer = httpx2.post(settings.GOOGLE_TOKEN_URI, data=dict(form), timeout=SECONDS, follow_redirects=False)
+        answer = httpx2.post(
+            settings.GOOGLE_TOKEN_URI, data=dict(form), timeout=SECONDS, follow_redirects=False, trust_env=False,
+            verify=tls_context(),
+        )  # fmt: skip
         content = answer.json() if answer.content else {}
     except httpx2.HTTPError:
         raise CannotConnect("Google cannot be reached.") from None

@@ -18,6 +18,7 @@ from typing import Any
 import httpx2
 import structlog
 
+from accounts.hosts import tls_context
 from tools.providers.base import NotPermitted, OutcomeUnknown, ProviderError, Unavailable
 from tools.providers.gmail import metrics
 from tools.providers.gmail.answers import (
@@ -238,13 +239,10 @@ def _clients() -> _Clients:
 
 @functools.cache
 def _clients_of(_pid: int) -> _Clients:
-    trusted = httpx2.create_ssl_context()
-    return _Clients(
-        reading=httpx2.Client(verify=trusted, follow_redirects=False),
-        sending=httpx2.Client(
-            verify=trusted, follow_redirects=False, limits=httpx2.Limits(max_keepalive_connections=0)
-        ),
-    )
+    def opened(limits: httpx2.Limits) -> httpx2.Client:
+        return httpx2.Client(verify=tls_context(), follow_redirects=False, trust_env=False, limits=limits)
+
+    return _Clients(reading=opened(httpx2.Limits()), sending=opened(httpx2.Limits(max_keepalive_connections=0)))
 
 
 def _slots_of(key: object) -> threading.BoundedSemaphore:
@@ -252,7 +250,7 @@ def _slots_of(key: object) -> threading.BoundedSemaphore:
         return _slots[key]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4)
 def service(base_url: str) -> Any:
     """The API as the library's own static description has it, at `base_url`; shared by all threads."""
     from googleapiclient.discovery import build_from_document
