@@ -33,7 +33,6 @@ ROUTES = [
         (r"GET /gmail/v1/users/me/labels", "labels.list"),
         (r"GET /gmail/v1/users/me/labels/(?P<id>[^/]+)", "labels.get"),
         (r"GET /gmail/v1/users/me/messages", "messages.list"),
-        (r"POST (/upload)?/gmail/v1/users/me/messages", "messages.insert"),
         (r"POST (/upload)?/gmail/v1/users/me/messages/send", "messages.send"),
         (r"GET /gmail/v1/users/me/messages/(?P<id>[^/]+)", "messages.get"),
         (r"GET /gmail/v1/users/me/messages/(?P<id>[^/]+)/attachments/(?P<part>[^/]+)", "attachments.get"),
@@ -391,10 +390,6 @@ class GmailServer:
             case "messages.trash":
                 self._message(box, call.id).labels.add("TRASH")
                 return {"id": call.id}
-            case "messages.insert":
-                given, source = _uploaded(call, headers)
-                stored = self._add(box, source, set(given.get("labelIds", ())))
-                return {"id": stored.id, "threadId": stored.thread}
             case "drafts.list":
                 return self._listed(call, box, drafts=True)
             case "drafts.get":

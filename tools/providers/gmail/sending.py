@@ -40,6 +40,7 @@ class GmailSending(GmailDrafts):
         try:
             self._compare(envelope, notes, made_before="draft" in handover.prepared)
         except _Gone:
+            handover.wire_started()  # not by this try, but it may have gone out
             return self._sent_by_another(marker)
         try:
             answer = self._client.send(
@@ -86,13 +87,7 @@ class GmailSending(GmailDrafts):
             self._client.write("drafts.delete", lambda users: users.drafts().delete(userId="me", id=notes["draft"]))
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
-        """For a copy that Gmail did not make itself; it makes one of all that it sends."""
-        if self.find_sent(message_id) is None:
-            body = {"raw": payload.encoded(source), "labelIds": ["SENT"]}
-            self._client.write(
-                "messages.insert",
-                lambda users: users.messages().insert(userId="me", body=body, internalDateSource="dateHeader"),
-            )
+        """Nothing: Gmail keeps the copy itself."""
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
         """Gmail shows it by the conversation; there is nothing to set."""
