@@ -67,7 +67,7 @@ def now_it_is_time() -> None:
     """Let waiting times be over, by the row."""
     past = timezone.now() - timedelta(seconds=1)
     Rest.objects.update(until=timezone.now())
-    Preparation.objects.exclude(tidy_at=None).update(tidy_at=past)
+    Preparation.objects.filter(tidy_at__isnull=False).update(tidy_at=past)
     for field in ("not_before", "next_probe_at", "settle_at"):
         PendingAction.objects.exclude(**{field: None}).update(**{field: past})
 
