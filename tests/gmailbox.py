@@ -42,7 +42,7 @@ def letter(
     message["From"] = sender
     message["To"] = ADA
     message["Subject"] = subject
-    message["Date"] = "Mon, 02 Nov 2026 10:00:00 +0000"
+    message["Date"] = headers.pop("Date", "Mon, 02 Nov 2026 10:00:00 +0000")
     for name, value in headers.items():
         message[name.replace("_", "-")] = value
     message.set_content(text)

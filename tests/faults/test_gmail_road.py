@@ -362,7 +362,7 @@ def test_row36_a_grant_that_ended_disconnects_the_mailbox_and_the_action_waits(
     assert Mailbox.objects.get().status == "needs_reauth"
     assert (gmail.count("token"), gmail.count("drafts.create"), gmail.ledger) == (1, 0, [])
     problem = api.tool("list_emails").json()
-    assert problem["code"] == "auth_error"
+    assert (problem["code"], "manage.py connect_mailbox gmail" in problem["detail"]) == ("auth_error", True)
     assert gmail.count("token") == 1
 
     gmail.grant_ended = False
