@@ -43,7 +43,8 @@ def rfc3339(moment: datetime) -> str:
 
 def card(found: Card) -> dict[str, Any]:
     """The contract's `card`: name and subject are cut to their room, the snippet gets what is left."""
-    row: dict[str, Any] = {"id": found.id, "from": found.from_address}
+    ids = _ids(found)
+    row: dict[str, Any] = {"from": found.from_address}
     if found.from_name:
         row["name"] = cut(found.from_name, NAME_BYTES)
     row |= {
@@ -55,8 +56,8 @@ def card(found: Card) -> dict[str, Any]:
         row["unread"] = True
     if found.attachments:
         row["attachments"] = found.attachments
-    taken = _size_of({**row, "id": ""}) - len('"id":"",')
-    return row | {"snippet": cut(found.snippet, max(CARD_BYTES - taken, 0))}
+    taken = _size_of(row)
+    return ids | row | {"snippet": cut(found.snippet, max(CARD_BYTES - taken, 0))}
 
 
 def found(row: Found) -> dict[str, Any]:
@@ -81,7 +82,7 @@ def gmail_message(
     headers = {name: cut(given.get(name.lower(), ""), HEADER_BYTES) for name in SHOWN_HEADERS}
     headers |= {name: cut(given[name.lower()], HEADER_BYTES) for name in MORE_HEADERS if given.get(name.lower())}
     row: dict[str, Any] = {
-        "id": found.message.id, "thread_id": found.thread_id, "headers": headers, "snippet": found.snippet,
+        "id": found.message.id, "thread_id": found.message.thread_id, "headers": headers, "snippet": found.snippet,
     }  # fmt: skip
     bodies = {"body_text": text.text, "body_html": html or ""}
     row |= {name: body[offset : offset + max_chars] for name, body in bodies.items() if body[offset:]}
@@ -99,7 +100,8 @@ def attachment(info: AttachmentInfo) -> dict[str, Any]:
 def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> dict[str, Any]:
     """The contract's `read_email` result: `max_chars` characters of the body from `offset`, and where to go on."""
     shown = body.text[offset : offset + max_chars]
-    row: dict[str, Any] = {"id": found.id, "from": cut(found.from_address, HEADER_BYTES), "to": _shown(found.to)}
+    row: dict[str, Any] = _ids(found)
+    row |= {"from": cut(found.from_address, HEADER_BYTES), "to": _shown(found.to)}
     if found.cc:
         row["cc"] = _shown(found.cc)
     row |= {
@@ -135,4 +137,9 @@ def thread(found: list[tuple[Message, Readable]], *, max_chars: int) -> dict[str
         {"id": each.id, "from": each.from_address, "date": rfc3339(each.date) if each.date else "", "body": shown}
         for (each, _), shown in zip(found, reversed(bodies), strict=True)
     ]
-    return {"messages": rows} | ({"truncated": True} if truncated else {})
+    named = next(({"thread_id": each.thread_id} for each, _ in found if each.thread_id), {})
+    return {**named, "messages": rows} | ({"truncated": True} if truncated else {})
+
+
+def _ids(found: Card | Message) -> dict[str, Any]:
+    return {"id": found.id} | ({"thread_id": found.thread_id} if found.thread_id else {})

@@ -208,7 +208,14 @@ def test_a_thread_is_read_by_its_own_id_and_by_a_message(api: Api, gmail: GmailS
     second = gmail.deliver(ADA, letter("Two", Message_ID="<2@x.example>", References="<1@x.example>"))
     for named in ({"thread_id": first.thread}, {"message_id": second.id}):
         thread = result(api.tool("read_thread", **named))
+        assert thread["thread_id"] == first.thread
         assert [message["id"] for message in thread["messages"]] == [first.id, second.id]
+
+
+def test_a_row_and_a_mail_name_their_conversation(api: Api, gmail: GmailServer) -> None:
+    stored = gmail.deliver(ADA, letter("One"))
+    (row,) = result(api.tool("list_emails"))["emails"]
+    assert row["thread_id"] == result(api.tool("read_email", message_id=row["id"]))["thread_id"] == stored.thread
 
 
 def test_folders_are_labels_with_their_counts(api: Api, gmail: GmailServer) -> None:

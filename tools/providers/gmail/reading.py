@@ -57,7 +57,6 @@ class GmailMessage:
     """gmail_get_message: `headers` as they are written, each once."""
 
     message: Message
-    thread_id: str
     headers: Mapping[str, str]
     snippet: str
 
@@ -99,7 +98,6 @@ class GmailReading(GmailMailbox):
         block = payload.headers(answer.get("payload", {}))
         return GmailMessage(
             message=self._read(answer, id_=message_id, body=fmt == "full"),
-            thread_id=str(answer.get("threadId", "")),
             headers={name: lenient.decoded(value) for name, value in reversed(block.items())},
             snippet=payload.snippet(answer),
         )
@@ -293,7 +291,7 @@ class GmailReading(GmailMailbox):
 def _row(row: Found, answer: Mapping[str, Any]) -> Found:
     card = payload.card(answer, id_=row.id)
     return Found(
-        id=row.id, thread_id=row.thread_id or str(answer.get("threadId", "")), from_address=card.from_address,
+        id=row.id, thread_id=row.thread_id or card.thread_id, from_address=card.from_address,
         subject=card.subject, date=card.date, snippet=card.snippet,
     )  # fmt: skip
 
