@@ -12,6 +12,7 @@ import sys
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 import dj_database_url
 from dotenv import dotenv_values
@@ -64,6 +65,18 @@ class Environment(BaseSettings):
     MAILHUB_ALLOW_LOOPBACK_HOSTS: bool = Field(
         False, description="Let mail servers on loopback through the host filter"
     )
+
+    GOOGLE_CLIENT_ID: str = Field("", description="OAuth client of this installation at Google, for Gmail mailboxes")
+    GOOGLE_CLIENT_SECRET: str = Field("", description="Its secret")
+    GOOGLE_AUTH_URI: str = Field(
+        "https://accounts.google.com/o/oauth2/v2/auth", description="Where people allow Google access"
+    )
+    GOOGLE_TOKEN_URI: str = Field("https://oauth2.googleapis.com/token", description="Where Google gives tokens")
+    GMAIL_BASE_URL: str = Field("https://gmail.googleapis.com", description="Where the Gmail API is")
+    GMAIL_CREDENTIALS_PATH: str = Field(
+        "", description="File of an OAuth client from the Google console, where GOOGLE_CLIENT_ID is not set"
+    )
+    GMAIL_TOKEN_PATH: str = Field("", description="Default of --token-file of `connect_mailbox gmail`, if it is there")
 
     @classmethod
     def settings_customise_sources(
@@ -123,6 +136,15 @@ class Environment(BaseSettings):
         """With its version: `https://graph.microsoft.us` is as good as `https://graph.microsoft.us/v1.0`."""
         url = cls._is_http(url).rstrip("/")
         return url if url.endswith(("/v1.0", "/beta")) else f"{url}/v1.0"
+
+    @field_validator("GOOGLE_AUTH_URI", "GOOGLE_TOKEN_URI", "GMAIL_BASE_URL")
+    @classmethod
+    def _is_google(cls, url: str) -> str:
+        """Access tokens go there: in the clear to loopback alone."""
+        address = urlsplit(url)
+        if address.scheme != "https" and not (address.scheme == "http" and is_loopback(address.hostname or "")):
+            raise ValueError("must start with https:// (http:// is for loopback alone)")
+        return url
 
     @field_validator("REDIS_URL")
     @classmethod

@@ -84,7 +84,16 @@ def configure(level: int = logging.INFO) -> None:
     # Django writes a warning with the path of each refused request; the request log line below has the route.
     logging.getLogger("django.request").setLevel(logging.ERROR)
     # These write what goes over the wire, or one line for each start.
-    for name in ("imapclient", "mail.log", "mail.error", "uvicorn.error", "httpx", "httpx2"):
+    for name in (
+        "imapclient",
+        "mail.log",
+        "mail.error",
+        "uvicorn.error",
+        "httpx",
+        "httpx2",
+        "httpcore2",
+        "googleapiclient",
+    ):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

@@ -1,17 +1,20 @@
-"""/metrics for Prometheus: read from the database at each scrape, so every process gives the same answer."""
+"""/metrics for Prometheus: states are read from the database at each scrape, so every process gives the same answer;
+what is counted of providers is counted in each process."""
 
 import hmac
+import os
 from collections.abc import Iterator
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest, multiprocess
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from approvals.queues.figures import COUNTED, figures
+from tools.providers.gmail.metrics import REGISTRY as GMAIL
 
 
 class Database(Collector):
@@ -46,6 +49,15 @@ REGISTRY = CollectorRegistry(auto_describe=False)  # describing would ask the da
 REGISTRY.register(Database())
 
 
+def _counted_by_processes() -> CollectorRegistry:
+    """What processes count themselves: of all of them where PROMETHEUS_MULTIPROC_DIR is set, else of this one."""
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        return GMAIL
+    together = CollectorRegistry()
+    multiprocess.MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+    return together
+
+
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """404 as long as no token is set; 401 without it."""
@@ -55,4 +67,5 @@ def metrics(request: HttpRequest) -> HttpResponse:
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
         return HttpResponse(status=401, headers={"WWW-Authenticate": "Bearer"})
-    return HttpResponse(generate_latest(REGISTRY), content_type=CONTENT_TYPE_LATEST)
+    text = generate_latest(REGISTRY) + generate_latest(_counted_by_processes())
+    return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)

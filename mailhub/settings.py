@@ -39,6 +39,14 @@ GRAPH_BASE_URL = ENV.GRAPH_BASE_URL
 MAILHUB_RETENTION_DAYS = ENV.MAILHUB_RETENTION_DAYS
 DUPLICATE_WINDOW_SECONDS = ENV.DUPLICATE_WINDOW_SECONDS
 
+GOOGLE_CLIENT_ID = ENV.GOOGLE_CLIENT_ID
+GOOGLE_CLIENT_SECRET = ENV.GOOGLE_CLIENT_SECRET
+GOOGLE_AUTH_URI = ENV.GOOGLE_AUTH_URI
+GOOGLE_TOKEN_URI = ENV.GOOGLE_TOKEN_URI
+GMAIL_BASE_URL = ENV.GMAIL_BASE_URL
+GMAIL_CREDENTIALS_PATH = ENV.GMAIL_CREDENTIALS_PATH
+GMAIL_TOKEN_PATH = ENV.GMAIL_TOKEN_PATH
+
 # What the gate can hold. A kind is found by its path, so that approvals need not import tools.
 MAILHUB_KINDS = {
     "mail.send": "tools.sends.SendMail",
@@ -48,6 +56,7 @@ MAILHUB_KINDS = {
 MAILHUB_PROVIDERS = {
     "imap": "tools.providers.imap.ImapProvider",
     "microsoft": "tools.providers.graph.GraphProvider",
+    "gmail": "tools.providers.gmail.GmailProvider",
 }
 # Only the one that MAILHUB_QUEUE names is imported: rq, celery and redis cost nothing where they are not used.
 MAILHUB_QUEUES = {

@@ -15,12 +15,12 @@ RETRY_SECONDS = 30
 def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
     """For reads: an unreachable mailbox is a `transient` problem in the answer and a red mark on its page."""
     if mailbox.status == Mailbox.Status.NEEDS_REAUTH:
-        raise Problem("auth_error", "The mailbox must be reconnected: its sign-in was refused.")
+        raise _reconnect(mailbox)
     try:
         yield
     except NotAuthorized:
         health.login_refused(mailbox.id)
-        raise Problem("auth_error", "The mailbox must be reconnected: its sign-in was refused.") from None
+        raise _reconnect(mailbox) from None
     except NotPermitted as error:
         raise Problem("auth_error", error.detail, required_scope=error.required_scope) from None
     except Unsupported as error:
@@ -43,3 +43,8 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
     except ProviderError:
         raise Problem("transient", "The mailbox gave no answer.", retry_after=RETRY_SECONDS) from None
     health.works(mailbox.id)
+
+
+def _reconnect(mailbox: Mailbox) -> Problem:
+    command = f"manage.py connect_mailbox {mailbox.provider}"
+    return Problem("auth_error", f"The mailbox must be reconnected: its sign-in was refused. `{command}` does that.")

@@ -82,6 +82,31 @@ class SearchEmails(MailboxParameters):
     page_token: str | None = Field(None, max_length=200)
 
 
+class GmailSearchMessages(MailboxParameters):
+    query: str = Field(
+        "",
+        max_length=2000,
+        description="Gmail's search language, e.g. from:mira subject:invoice; may be empty with a filter",
+    )
+    max_results: int = Field(10, ge=1, le=50)
+    newer_than_days: int | None = Field(None, ge=1, le=36_500)
+    label_ids: list[Annotated[str, Field(min_length=1, max_length=225)]] | None = Field(None, max_length=20)
+    page_token: str | None = Field(None, max_length=200)
+
+    @model_validator(mode="after")
+    def _looks_for_something(self) -> Self:
+        if not self.query.strip() and self.newer_than_days is None and not self.label_ids:
+            raise ValueError("give a query, newer_than_days or label_ids")
+        return self
+
+
+class GmailGetMessage(MailboxParameters):
+    message_id: str = Field(min_length=5, max_length=1000)
+    fmt: Literal["full", "metadata"] = "full"
+    max_chars: int = Field(4000, ge=1, le=10_000)
+    offset: int = Field(0, ge=0)
+
+
 class ReadThread(MailboxParameters):
     message_id: MessageId | None = None
     thread_id: MessageId | None = None

@@ -4,6 +4,7 @@ Three ways in: the web (authorization code with PKCE), a device code on the comm
 application mailbox. All end as the same secrets. The app is told what was granted; tokens are never looked into.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,7 +46,9 @@ class Granted:
 def begin_sign_in(redirect_uri: str, *, login_hint: str = "") -> dict[str, Any]:
     """Begin the way through the browser: the flow holds state, nonce and PKCE verifier and belongs in the session;
     its `auth_uri` is where the person goes."""
-    with _application() as app:
+    with _application() as app, warnings.catch_warnings():
+        # msal would rather have the answer posted, but a POST from another site comes without our session's cookie.
+        warnings.filterwarnings("ignore", message="response_mode")
         flow: dict[str, Any] = app.initiate_auth_code_flow(
             _scopes(DELEGATED), redirect_uri=redirect_uri, login_hint=login_hint or None
         )
@@ -109,7 +112,7 @@ def refuse_another(address: str, access_token: str) -> None:
 
 def prove_application(address: str, access_token: str) -> None:
     """See that the application may open this mailbox. Raises SignInFailed."""
-    _ask_graph(f"/users/{quote(address)}/mailFolders/inbox?$select=id", access_token)
+    _ask_graph(f"/users/{quote(address, safe='@')}/mailFolders/inbox?$select=id", access_token)
 
 
 def _ask_graph(path: str, access_token: str) -> dict[str, Any]:
@@ -157,7 +160,8 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
 
 def _granted(result: Mapping[str, Any]) -> Granted:
     tokens = _tokens(result)
-    named = [scope.rpartition("/")[2] for scope in str(result.get("scope", "")).split()]
+    # RFC 6749, 5.1: nothing said means all that was asked for.
+    named = [scope.rpartition("/")[2] for scope in str(result.get("scope") or " ".join(DELEGATED)).split()]
     return Granted(scopes=tuple(scope for scope in (READ, DRAFT, SEND) if scope in named), secrets=tokens)
 
 

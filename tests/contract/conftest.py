@@ -9,16 +9,21 @@ import pytest
 
 from accounts.connect.imap import ImapAccess
 from tests.dovecot import Dovecot, dovecot
+from tests.gmailserver import GmailServer
+from tests.graphserver import GraphServer, graph_mailbox
 from tests.mailserver import ADA, CHARLES, MIRA, SandboxServer, sandbox, sandbox_process
 from tests.smtpserver import Accepted, FaultySmtp
 from tools.providers.base import MailProvider
+from tools.providers.gmail import GmailProvider
+from tools.providers.gmail.client import GmailClient
+from tools.providers.graph import GraphProvider
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.sessions import POOL
 from tools.providers.memory import MemoryProvider, MemoryServer
 
 __all__ = ["dovecot", "sandbox", "sandbox_process"]
 
-PROVIDERS = ["memory", "sandbox", "dovecot"]
+PROVIDERS = ["memory", "sandbox", "dovecot", pytest.param("graph", marks=pytest.mark.django_db), "gmail"]
 
 
 class Side(Protocol):
@@ -26,6 +31,10 @@ class Side(Protocol):
 
     ada: MailProvider
     charles: MailProvider
+    # Whether it keeps a message byte for byte; else it keeps one body of it.
+    exact: bool
+    # Whether it puts what it sends into Sent itself, always.
+    keeps_copies: bool
 
     def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
         """Put a message into a folder, by its role, as if it had arrived."""
@@ -41,6 +50,9 @@ class Side(Protocol):
 
 
 class MemorySide:
+    exact = True
+    keeps_copies = False
+
     def __init__(self) -> None:
         self._server = MemoryServer()
         self.ada: MailProvider = MemoryProvider(self._server, ADA)
@@ -59,6 +71,8 @@ class MemorySide:
 class ImapSide:
     """An IMAP server; what leaves by SMTP arrives at the sandbox's own mailboxes."""
 
+    exact = True
+    keeps_copies = False
     FOLDERS: ClassVar[dict[str, str]] = {"inbox": "INBOX", "sent": "Sent", "drafts": "Drafts"}
 
     def __init__(self, server: SandboxServer) -> None:
@@ -79,6 +93,8 @@ class ImapSide:
 class DovecotSide:
     """Dovecot, with addresses of this test's own behind the usual names; its SMTP delivers into it."""
 
+    exact = True
+    keeps_copies = False
     FOLDERS: ClassVar[dict[str, str]] = {"inbox": "INBOX", "sent": "Sent Messages", "drafts": "Drafts"}
 
     def __init__(self, server: Dovecot, smtp: FaultySmtp, tag: str) -> None:
@@ -104,6 +120,62 @@ class DovecotSide:
         return f"{self._tag}.{address}"
 
 
+class GraphSide:
+    """Microsoft Graph as `tests.graphserver` plays it."""
+
+    exact = False
+    keeps_copies = True
+    FOLDERS: ClassVar[dict[str, str]] = {"inbox": "inbox", "sent": "sentitems", "drafts": "drafts"}
+
+    def __init__(self, server: GraphServer) -> None:
+        self._server = server
+        self.ada: MailProvider = GraphProvider.for_mailbox(graph_mailbox(server, ADA))
+        self.charles: MailProvider = GraphProvider.for_mailbox(graph_mailbox(server, CHARLES))
+
+    def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
+        self._server.deliver(address, source, folder=self.FOLDERS[folder], unread=unread)
+
+    def sent(self) -> list[bytes]:
+        return [item.mime(bcc=True) for item in self._server.sent(ADA)]
+
+    def inbox_of(self, address: str) -> list[bytes]:
+        here = [item.mime() for item in self._server.store.in_folder(address, "inbox")]
+        return here or [accepted.source for accepted in self._server.ledger if address in accepted.recipients]
+
+
+class GmailSide:
+    """The Gmail API as `tests.gmailserver` plays it."""
+
+    exact = True
+    keeps_copies = True
+
+    def __init__(self, server: GmailServer) -> None:
+        self._server = server
+        self.ada: MailProvider = gmail(server, ADA)
+        self.charles: MailProvider = gmail(server, CHARLES)
+
+    def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
+        if folder == "drafts":
+            self._server.put_draft(address, source)
+            return
+        labels = (folder.upper(), *(("UNREAD",) if unread else ()))
+        self._server.deliver(address, source, labels=labels)
+
+    def sent(self) -> list[bytes]:
+        return self._server.sources(ADA, "SENT")
+
+    def inbox_of(self, address: str) -> list[bytes]:
+        return self._server.sources(address, "INBOX")
+
+
+def gmail(server: GmailServer, address: str) -> GmailProvider:
+    token = server.access_token(address)
+    client = GmailClient(
+        token=lambda _: token, key=address, base_url=server.url, answer_seconds=10, sleep=lambda seconds: None
+    )
+    return GmailProvider(client, address=address)
+
+
 def provider(access: ImapAccess) -> ImapProvider:
     mailbox_id = uuid.uuid4()
     return ImapProvider(access, mailbox_id=mailbox_id, key=mailbox_id)
@@ -120,6 +192,16 @@ def _side(name: str, request: pytest.FixtureRequest) -> Iterator[Side]:
             with FaultySmtp() as smtp:
                 yield DovecotSide(request.getfixturevalue("dovecot"), smtp, uuid.uuid4().hex[:8])
                 POOL.close_all()
+        case "graph":
+            settings = request.getfixturevalue("settings")
+            with GraphServer() as server:
+                settings.GRAPH_BASE_URL = server.url
+                yield GraphSide(server)
+        case "gmail":
+            with GmailServer() as server:
+                for address in EVERYBODY:
+                    server.box(address)
+                yield GmailSide(server)
         case _:
             raise ValueError(name)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.policy import SMTP
 
@@ -50,6 +51,18 @@ def refused(call: Callable[[], object]) -> str:
     with pytest.raises(Refused) as caught:
         call()
     return caught.value.code
+
+
+def same_message(side: Side, found: bytes, source: bytes) -> None:
+    """Byte for byte after the traces of the way; or, where a provider writes the bytes itself, all that they say."""
+    if side.exact:
+        assert found.partition(source)[1:] == (source, b"")
+        return
+    said = [message_from_bytes(each, policy=policy.default) for each in (found, source)]
+    for header in ("To", "Cc", "Bcc", "Subject", "Message-ID"):
+        assert said[0][header] == said[1][header]
+    is_, should_be = (str(message.get_body(("plain",)).get_content()) for message in said)  # type: ignore[union-attr]
+    assert is_.replace("\r\n", "\n") == should_be.replace("\r\n", "\n")
 
 
 def letter(*, to: str = CHARLES) -> bytes:
@@ -139,10 +152,17 @@ def test_a_card_says_whether_it_is_unread_and_reading_does_not_change_it(side: S
 
 
 @pytest.mark.parametrize(
-    "folder", ["Nowhere", "junk", "", "a\r\nX NOOP", 'quo"te', "back\\slash", "Überall", "*", "\u2028"], ids=ascii
+    "folder", ["Nowhere", "", "a\r\nX NOOP", 'quo"te', "back\\slash", "Überall", "*", "\u2028"], ids=ascii
 )
 def test_an_unknown_folder_is_refused(side: Side, folder: str) -> None:
     assert refused(lambda: side.ada.list_messages(folder=folder, unread=None, limit=1, page_token=None)) == "not_found"
+
+
+def test_a_role_is_an_empty_folder_where_there_is_one_and_unknown_where_there_is_none(side: Side) -> None:
+    if "junk" in {folder.role for folder in side.ada.list_folders()}:
+        assert subjects(side, folder="junk") == []
+    else:
+        assert refused(lambda: subjects(side, folder="junk")) == "not_found"
 
 
 @pytest.mark.parametrize(
@@ -228,7 +248,8 @@ def test_html_alone_and_html_beside_text_are_read_as_what_they_are(side: Side) -
     side.deliver(both.as_bytes())
     found = newest(side)
     # Whether the line end before a boundary belongs to the part is a matter on which servers differ.
-    assert ((found.text or "").rstrip(), (found.html or "").rstrip()) == ("plain né", "<p>rich né</p>")
+    assert (found.html or "").rstrip() == "<p>rich né</p>"
+    assert (found.text or "").rstrip() == ("plain né" if side.exact else "")
 
 
 def test_the_text_is_found_in_nested_parts_and_attached_texts_are_attachments(side: Side) -> None:
@@ -245,7 +266,7 @@ def test_the_text_is_found_in_nested_parts_and_attached_texts_are_attachments(si
 
     found = newest(side)
 
-    assert (found.text or "").rstrip() == "the body"
+    assert (found.text or "").rstrip() == ("the body" if side.exact else "")
     assert (found.html or "").rstrip() == "<p>the body <img src='cid:logo'></p>"
     assert [(part.name, part.type) for part in found.attachments] == [
         ("logo.png", "image/png"), ("notes.txt", "text/plain"), ("r.pdf", "application/pdf"),
@@ -388,9 +409,8 @@ def test_a_sent_message_reaches_everybody_of_the_envelope_with_its_bytes_unchang
         arrived = side.inbox_of(address)
         assert len(arrived) == expected
         for found in arrived:
-            trace, marker, rest = found.partition(source)
-            assert (marker, rest) == (source, b"")
-            assert MIRA not in trace.decode() or address == MIRA
+            same_message(side, found, source)
+            assert MIRA not in found.decode() or address == MIRA
 
 
 def test_wire_started_is_called_once_and_before_anything_can_have_arrived(side: Side) -> None:
@@ -418,6 +438,10 @@ def test_nothing_is_sent_when_wire_started_raises(side: Side) -> None:
 
 
 def test_what_was_saved_in_sent_is_found_there_and_saved_once(side: Side) -> None:
+    if side.keeps_copies:
+        side.ada.save_sent_copy(letter(), MESSAGE_ID)
+        assert side.sent() == []  # the provider has made its own when it sent
+        return
     assert not side.ada.find_sent(MESSAGE_ID)
     for _ in range(2):
         side.ada.save_sent_copy(letter(), MESSAGE_ID)

@@ -6,7 +6,8 @@ from email.policy import SMTP
 
 import pytest
 
-from tests.contract.conftest import Side
+from tests.contract.conftest import GmailSide, Side
+from tests.contract.test_provider_contract import same_message
 from tests.mailserver import ADA
 from tools.providers.base import NOT_A_DRAFT, Refused, SearchQuery, Unsupported
 
@@ -89,9 +90,15 @@ def test_pages_of_a_search_follow_each_other(side: Side) -> None:
     assert second.next_token is None
 
 
-def test_labels_are_no_folders(side: Side) -> None:
-    with pytest.raises(Unsupported):
-        side.ada.search(SearchQuery(label_ids=("INBOX",)), limit=1, page_token=None)
+def test_labels_are_looked_for_where_there_are_any_and_refused_elsewhere(side: Side) -> None:
+    arrives(side, mail(1), unread=False)
+    arrives(side, mail(2))
+    if isinstance(side, GmailSide):
+        page = side.ada.search(SearchQuery(label_ids=("INBOX", "UNREAD")), limit=5, page_token=None)
+        assert [card.subject for card in page.cards] == ["Number 2"]
+    else:
+        with pytest.raises(Unsupported):
+            side.ada.search(SearchQuery(label_ids=("INBOX",)), limit=1, page_token=None)
 
 
 def test_a_thread_is_read_from_any_of_its_messages(side: Side) -> None:
@@ -147,7 +154,7 @@ def test_a_picture_inside_the_html_is_named_by_its_id(side: Side) -> None:
 
 def test_a_draft_is_saved_read_replaced_and_removed(side: Side) -> None:
     first = side.ada.save_draft(mail(1, message_id="<d1@lovelace.example>").as_bytes())
-    assert side.ada.read_draft(first.id).source == mail(1, message_id="<d1@lovelace.example>").as_bytes()
+    same_message(side, side.ada.read_draft(first.id).source, mail(1, message_id="<d1@lovelace.example>").as_bytes())
     keep = side.ada.save_draft(mail(2, message_id="<d2@lovelace.example>").as_bytes())
 
     second = side.ada.save_draft(mail(3, message_id="<d3@lovelace.example>").as_bytes(), replaces=first.id)
@@ -176,7 +183,9 @@ def test_what_is_no_draft_is_neither_replaced_nor_removed(side: Side) -> None:
 def test_a_number_names_the_message_that_a_list_shows_with_it(side: Side) -> None:
     message_id = arrives(side, mail())
     (card,) = side.ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
-    assert card.number is not None
+    if card.number is None:  # numbers are IMAP's; elsewhere none names anything
+        assert refused(lambda: side.ada.id_of_number(1, folder="inbox")).code == "not_found"
+        return
     assert side.ada.id_of_number(card.number, folder="inbox") == message_id
     assert refused(lambda: side.ada.id_of_number(4711, folder="inbox")).code == "not_found"
 
@@ -195,6 +204,8 @@ def test_row45_a_message_that_the_server_renamed_is_found_by_the_id_it_came_with
     ours = "<ours@lovelace.example>"
     renamed = mail(1, message_id="<theirs@mail.example>")
     renamed[header] = ours
+    if not side.exact:
+        return  # its own mark finds it: tests/tools/providers/test_graph.py
     side.deliver(renamed.as_bytes(), folder="sent")
 
     assert side.ada.find_sent(ours) == "<theirs@mail.example>"

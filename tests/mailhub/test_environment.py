@@ -26,6 +26,8 @@ WRONG = [
     ("DATABASE_URL", "mysqlite://nowhere"),
     ("DATABASE_URL", "postgres://mailhub:pass#word@db.example/mailhub"),
     ("MAILHUB_LEASE_SECONDS", "1"),
+    ("GMAIL_BASE_URL", "http://gmail.example"),
+    ("GOOGLE_TOKEN_URI", "ftp://127.0.0.1/token"),
 ]
 
 

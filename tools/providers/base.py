@@ -61,7 +61,7 @@ class Unsupported(NotSent):
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One row of a list; `number` is its UID where there is such a thing."""
+    """One row of a list; `number` is its UID and `thread_id` its conversation where there is such a thing."""
 
     id: str
     from_address: str
@@ -73,6 +73,7 @@ class Card:
     attachments: int
     to: tuple[str, ...] = ()
     number: int | None = None
+    thread_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +140,7 @@ class Message:
     message_id: str = ""
     references: tuple[str, ...] = ()
     reply_to: tuple[str, ...] = ()
+    thread_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

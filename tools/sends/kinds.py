@@ -103,8 +103,9 @@ class SendMail:
         except (Refused, Unsupported) as error:
             return Outcome(verdict="refused", code=error.code, detail=error.detail)
         except NotSent as error:
-            health.unreachable(mailbox.id)
             said = error if isinstance(error, Unavailable) else Unavailable(error.code)
+            if not said.pauses:  # who asks for a rest can be reached
+                health.unreachable(mailbox.id)
             return Outcome(
                 verdict="not_sent",
                 code=error.code,

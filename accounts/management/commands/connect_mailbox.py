@@ -1,10 +1,12 @@
 import sys
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from accounts.connect import microsoft
+from accounts.connect import google, microsoft
 from accounts.connect.connecting import connect_mailbox
 from accounts.connect.imap import ConnectError, ImapAccess, prove
 from accounts.hosts import Endpoint
@@ -26,20 +28,24 @@ class Command(BaseCommand):
         microsoft_365.add_argument(
             "--application", action="store_true", help="by the application's own permissions, without a person"
         )
-        for kind in (imap, microsoft_365):
+        gmail = kinds.add_parser("gmail", help="Gmail: prints a link and takes the pasted answer")
+        gmail.add_argument("--token-file", type=Path, help="authorized-user file as google-auth writes it")
+        for kind in (imap, microsoft_365, gmail):
             kind.add_argument("--address", required=True)
             kind.add_argument("--owner", required=True, help="e-mail address of the person who will manage it")
 
     def handle(self, *args: Any, kind: str, address: str, owner: str, **options: Any) -> None:
         user = user_named(owner)
         try:
-            mailbox = {"imap": _imap, "microsoft": self._microsoft}[kind](user, address, options)
+            mailbox = {"imap": _imap, "microsoft": self._microsoft, "gmail": self._gmail}[kind](user, address, options)
         except ValueError as error:
             raise CommandError(str(error)) from None
         except ConnectError as error:
             raise CommandError(f"Not saved. {error.sentence} (step: {error.step})") from None
         except microsoft.SignInFailed as error:
             raise CommandError(f"Not saved. {error.sentence}") from None
+        except google.CannotConnect as error:
+            raise CommandError(f"Not saved. {error}") from None
         except PermissionError:
             raise CommandError("This mailbox is connected already and has another manager.") from None
         self.stdout.write(str(mailbox.id))
@@ -56,6 +62,25 @@ class Command(BaseCommand):
             owner=owner, address=address, provider=Mailbox.Provider.MICROSOFT,
             secrets=granted.secrets, scopes=list(granted.scopes),
         )  # fmt: skip
+
+    def _gmail(self, owner: User, address: str, options: dict[str, Any]) -> Mailbox:
+        default = Path(settings.GMAIL_TOKEN_PATH) if settings.GMAIL_TOKEN_PATH else None
+        path = options["token_file"] or (default if default and default.is_file() else None)
+        grant = google.grant_in_file(path) if path else self._pasted_grant(address)
+        if google.address_of(grant).lower() != address.strip().lower():
+            raise google.CannotConnect("Google signed in another address than this one.")
+        return connect_mailbox(
+            owner=owner, address=address, provider=Mailbox.Provider.GMAIL, secrets=dict(grant.secrets),
+            scopes=grant.abilities,
+        )  # fmt: skip
+
+    def _pasted_grant(self, address: str) -> google.Grant:
+        """The link and the question go to standard error, like all but the id."""
+        client = google.configured_client()
+        authorization = google.begin(client, login_hint=address)
+        self.stderr.write(f"Open this in a browser and allow the access:\n\n{authorization.url}\n")
+        self.stderr.write("Then paste the address of the page that cannot be shown (it begins with http://127.0.0.1):")
+        return google.finish(client, authorization, sys.stdin.readline())
 
 
 def _imap(owner: User, address: str, options: dict[str, Any]) -> Mailbox:

@@ -59,7 +59,7 @@ class GraphMailbox:
         mailbox_id = mailbox.id
         client = GraphClient(
             settings.GRAPH_BASE_URL,
-            f"/users/{quote(mailbox.address)}" if secrets.get("application") else "/me",
+            f"/users/{quote(mailbox.address, safe='@')}" if secrets.get("application") else "/me",
             tokens=lambda rejected: access_token(mailbox_id, microsoft.refresh, rejected=rejected),
             key=mailbox_id,
             transport=_shared_transport(os.getpid()),

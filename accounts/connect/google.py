@@ -1,0 +1,226 @@
+"""Access to a Gmail mailbox: OAuth 2.0 with PKCE, in the web or by a pasted answer, and the refresh of its tokens.
+
+https://developers.google.com/identity/protocols/oauth2 ; nothing here opens a browser.
+"""
+
+import base64
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx2
+from django.conf import settings
+
+from accounts.connect.refreshing import GrantEnded, NoToken
+from accounts.credentials import Secrets
+from accounts.hosts import tls_context
+
+SCOPES = "https://www.googleapis.com/auth/"
+READ_SCOPE, COMPOSE_SCOPE = f"{SCOPES}gmail.readonly", f"{SCOPES}gmail.compose"
+WANTED = (READ_SCOPE, COMPOSE_SCOPE)
+EVERYTHING = {f"{SCOPES}gmail.modify", "https://mail.google.com/"}
+SECONDS = 20.0
+# Nothing listens there: the browser shows an error page whose address is the answer to be pasted.
+# https://developers.google.com/identity/protocols/oauth2/native-app#redirect-uri_loopback
+PASTED_REDIRECT = "http://127.0.0.1:8910/"
+AGAIN = "`manage.py connect_mailbox gmail --address A --owner E` without --token-file prints a link to sign in with."
+
+
+class CannotConnect(Exception):
+    """There is no access; the sentence may be shown and holds no answer of the other side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """The application as it is known to Google."""
+
+    id: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Authorization:
+    """A sign-in that was begun: where the person goes, and what the answer is checked against. Kept by the caller."""
+
+    url: str
+    redirect_uri: str
+    state: str
+    verifier: str = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grant:
+    """What a person allowed: the secrets of the mailbox to be, and the permissions by Google's names."""
+
+    secrets: Secrets
+    scopes: tuple[str, ...]
+
+    @property
+    def abilities(self) -> list[str]:
+        """The permissions in mailhub's words."""
+        everything = bool(EVERYTHING & set(self.scopes))
+        read = everything or READ_SCOPE in self.scopes
+        compose = everything or COMPOSE_SCOPE in self.scopes
+        return [*(["read"] if read else []), *(["draft", "send"] if compose else [])]
+
+
+def configured_client() -> Client:
+    """The application: of the environment, or of the file that the Google console hands out."""
+    if settings.GOOGLE_CLIENT_ID:
+        return Client(id=settings.GOOGLE_CLIENT_ID, secret=settings.GOOGLE_CLIENT_SECRET)
+    if not settings.GMAIL_CREDENTIALS_PATH:
+        raise CannotConnect("Set GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET, or GMAIL_CREDENTIALS_PATH.")
+    content = _json_of(Path(settings.GMAIL_CREDENTIALS_PATH))
+    try:
+        given = content.get("installed") or content["web"]
+        return Client(id=str(given["client_id"]), secret=str(given.get("client_secret", "")))
+    except (KeyError, TypeError, AttributeError):
+        raise CannotConnect("The file of GMAIL_CREDENTIALS_PATH is not one of an OAuth client.") from None
+
+
+def begin(
+    client: Client, *, redirect_uri: str = PASTED_REDIRECT, scopes: Sequence[str] = WANTED, login_hint: str = ""
+) -> Authorization:
+    """Begin a sign-in. Permissions that were given before stay (incremental); a refresh token is asked for."""
+    state, verifier = secrets.token_urlsafe(24), secrets.token_urlsafe(64)
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+    asked = {
+        "client_id": client.id, "redirect_uri": redirect_uri, "response_type": "code", "scope": " ".join(scopes),
+        "access_type": "offline", "include_granted_scopes": "true", "prompt": "consent", "state": state,
+        "code_challenge": challenge, "code_challenge_method": "S256", "login_hint": login_hint,
+    }  # fmt: skip
+    url = f"{settings.GOOGLE_AUTH_URI}?{urlencode({name: value for name, value in asked.items() if value})}"
+    return Authorization(url=url, redirect_uri=redirect_uri, state=state, verifier=verifier)
+
+
+def finish(client: Client, authorization: Authorization, answer: str) -> Grant:
+    """Exchange the answer, an address with code and state or the bare code, for a grant. Raises CannotConnect."""
+    code = _code_in(answer.strip(), authorization)
+    status, content = _asked(
+        {
+            "grant_type": "authorization_code", "code": code, "redirect_uri": authorization.redirect_uri,
+            "client_id": client.id, "client_secret": client.secret, "code_verifier": authorization.verifier,
+        }
+    )  # fmt: skip
+    if status != 200 or not content.get("refresh_token") or not content.get("access_token"):
+        raise CannotConnect("Google did not take the answer. It is good once and for a few minutes: begin again.")
+    return _granted(content, {"client_id": client.id, "client_secret": client.secret})
+
+
+def grant_in_file(path: Path) -> Grant:
+    """The grant of an authorized-user file, as google-auth writes it, refreshed to see that it still holds."""
+    if not path.is_file():
+        raise CannotConnect(f"There is no token file at {path}. {AGAIN}")
+    content = _json_of(path)
+    known = {name: content.get(name) for name in ("client_id", "client_secret", "refresh_token")}
+    if not all(isinstance(value, str) and value for value in known.values()):
+        raise CannotConnect(f"{path} is no authorized-user file with a refresh token. {AGAIN}")
+    scopes = content.get("scopes") or ()
+    scopes = scopes.split() if isinstance(scopes, str) else scopes
+    try:
+        renewed = refreshed(Secrets(known | {"scopes": [str(scope) for scope in scopes]}))
+    except GrantEnded:
+        raise CannotConnect(f"Google does not take the token of {path} any more. {AGAIN}") from None
+    except NoToken:
+        raise CannotConnect("Google gave no access token right now. Try again later.") from None
+    return Grant(secrets=Secrets(renewed), scopes=tuple(renewed["scopes"]))
+
+
+def refreshed(known: Secrets) -> dict[str, Any]:
+    """The secrets with a new access token. Raises GrantEnded or NoToken.
+
+    Google may hand out another refresh token beside it; the newest is kept.
+    """
+    client_secret = known["client_secret"]
+    if known["client_id"] == settings.GOOGLE_CLIENT_ID:
+        client_secret = settings.GOOGLE_CLIENT_SECRET  # it may have been changed since
+    try:
+        status, content = _asked(
+            {
+                "grant_type": "refresh_token", "refresh_token": known["refresh_token"],
+                "client_id": known["client_id"], "client_secret": client_secret,
+            }
+        )  # fmt: skip
+    except CannotConnect:
+        raise NoToken from None
+    if status != 200 or "access_token" not in content:
+        if content.get("error") == "invalid_grant":
+            raise GrantEnded
+        raise NoToken
+    return dict(_granted(content, known).secrets)
+
+
+def address_of(grant: Grant) -> str:
+    """The address of the mailbox that the grant is for, as Gmail says it. Raises CannotConnect."""
+    url = f"{settings.GMAIL_BASE_URL.rstrip('/')}/gmail/v1/users/me/profile"
+    try:
+        answer = httpx2.get(
+            url, headers={"authorization": f"Bearer {grant.secrets['access_token']}"}, timeout=SECONDS,
+            follow_redirects=False, trust_env=False, verify=tls_context(),
+        )  # fmt: skip
+        if answer.status_code == 200:
+            return str(answer.json()["emailAddress"])
+    except (httpx2.HTTPError, ValueError, KeyError, TypeError):
+        pass
+    raise CannotConnect("Gmail did not answer with this access. Is the Gmail API enabled for the project?")
+
+
+def _code_in(answer: str, authorization: Authorization) -> str:
+    if "?" not in answer and "=" not in answer:
+        if not answer:
+            raise CannotConnect("Nothing was pasted.")
+        return answer  # the verifier still binds it to this sign-in
+    given = parse_qs(urlsplit(answer).query or answer)
+    if "error" in given:
+        raise CannotConnect("The access was not allowed.")
+    if not secrets.compare_digest(given.get("state", [""])[0].encode(), authorization.state.encode()):
+        raise CannotConnect("The answer belongs to another sign-in.")
+    if "code" not in given:
+        raise CannotConnect("The answer holds no code: paste the whole address that the browser shows.")
+    return given["code"][0]
+
+
+def _granted(content: Mapping[str, Any], known: Mapping[str, Any]) -> Grant:
+    scopes = tuple(str(content.get("scope") or "").split()) or tuple(known.get("scopes", ()))
+    renewed = {
+        "client_id": known["client_id"],
+        "client_secret": known["client_secret"],
+        "refresh_token": content.get("refresh_token") or known["refresh_token"],
+        "access_token": content["access_token"],
+        "expires_at": time.time() + float(content.get("expires_in") or 3600),
+        "scopes": list(scopes),
+    }
+    return Grant(secrets=Secrets(renewed), scopes=scopes)
+
+
+def _asked(form: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+    """Post to the token endpoint, once; the status and what could be read of the answer. Raises CannotConnect."""
+    try:
+        answer = httpx2.post(
+            settings.GOOGLE_TOKEN_URI, data=dict(form), timeout=SECONDS, follow_redirects=False, trust_env=False,
+            verify=tls_context(),
+        )  # fmt: skip
+        content = answer.json() if answer.content else {}
+    except httpx2.HTTPError:
+        raise CannotConnect("Google cannot be reached.") from None
+    except ValueError:
+        return 0, {}
+    return answer.status_code, content if isinstance(content, dict) else {}
+
+
+def _json_of(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except OSError:
+        raise CannotConnect(f"{path} cannot be read.") from None
+    except ValueError:
+        raise CannotConnect(f"{path} holds no valid JSON. {AGAIN}") from None
+    if not isinstance(content, dict):
+        raise CannotConnect(f"{path} is no such file. {AGAIN}")
+    return content

@@ -1,0 +1,249 @@
+"""Connecting a Gmail mailbox: by a token file, or by a link and a pasted answer; nothing opens a browser."""
+
+import io
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from django.core.management import CommandError, call_command
+from google.oauth2.credentials import Credentials
+
+from accounts import credentials
+from accounts.connect import google
+from accounts.connect.google import COMPOSE_SCOPE, READ_SCOPE, CannotConnect, Client
+from accounts.credentials import Secrets
+from accounts.models import Mailbox, Membership, User
+from tests.conftest import make_api
+from tests.gmailbox import ADA, CLIENT, gmail, letter
+from tests.gmailserver import GmailServer
+
+__all__ = ["gmail"]
+pytestmark = pytest.mark.django_db
+OURS = Client(id=CLIENT["client_id"], secret=CLIENT["client_secret"])
+
+
+@pytest.fixture(autouse=True)
+def _client(settings: Any) -> None:
+    settings.GOOGLE_CLIENT_ID, settings.GOOGLE_CLIENT_SECRET = OURS.id, OURS.secret
+    settings.GOOGLE_AUTH_URI = "https://accounts.google.example/auth"
+
+
+@pytest.fixture
+def token_file(gmail: GmailServer, tmp_path: Path) -> Path:
+    """As google-auth writes it, with an access token that is of no use any more."""
+    path = tmp_path / "token.json"
+    path.write_text(
+        Credentials(  # type: ignore[no-untyped-call]
+            token="ya29.old", refresh_token=gmail.signed_in(ADA), token_uri="https://oauth2.googleapis.com/token",
+            client_id=OURS.id, client_secret=OURS.secret, scopes=[READ_SCOPE, COMPOSE_SCOPE],
+        ).to_json()
+    )  # fmt: skip
+    return path
+
+
+class Pastes:
+    """A person who opens the link that was printed, allows the access, and pastes what the browser then shows."""
+
+    def __init__(self, shown: io.StringIO, answer: Callable[[dict[str, str]], str]) -> None:
+        self.shown, self.answer = shown, answer
+        self.asked: dict[str, str] = {}
+
+    def readline(self) -> str:
+        link = next(line for line in self.shown.getvalue().splitlines() if line.startswith("https://"))
+        self.asked = {name: values[0] for name, values in parse_qs(urlsplit(link).query).items()}
+        return self.answer(self.asked) + "\n"
+
+
+def connect(*arguments: str, stderr: io.StringIO | None = None) -> str:
+    stdout = io.StringIO()
+    call_command("connect_mailbox", "gmail", "--address", ADA, *arguments, stdout=stdout, stderr=stderr)
+    return stdout.getvalue()
+
+
+def refused(*arguments: str) -> str:
+    with pytest.raises(CommandError) as caught:
+        connect("--owner", "alice@lovelace.example", *arguments)
+    assert not Mailbox.objects.exists()
+    return str(caught.value)
+
+
+# By a file
+
+
+def test_a_token_file_connects_the_mailbox_and_its_id_alone_is_printed(
+    alice: User, gmail: GmailServer, token_file: Path
+) -> None:
+    printed = connect("--owner", alice.email, "--token-file", str(token_file))
+    mailbox = Mailbox.objects.get()
+    assert printed == f"{mailbox.id}\n"
+    assert (mailbox.provider, mailbox.status, mailbox.scopes) == ("gmail", "active", ["read", "draft", "send"])
+    assert Membership.objects.get().role == "manager"
+    gmail.deliver(ADA, letter("First"))
+    listed = make_api(alice, mailbox).tool("list_emails").json()
+    assert [row["subject"] for row in listed["emails"]] == ["First"]
+
+
+def test_the_token_is_refreshed_when_its_time_has_passed(alice: User, gmail: GmailServer, token_file: Path) -> None:
+    connect("--owner", alice.email, "--token-file", str(token_file))
+    mailbox = Mailbox.objects.get()
+    before = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
+    record = credentials.encrypt({**before, "expires_at": time.time() - 5}, mailbox_id=mailbox.pk)
+    Mailbox.objects.update(credentials=record)
+    assert make_api(alice, mailbox).tool("list_emails").status_code == 200
+    mailbox.refresh_from_db()
+    after = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
+    assert after["access_token"] != before["access_token"]
+    assert after["expires_at"] > time.time() + 3000
+
+
+def test_the_file_of_the_setting_is_the_default_when_it_is_there(
+    alice: User, gmail: GmailServer, token_file: Path, settings: Any
+) -> None:
+    settings.GMAIL_TOKEN_PATH = str(token_file)
+    assert connect("--owner", alice.email) == f"{Mailbox.objects.get().id}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param(None, "There is no token file", id="missing"),
+        pytest.param("{not json", "no valid JSON", id="broken"),
+        pytest.param("[]", "no such file", id="no-object"),
+        pytest.param(json.dumps({"token": "x"}), "no authorized-user file", id="without-refresh-token"),
+    ],
+)
+def test_a_file_of_no_use_is_named_with_the_command_that_helps(
+    alice: User, tmp_path: Path, content: str | None, told: str
+) -> None:
+    path = tmp_path / "token.json"
+    if content is not None:
+        path.write_text(content)
+    sentence = refused("--token-file", str(path))
+    assert told in sentence
+    assert "manage.py connect_mailbox gmail" in sentence
+
+
+def test_a_token_that_google_takes_no_more_is_said_so(alice: User, gmail: GmailServer, token_file: Path) -> None:
+    gmail.grant_ended = True
+    assert "manage.py connect_mailbox gmail" in refused("--token-file", str(token_file))
+    assert gmail.count("token") == 1
+
+
+def test_another_account_than_the_one_named_is_refused(alice: User, gmail: GmailServer, token_file: Path) -> None:
+    gmail.box(ADA).address = "somebody.else@lovelace.example"
+    assert "another address" in refused("--token-file", str(token_file))
+
+
+@pytest.mark.parametrize("status", [0, 403, 503])
+def test_an_access_that_does_not_work_is_not_saved(
+    alice: User, gmail: GmailServer, token_file: Path, status: int
+) -> None:
+    gmail.fail("getProfile", status)
+    assert "Not saved." in refused("--token-file", str(token_file))
+
+
+def test_connecting_again_gives_a_mailbox_its_life_back(alice: User, gmail: GmailServer, token_file: Path) -> None:
+    connect("--owner", alice.email, "--token-file", str(token_file))
+    Mailbox.objects.update(status="needs_reauth")
+    connect("--owner", alice.email, "--token-file", str(token_file))
+    assert (Mailbox.objects.get().status, Mailbox.objects.get().credentials_version) == ("active", 2)
+
+
+def test_what_was_not_allowed_is_not_among_the_abilities(alice: User, gmail: GmailServer, token_file: Path) -> None:
+    gmail.granted_scope = READ_SCOPE
+    connect("--owner", alice.email, "--token-file", str(token_file))
+    assert Mailbox.objects.get().scopes == ["read"]
+
+
+# By a pasted answer
+
+
+def pasted(gmail: GmailServer, answer: Callable[[dict[str, str]], str], monkeypatch: pytest.MonkeyPatch) -> Pastes:
+    shown = io.StringIO()
+    person = Pastes(shown, answer)
+    monkeypatch.setattr("sys.stdin", person)
+    connect("--owner", "alice@lovelace.example", stderr=shown)
+    return person
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["the-whole-address", "the-code-alone"])
+def test_a_link_is_printed_and_the_pasted_answer_connects(
+    alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    def answer(asked: dict[str, str]) -> str:
+        code = gmail.code(ADA, challenge=asked["code_challenge"])
+        return f"{asked['redirect_uri']}?{urlencode({'state': asked['state'], 'code': code})}" if whole else code
+
+    asked = pasted(gmail, answer, monkeypatch).asked
+    mailbox = Mailbox.objects.get()
+    secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
+    assert secrets["refresh_token"].startswith("1//")
+    assert asked["redirect_uri"].startswith("http://127.0.0.1:")
+    assert set(asked["scope"].split()) == {READ_SCOPE, COMPOSE_SCOPE}
+    told = {
+        name: asked[name] for name in ("access_type", "include_granted_scopes", "code_challenge_method", "login_hint")
+    }
+    assert told == {
+        "access_type": "offline", "include_granted_scopes": "true", "code_challenge_method": "S256", "login_hint": ADA,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        pytest.param(lambda asked: "", "Nothing was pasted", id="nothing"),
+        pytest.param(lambda asked: "http://127.0.0.1/?error=access_denied", "not allowed", id="refused"),
+        pytest.param(lambda asked: "http://127.0.0.1/?code=x&state=another", "another sign-in", id="other-state"),
+        pytest.param(lambda asked: f"http://127.0.0.1/?state={asked['state']}", "no code", id="no-code"),
+        pytest.param(lambda asked: "4/never-given", "did not take", id="unknown-code"),
+    ],
+)
+def test_an_answer_of_no_use_is_told_and_nothing_is_saved(
+    alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch, answer: Callable[[dict[str, str]], str], told: str
+) -> None:
+    with pytest.raises(CommandError) as caught:
+        pasted(gmail, answer, monkeypatch)
+    assert told in str(caught.value)
+    assert not Mailbox.objects.exists()
+
+
+def test_an_answer_to_somebody_elses_sign_in_is_of_no_use(gmail: GmailServer) -> None:
+    ours, theirs = google.begin(OURS), google.begin(OURS)
+    challenge = parse_qs(urlsplit(theirs.url).query)["code_challenge"][0]
+    with pytest.raises(CannotConnect):
+        google.finish(OURS, ours, gmail.code(ADA, challenge=challenge))
+
+
+def test_the_client_can_stand_in_the_file_of_the_google_console(tmp_path: Path, settings: Any) -> None:
+    settings.GOOGLE_CLIENT_ID = ""
+    with pytest.raises(CannotConnect) as caught:
+        google.configured_client()
+    assert "GMAIL_CREDENTIALS_PATH" in str(caught.value)
+    settings.GMAIL_CREDENTIALS_PATH = str(tmp_path / "credentials.json")
+    for kind in ("installed", "web"):
+        (tmp_path / "credentials.json").write_text(json.dumps({kind: {"client_id": "i", "client_secret": "s"}}))
+        assert google.configured_client() == Client(id="i", secret="s")
+    (tmp_path / "credentials.json").write_text("{}")
+    with pytest.raises(CannotConnect):
+        google.configured_client()
+
+
+def test_no_secret_shows_in_what_is_printed_of_a_sign_in() -> None:
+    begun = google.begin(OURS)
+    shown = f"{OURS!r} {begun!r} {google.Grant(secrets=Secrets(refresh_token='canary'), scopes=())!r}"
+    assert OURS.secret not in shown
+    assert begun.verifier not in shown
+    assert "canary" not in shown
+
+
+def test_a_client_secret_that_was_changed_in_the_environment_is_used(gmail: GmailServer, settings: Any) -> None:
+    settings.GOOGLE_CLIENT_SECRET = "changed"
+    token = gmail.signed_in(ADA)
+    google.refreshed(Secrets(client_id=OURS.id, client_secret="old", refresh_token=token))
+    google.refreshed(Secrets(client_id="another", client_secret="its-own", refresh_token=token))
+    sent = [parse_qs(call.content.decode())["client_secret"] for call in gmail.calls]
+    assert sent == [["changed"], ["its-own"]]

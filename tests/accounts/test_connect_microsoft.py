@@ -1,0 +1,156 @@
+"""Connecting a mailbox of Microsoft 365: device code, browser, application; against a sign-in service over TLS."""
+
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from accounts import credentials
+from accounts.connect import microsoft
+from accounts.connect.microsoft import SignInFailed
+from accounts.connect.refreshing import GrantEnded, NoToken, access_token
+from accounts.models import Mailbox, TokenRefresh, User
+from tests.graphserver import GraphServer
+from tests.mailserver import ADA
+from tests.signin import SignInService
+
+pytestmark = pytest.mark.django_db
+REDIRECT = "https://mailhub.example/mailboxes/connect/microsoft/"
+
+
+@pytest.fixture
+def graph(settings: Any) -> Iterator[GraphServer]:
+    with GraphServer() as server:
+        settings.GRAPH_BASE_URL = server.url
+        yield server
+
+
+@pytest.fixture
+def service(graph: GraphServer, tmp_path: Path, settings: Any, monkeypatch: Any) -> Iterator[SignInService]:
+    with SignInService(tmp_path, lambda given: graph.token(ADA)) as running:
+        settings.MICROSOFT_CLIENT_ID, settings.MICROSOFT_AUTHORITY = "client", running.url
+        monkeypatch.setenv("SSL_CERT_FILE", str(running.authority.file))
+        yield running
+
+
+def connect(*options: str, address: str = ADA) -> tuple[str, str]:
+    out, err = StringIO(), StringIO()
+    owner = "alice@lovelace.example"
+    call_command(
+        "connect_mailbox", "microsoft", "--address", address, "--owner", owner, *options, stdout=out, stderr=err
+    )
+    return out.getvalue(), err.getvalue()
+
+
+def secrets_of(mailbox: Mailbox) -> credentials.Secrets:
+    return credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
+
+
+def test_a_device_code_connects_the_mailbox_that_signed_in(alice: User, service: SignInService) -> None:
+    service.errors.append("authorization_pending")
+    printed, said = connect()
+    mailbox = Mailbox.objects.get()
+    assert printed == f"{mailbox.pk}\n"
+    assert "ABCD-EFGH" in said
+    assert (mailbox.provider, mailbox.scopes) == ("microsoft", ["Mail.ReadWrite", "Mail.Send"])
+    assert secrets_of(mailbox)["refresh_token"] == "refresh 2"
+    assert service.grants[-1]["device_code"] == "device"
+
+
+def test_what_was_granted_decides_and_not_what_was_asked(alice: User, service: SignInService) -> None:
+    service.scope = "https://graph.microsoft.com/Mail.Send https://graph.microsoft.com/Mail.Read User.Read"
+    connect()
+    assert Mailbox.objects.get().scopes == ["Mail.Read", "Mail.Send"]
+
+
+def test_somebody_else_who_signed_in_connects_nothing(alice: User, service: SignInService) -> None:
+    with pytest.raises(CommandError, match="another address"):
+        connect(address="charles@lovelace.example")
+    assert not Mailbox.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"), [("access_denied", "access_denied"), ("expired_token", "expired_token")]
+)
+def test_a_refused_sign_in_says_which_and_nothing_of_microsofts_text(
+    alice: User, service: SignInService, error: str, sentence: str
+) -> None:
+    service.refuses = error
+    with pytest.raises(CommandError, match=sentence) as caught:
+        connect()
+    assert "SIGN-IN TEXT" not in str(caught.value)
+    assert not Mailbox.objects.exists()
+
+
+def test_without_an_app_registration_the_sentence_says_what_is_missing(alice: User, settings: Any) -> None:
+    settings.MICROSOFT_CLIENT_ID = ""
+    with pytest.raises(CommandError, match="MICROSOFT_CLIENT_ID"):
+        connect()
+
+
+def test_a_sign_in_service_that_is_away_is_a_sentence(alice: User, service: SignInService, settings: Any) -> None:
+    settings.MICROSOFT_AUTHORITY = "https://127.0.0.1:9"
+    with pytest.raises(CommandError, match="cannot be reached"):
+        connect()
+
+
+def test_an_application_mailbox_is_opened_by_its_address_and_renewed_without_a_person(
+    alice: User, service: SignInService, graph: GraphServer, settings: Any
+) -> None:
+    settings.MICROSOFT_CLIENT_SECRET, settings.MICROSOFT_TENANT = "kept from everybody", "contoso.example"
+    connect("--application")
+    mailbox = Mailbox.objects.get()
+    assert graph.hits[-1].path == f"/v1.0/users/{ADA}/mailFolders/inbox"
+    assert service.grants[-1]["scope"].endswith("/.default")
+    assert secrets_of(mailbox)["application"] is True
+    before = access_token(mailbox.pk, microsoft.refresh)
+    assert access_token(mailbox.pk, microsoft.refresh, rejected=before) != before
+    assert {grant["grant_type"] for grant in service.grants} == {"client_credentials"}
+
+
+def test_an_application_mailbox_needs_the_secret(alice: User, service: SignInService) -> None:
+    with pytest.raises(CommandError, match="MICROSOFT_CLIENT_SECRET"):
+        connect("--application")
+
+
+def test_the_browsers_way_has_a_challenge_and_takes_only_its_own_answer(service: SignInService) -> None:
+    flow = microsoft.begin_sign_in(REDIRECT, login_hint=ADA)
+    asked = parse_qs(urlsplit(flow["auth_uri"]).query)
+    assert (asked["redirect_uri"], asked["code_challenge_method"]) == ([REDIRECT], ["S256"])
+    assert "offline_access" in asked["scope"][0]
+
+    with pytest.raises(SignInFailed) as caught:
+        microsoft.finish_sign_in(flow, {"code": "c", "state": "of another flow"})
+    assert caught.value.code == "invalid_state"
+    assert service.grants == []
+
+    granted = microsoft.finish_sign_in(flow, {"code": "c", "state": flow["state"]})
+    assert service.grants[-1]["code_verifier"] == flow["code_verifier"]
+    assert granted.scopes == ("Mail.ReadWrite", "Mail.Send")
+    assert granted.secrets["access_token"] not in repr(granted)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        ("invalid_grant", GrantEnded), ("interaction_required", GrantEnded), ("invalid_client", NoToken),
+        ("temporarily_unavailable", NoToken),
+    ],
+)  # fmt: skip
+def test_row36_only_what_a_person_must_mend_ends_the_grant(
+    alice: User, service: SignInService, error: str, raised: type[Exception]
+) -> None:
+    connect()
+    mailbox = Mailbox.objects.get()
+    token = access_token(mailbox.pk, microsoft.refresh)
+    service.refuses = error
+    with pytest.raises(raised):
+        access_token(mailbox.pk, microsoft.refresh, rejected=token)
+    mailbox.refresh_from_db()
+    assert mailbox.status == ("needs_reauth" if raised is GrantEnded else "active")
+    assert TokenRefresh.objects.get().lease_until is None

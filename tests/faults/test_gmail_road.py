@@ -1,0 +1,664 @@
+"""The whole road on a Gmail mailbox: the state, the ledger and Gmail's Sent agree (23, 24, 27, 30-39, 58, 59)."""
+
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from accounts import credentials
+from accounts.credentials import CannotDecrypt
+from accounts.models import ApiToken, Mailbox, User
+from approvals import maintenance
+from approvals.execution import execute
+from approvals.models import Attempt, AuditEvent, Heartbeat, PendingAction, Preparation, Rest
+from approvals.retry import PROBES
+from tests.concurrently import all_at_once
+from tests.conftest import Api, Reviewer, make_api
+from tests.gmailbox import ADA, CLIENT, connected, gmail, letter
+from tests.gmailserver import Call, GmailServer, parsed
+from tests.processes import WorkerProcess, this_test, until
+from tests.work import work
+
+__all__ = ["gmail"]
+pytestmark = pytest.mark.django_db(transaction=True)
+Plan = Callable[[GmailServer], object]
+MIRA, CHARLES, HIDDEN = "mira@northwind.example", "charles@lovelace.example", "hidden@copy.example"
+COMPOSE = "https://www.googleapis.com/auth/gmail.compose"
+
+
+@pytest.fixture
+def mailbox(alice: User, gmail: GmailServer) -> Mailbox:
+    return connected(gmail, alice)
+
+
+@pytest.fixture
+def api(alice: User, mailbox: Mailbox) -> Api:
+    return make_api(alice, mailbox)
+
+
+@pytest.fixture
+def approved(api: Api, reviewer: Reviewer) -> PendingAction:
+    """An action that a person has approved and nobody has carried out."""
+    return approve(api, reviewer, to=[MIRA], cc=[CHARLES], bcc=[HIDDEN])
+
+
+def approve(api: Api, reviewer: Reviewer, **changes: Any) -> PendingAction:
+    action_id = api.propose(**changes)
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    return PendingAction.objects.get(pk=action_id)
+
+
+def state(api: Api, action: PendingAction) -> tuple[str, str | None]:
+    """The state as the proposer sees it, and the code of its error."""
+    told = api.get(f"/actions/{action.pk}").json()
+    return told["state"], told.get("error", {}).get("code")
+
+
+def now_it_is_time() -> None:
+    """Let waiting times be over, by the row."""
+    past = timezone.now() - timedelta(seconds=1)
+    Rest.objects.update(until=timezone.now())
+    Preparation.objects.filter(tidy_at__isnull=False).update(tidy_at=past)
+    for field in ("not_before", "next_probe_at", "settle_at"):
+        PendingAction.objects.exclude(**{field: None}).update(**{field: past})
+
+
+def look_again() -> None:
+    now_it_is_time()
+    maintenance.sweep()
+    work()
+
+
+def drafts(server: GmailServer) -> list[str]:
+    return list(server.box(ADA).drafts)
+
+
+def drop(name: str, *, after: bool = False) -> Plan:
+    return lambda server: server.drop(name, after=after)
+
+
+def fail(name: str, status: int, reason: str = "", **more: Any) -> Plan:
+    return lambda server: server.fail(name, status, reason, **more)
+
+
+def test_an_approved_mail_leaves_once_as_approved_and_lies_in_sent(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    work()
+    work()
+    assert state(api, approved) == ("succeeded", None)
+    (sent,) = gmail.ledger
+    assert (sent.sender, sent.recipients) == (ADA, (MIRA, CHARLES, HIDDEN))
+    assert sent.message_id == approved.message_id
+    assert HIDDEN.encode() not in sent.content
+    shown = api.get(f"/actions/{approved.pk}").json()["receipt"]
+    assert (shown["recipient_count"], shown["provider"]) == (3, "gmail")
+    assert len(gmail.sources(ADA, "SENT")) == 1
+    assert (drafts(gmail), gmail.count("drafts.send")) == ([], 1)
+
+
+def test_an_answer_lies_in_the_conversation_of_its_original(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+    original = gmail.deliver(ADA, letter("Question", Message_ID="<q@northwind.example>"))
+    answer = api.tool("reply_email", message_id=original.id, comment="Yes.", confirm=True).json()
+    reviewer.decide(answer["action"]["id"], "approve")
+    work()
+    (sent,) = gmail.ledger
+    assert parsed(sent.content)["Subject"] == "Re: Question"
+    assert parsed(sent.content)["In-Reply-To"] == "<q@northwind.example>"
+    (stored,) = (each for each in gmail.box(ADA).messages.values() if "SENT" in each.labels)
+    assert stored.thread == original.thread
+
+
+def test_an_answer_to_a_mail_that_is_gone_leaves_without_its_conversation(
+    api: Api, reviewer: Reviewer, gmail: GmailServer
+) -> None:
+    original = gmail.deliver(ADA, letter("Question", Message_ID="<q@northwind.example>"))
+    answer = api.tool("reply_email", message_id=original.id, comment="Yes.", confirm=True).json()
+    reviewer.decide(answer["action"]["id"], "approve")
+    del gmail.box(ADA).messages[original.id]
+    work()
+    assert [parsed(sent.content)["In-Reply-To"] for sent in gmail.ledger] == ["<q@northwind.example>"]
+
+
+def test_a_forward_to_oneself_arrives_with_its_attachments(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+    message = parsed(letter("Report"))
+    message.add_attachment(b"%PDF-", "application", "pdf", filename="Größe.pdf")
+    original = gmail.deliver(ADA, message.as_bytes())
+    answer = api.tool("forward_email", message_id=original.id, to=[ADA], confirm=True).json()
+    reviewer.decide(answer["action"]["id"], "approve")
+    work()
+    assert gmail.ledger[0].recipients == (ADA,)
+    (copy,) = (source for source in gmail.sources(ADA, "INBOX") if b"Fwd" in source)
+    (attached,) = parsed(copy).iter_attachments()
+    assert (attached.get_filename(), attached.get_content()) == ("Größe.pdf", b"%PDF-")
+
+
+def test_a_mail_to_five_hundred_leaves_whole(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+    everybody = [f"guest{number}@northwind.example" for number in range(500)]
+    action = approve(api, reviewer, to=everybody, bcc=[HIDDEN])
+    work()
+    assert state(api, action) == ("succeeded", None)
+    assert sorted(gmail.ledger[0].recipients) == sorted([*everybody, HIDDEN])
+
+
+def test_a_draft_of_the_person_is_sent_and_is_a_draft_no_more(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+    draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
+    answer = api.tool("send_draft", draft_id=draft["id"], confirm=True).json()
+    reviewer.decide(answer["action"]["id"], "approve")
+    work()
+    assert [parsed(sent.content)["Subject"] for sent in gmail.ledger] == ["Mine"]
+    assert drafts(gmail) == []
+
+
+def test_a_draft_that_its_person_changed_after_it_was_proposed_is_not_sent(
+    api: Api, reviewer: Reviewer, gmail: GmailServer
+) -> None:
+    draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
+    answer = api.tool("send_draft", draft_id=draft["id"], confirm=True).json()
+    gmail.put_draft(ADA, letter("Other words"), drafts(gmail)[0])
+    reviewer.decide(answer["action"]["id"], "approve")
+    work()
+    action = PendingAction.objects.get()
+    assert (state(api, action), gmail.ledger, len(drafts(gmail))) == (("failed", "draft_changed"), [], 1)
+
+
+def test_without_a_copy_in_sent_gmail_cannot_send_and_says_so(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+    action = approve(api, reviewer, save_to_sent_items=False)
+    work()
+    assert (state(api, action)[0], gmail.ledger) == ("failed", [])
+    assert "copy" in api.get(f"/actions/{action.pk}").json()["error"]["detail"]
+
+
+# 30, 31: nobody knows
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(drop("drafts.send", after=True), id="row30-reset-after-the-effect"),
+        pytest.param(fail("drafts.send", 503, after=True), id="row31-503-though-it-went-out"),
+        pytest.param(fail("drafts.send", 504, after=True), id="row31-504-though-it-went-out"),
+        pytest.param(fail("drafts.send", 302, after=True), id="row30-redirect"),
+    ],
+)
+def test_a_lost_answer_is_looked_up_in_sent_and_the_send_is_not_repeated(
+    api: Api, approved: PendingAction, gmail: GmailServer, plan: Plan
+) -> None:
+    plan(gmail)
+    work()
+    assert state(api, approved)[0] == "unknown"
+    assert gmail.count("drafts.send") == 1
+
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    look_again()
+    assert (len(gmail.ledger), gmail.count("drafts.send"), len(gmail.sources(ADA, "SENT"))) == (1, 1, 1)
+    assert Attempt.objects.get().evidence == "probe"
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(drop("drafts.send"), id="row30-reset-before-the-effect"),
+        pytest.param(fail("drafts.send", 503), id="row31-503-and-it-did-not-go-out"),
+    ],
+)
+def test_a_draft_seen_unsent_twice_is_sent_by_a_second_try(
+    api: Api, approved: PendingAction, gmail: GmailServer, plan: Plan
+) -> None:
+    plan(gmail)
+    work()
+    assert (state(api, approved)[0], gmail.count("drafts.send")) == ("unknown", 1)
+    now_it_is_time()
+    maintenance.reconcile()
+    assert (state(api, approved)[0], gmail.count("drafts.send")) == ("unknown", 1)
+    now_it_is_time()
+    maintenance.reconcile()
+    assert state(api, approved) == ("approved", "still_a_draft")
+
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert (len(gmail.ledger), gmail.count("drafts.create"), gmail.count("drafts.send")) == (1, 1, 2)
+
+
+def test_row31_a_copy_that_gmail_renamed_is_found_by_the_id_it_came_with(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.renames = True
+    gmail.drop("drafts.send", after=True)
+    work()
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert Attempt.objects.get().reference == "<renamed@mail.gmail.com>"
+
+
+# 32
+
+
+def test_row32_an_acceptance_with_retry_after_is_an_acceptance(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.fail("drafts.send", 200, headers={"retry-after": "30"})
+    work()
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert (len(gmail.ledger), gmail.count("drafts.send"), Rest.objects.count()) == (1, 1, 0)
+
+
+# 33, 34: later
+
+
+def http_date(seconds: int) -> str:
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
+
+
+@pytest.mark.parametrize("at", ["drafts.send", "drafts.create"])
+@pytest.mark.parametrize(
+    ("retry_after", "least", "most"),
+    [
+        pytest.param("40", 38, 41, id="row33-seconds"),
+        pytest.param("date", 85, 91, id="row33-http-date"),
+        pytest.param("99999999", 3590, 3601, id="row33-absurd"),
+        pytest.param("soon", 2, 5, id="row33-unreadable"),
+    ],
+)
+def test_a_429_lets_the_whole_mailbox_rest_and_the_same_draft_is_sent_later(
+    api: Api, approved: PendingAction, gmail: GmailServer, at: str, retry_after: str, least: int, most: int
+) -> None:
+    value = http_date(90) if retry_after == "date" else retry_after
+    gmail.fail(at, 429, headers={"retry-after": value})
+    work()
+    assert state(api, approved) == ("approved", "rate_limited")
+    assert least < (Rest.objects.get().until - timezone.now()).total_seconds() < most
+    PendingAction.objects.update(not_before=timezone.now())
+    work()
+    assert gmail.ledger == []  # the mailbox rests
+
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert (len(gmail.ledger), drafts(gmail)) == (1, [])
+    assert gmail.count("drafts.create") == (1 if at == "drafts.send" else 2)
+
+
+@pytest.mark.parametrize("at", ["drafts.send", "drafts.create"])
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        pytest.param("rateLimitExceeded", ("approved", "rate_limited"), id="row34-rate-limit"),
+        pytest.param("insufficientPermissions", ("failed", "auth_error"), id="row34-permission"),
+    ],
+)
+def test_a_403_means_what_its_reason_says(
+    api: Api, approved: PendingAction, gmail: GmailServer, at: str, reason: str, expected: tuple[str, str]
+) -> None:
+    gmail.fail(at, 403, reason)
+    work()
+    assert state(api, approved) == expected
+    assert Mailbox.objects.get().status == "active"
+    if reason == "insufficientPermissions":
+        assert api.get(f"/actions/{approved.pk}").json()["error"]["required_scope"] == COMPOSE
+    look_again()
+    assert len(gmail.ledger) == (reason == "rateLimitExceeded")
+    assert drafts(gmail) == []
+
+
+def test_row34_a_401_on_the_send_is_tried_again_with_a_new_token(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.fail("drafts.send", 401, "authError")
+    work()
+    assert state(api, approved) == ("approved", "auth_error")
+    assert (gmail.count("drafts.send"), gmail.count("token")) == (1, 1)
+    look_again()
+    assert (state(api, approved)[0], len(gmail.ledger)) == ("succeeded", 1)
+
+
+# 35: a definite no
+
+
+@pytest.mark.parametrize(
+    ("plan", "code"),
+    [
+        pytest.param(fail("drafts.send", 400, "invalidArgument"), "invalid_recipient", id="row35-400-at-send"),
+        pytest.param(fail("drafts.send", 400, "failedPrecondition"), "refused", id="row35-400-precondition"),
+        pytest.param(fail("drafts.send", 403, "forbidden"), "send_as_denied", id="row35-403-send-as"),
+        pytest.param(fail("drafts.send", 413), "too_large", id="row35-413-at-send"),
+        pytest.param(fail("drafts.create", 413), "too_large", id="row35-413-at-create"),
+        pytest.param(fail("drafts.create", 400, "invalidArgument"), "refused", id="row35-400-at-create"),
+        pytest.param(fail("drafts.create", 404, "notFound"), "not_found", id="row35-404-at-create"),
+    ],
+)
+def test_a_definite_no_ends_the_action_with_its_code_and_leaves_no_draft(
+    api: Api, approved: PendingAction, gmail: GmailServer, plan: Plan, code: str
+) -> None:
+    plan(gmail)
+    work()
+    assert state(api, approved) == ("failed", code)
+    look_again()
+    assert state(api, approved) == ("failed", code)
+    assert (gmail.ledger, drafts(gmail), Preparation.objects.count()) == ([], [], 0)
+
+
+# 36
+
+
+def test_row36_a_grant_that_ended_disconnects_the_mailbox_and_the_action_waits(
+    api: Api, approved: PendingAction, gmail: GmailServer, alice: User
+) -> None:
+    expire_token(gmail)
+    gmail.grant_ended = True
+    for _ in range(3):
+        look_again()
+    assert state(api, approved) == ("approved", "auth_error")
+    assert Mailbox.objects.get().status == "needs_reauth"
+    assert (gmail.count("token"), gmail.count("drafts.create"), gmail.ledger) == (1, 0, [])
+    problem = api.tool("list_emails").json()
+    assert (problem["code"], "manage.py connect_mailbox gmail" in problem["detail"]) == ("auth_error", True)
+    assert gmail.count("token") == 1
+
+    gmail.grant_ended = False
+    connected(gmail, alice)
+    look_again()
+    assert (state(api, approved), len(gmail.ledger)) == (("succeeded", None), 1)
+
+
+def expire_token(server: GmailServer) -> None:
+    """The access token has run out; the refresh token is good."""
+    mailbox = Mailbox.objects.get()
+    secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
+    record = credentials.encrypt({**secrets, "expires_at": 0}, mailbox_id=mailbox.pk)
+    Mailbox.objects.update(credentials=record)
+    server.forget_tokens()
+
+
+# 37, 38: the draft is not what it was
+
+
+def test_row37_a_draft_edited_before_a_second_try_is_not_sent(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.fail("drafts.send", 429)
+    work()
+    (draft,) = drafts(gmail)
+    gmail.put_draft(ADA, letter("The person's own words"), draft)
+    look_again()
+    assert state(api, approved) == ("failed", "draft_changed")
+    look_again()
+    assert (gmail.ledger, gmail.count("drafts.send"), drafts(gmail)) == ([], 1, [draft])
+
+
+@pytest.mark.parametrize("before", ["drafts.get", "drafts.send"])
+def test_row37_a_draft_deleted_before_it_was_sent_is_shown_as_unknown_and_never_made_again(
+    api: Api, approved: PendingAction, gmail: GmailServer, before: str
+) -> None:
+    gmail.before[before] = lambda call: gmail.delete_draft(ADA, drafts(gmail)[0]) if drafts(gmail) else None
+    work()
+    assert state(api, approved) == ("unknown", "draft_gone")
+    for _ in range(len(PROBES) + 1):
+        look_again()
+    assert state(api, approved) == ("unknown", "draft_gone")
+    assert (gmail.ledger, gmail.count("drafts.create")) == ([], 1)
+
+
+def test_row37_a_draft_that_its_person_sent_has_been_sent(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.fail("drafts.send", 429)
+    work()
+    (draft,) = drafts(gmail)
+    gmail._send(gmail.box(ADA), draft)
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert (len(gmail.ledger), gmail.count("drafts.send")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "tampered",
+    [
+        pytest.param(lambda raw: b"Bcc: spy@evil.example\r\n" + raw, id="row38-extra-bcc"),
+        pytest.param(lambda raw: raw.replace(b"mira@", b"mirra@"), id="row38-changed-recipient"),
+        pytest.param(lambda raw: raw.replace(b"JVBERi0=", b"JVBERi4="), id="row38-swapped-attachment"),
+        pytest.param(lambda raw: raw.replace(b"Thursday", b"Tuesday"), id="row38-changed-text"),
+        pytest.param(lambda raw: raw.replace(b"Subject: Hello", b"Subject: Hallo"), id="row38-changed-subject"),
+        pytest.param(lambda raw: b"Reply-To: spy@evil.example\r\n" + raw, id="row38-reply-to"),
+        pytest.param(lambda raw: raw.replace(b"<ada@", b"<adam@"), id="row38-changed-sender"),
+    ],
+)
+def test_a_draft_that_reads_back_otherwise_is_not_sent(
+    api: Api, reviewer: Reviewer, gmail: GmailServer, tampered: Callable[[bytes], bytes]
+) -> None:
+    gmail.tampers = tampered
+    attachment = {"name": "a.pdf", "type": "application/pdf", "content_base64": "JVBERi0="}
+    action = approve(api, reviewer, attachments=[attachment], bcc=[HIDDEN])
+    work()
+    assert state(api, action) == ("failed", "readback_mismatch")
+    look_again()
+    assert (gmail.ledger, gmail.count("drafts.send"), drafts(gmail)) == ([], 0, [])
+
+
+def test_a_draft_that_gmail_only_wrote_differently_is_sent(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.tampers = lambda raw: b"Received: by 10.0.0.1\r\n" + raw.replace(b"Message-ID:", b"X-Was:")
+    work()
+    assert state(api, approved) == ("succeeded", None)
+
+
+# 39
+
+
+def test_row39_a_probe_that_fails_and_an_index_that_lags_are_no_evidence(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.drop("drafts.send", after=True)
+    gmail.lists_lag = True
+    work()
+    gmail.fail("messages.list", 503)
+    now_it_is_time()
+    maintenance.sweep()
+    assert state(api, approved)[0] == "unknown"
+    for _ in range(2):
+        look_again()
+        assert state(api, approved)[0] == "unknown"
+
+    gmail.lists_lag = False
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert (len(gmail.ledger), gmail.count("drafts.send")) == (1, 1)
+
+
+def test_row39_a_search_index_that_lags_behind_does_not_hide_what_lies_in_sent(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.search_lags = True
+    gmail.drop("drafts.send", after=True)
+    work()
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert len(gmail.sources(ADA, "SENT")) == 1
+
+
+def test_the_copy_in_sent_is_not_doubled_while_nothing_shows_it(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.lists_lag = True
+    work()
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert len(gmail.sources(ADA, "SENT")) == 1
+
+
+def test_a_draft_whose_creation_was_not_confirmed_is_found_and_used(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.drop("drafts.create", after=True)
+    work()
+    assert state(api, approved) == ("approved", "connection_lost")
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert (gmail.count("drafts.create"), len(gmail.ledger), drafts(gmail)) == (1, 1, [])
+
+
+def test_a_draft_whose_creation_was_not_confirmed_is_taken_away_when_nothing_leaves(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.drop("drafts.create", after=True)
+    work()
+    own = gmail.put_draft(ADA, letter("The person's own"))
+    api.post(f"/actions/{approved.pk}/cancel")
+    look_again()
+    assert (drafts(gmail), gmail.ledger) == ([own], [])
+
+
+# 23, 24, 27: the worker
+
+
+ON_BOTH = [
+    pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only]),
+    pytest.param("PostgreSQL", marks=pytest.mark.postgres_only),
+]
+
+
+@pytest.mark.parametrize("database", ON_BOTH)
+@pytest.mark.parametrize("row", ["row23-killed-before-the-effect", "row24-killed-after-the-effect"])
+def test_a_worker_killed_during_the_send_leaves_what_the_draft_and_sent_prove(
+    api: Api, reviewer: Reviewer, gmail: GmailServer, tmp_path: Path, settings: Any, database: str, row: str
+) -> None:
+    settings.MAILHUB_HOME = tmp_path
+    urls = {"GMAIL_BASE_URL": gmail.url, "GOOGLE_TOKEN_URI": gmail.token_uri}
+    with ExitStack() as stack:
+        worker = stack.enter_context(WorkerProcess(tmp_path, MAILHUB_LEASE_SECONDS=3, **urls, **this_test()))
+        until(lambda: Heartbeat.objects.filter(worker__endswith=f":{worker.pid}").exists(), say=worker.log)
+
+        def kills(call: Call) -> None:
+            worker.kill_9()
+
+        gmail.before["drafts.send"] = kills
+        gmail.drop("drafts.send", after="row24" in row)
+        action = approve(api, reviewer)
+        until(lambda: gmail.count("drafts.send"), say=worker.log)
+        until(lambda: worker.process is not None and worker.process.poll() is not None)
+    del gmail.before["drafts.send"]
+    PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    maintenance.end_dead_leases()
+    assert state(api, action)[0] == "unknown"
+    for _ in range(3):
+        look_again()
+    assert state(api, action) == ("succeeded", None)
+    assert [sent.message_id for sent in gmail.ledger] == [action.message_id]
+    assert gmail.count("drafts.send") == (1 if "row24" in row else 2)
+
+
+def test_row27_an_outcome_that_could_not_be_written_is_found_again(
+    api: Api, approved: PendingAction, gmail: GmailServer, settings: Any
+) -> None:
+    """As if the database were down right after the 200: the attempt stays open, the lease runs out."""
+
+    def takes_the_lease(call: Call) -> None:
+        # What the sweeper does to a worker that could not say how it went.
+        PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+        maintenance.end_dead_leases()
+        connection.close()
+
+    gmail.before["drafts.send"] = takes_the_lease
+    gmail.drop("drafts.send", after=True)
+    execute(approved.pk, worker="test")
+    assert state(api, approved)[0] == "unknown"
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert (len(gmail.ledger), gmail.count("drafts.send")) == (1, 1)
+
+
+# 58, 59: what is kept, and two who refresh at once
+
+
+def test_row58_the_database_holds_no_token_that_could_be_used(
+    api: Api, mailbox: Mailbox, gmail: GmailServer, alice: User
+) -> None:
+    secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
+    dump = (
+        b"".join(str(row).encode() + bytes(row["credentials"]) for row in Mailbox.objects.values())
+        + str([*ApiToken.objects.values()]).encode()
+    )
+    for secret in (secrets["refresh_token"], secrets["access_token"], CLIENT["client_secret"], api.secret):
+        assert secret.encode() not in dump
+    other = connected(gmail, alice, "other@lovelace.example")
+    Mailbox.objects.filter(pk=other.pk).update(credentials=mailbox.credentials)
+    with pytest.raises(CannotDecrypt):
+        credentials.decrypt(bytes(mailbox.credentials), mailbox_id=other.pk)
+
+
+def test_row59_many_who_need_a_token_at_once_make_one_refresh_and_the_newest_is_kept(
+    api: Api, mailbox: Mailbox, gmail: GmailServer, alice: User
+) -> None:
+    expire_token(gmail)
+    gmail.new_refresh_token = "1//the-newest"
+    answers = all_at_once([lambda: make_answer(api) for _ in range(4)])
+    assert answers == [200] * 4
+    assert gmail.count("token") == 1
+    mailbox.refresh_from_db()
+    secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
+    assert secrets["refresh_token"] == "1//the-newest"
+    expire_token(gmail)
+    assert make_answer(api) == 200  # with the newest: the one before is good no more
+
+
+def make_answer(api: Api) -> int:
+    return int(Api(secret=api.secret).tool("list_emails").status_code)
+
+
+# 56: nothing of it in a log
+
+
+@pytest.fixture
+def logged() -> Iterator[io.StringIO]:
+    """All that goes through the handler that writes our logs, whatever its level."""
+    root = logging.getLogger()
+    (handler,) = (handler for handler in root.handlers if type(handler) is logging.StreamHandler)
+    text = io.StringIO()
+    before, level = handler.setStream(text), root.level
+    root.setLevel(logging.DEBUG)
+    yield text
+    root.setLevel(level)
+    assert before is not None
+    handler.setStream(before)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(lambda server: None, id="row56-success"),
+        pytest.param(drop("drafts.send", after=True), id="row56-reset"),
+        pytest.param(fail("drafts.send", 400, "invalidArgument"), id="row56-400"),
+        pytest.param(fail("drafts.create", 500), id="row56-500"),
+        pytest.param(lambda server: setattr(server, "grant_ended", True), id="row56-invalid-grant"),
+    ],
+)
+def test_no_content_address_or_token_is_in_the_log_the_error_or_the_audit(
+    api: Api, reviewer: Reviewer, gmail: GmailServer, logged: io.StringIO, plan: Plan
+) -> None:
+    plan(gmail)
+    if gmail.grant_ended:
+        expire_token(gmail)
+    approve(api, reviewer, to=["canary-to@x.example"], subject="canary-subject", body="canary-body")
+    work()
+    for _ in range(2):
+        look_again()
+    api.tool("gmail_search_messages", query="canary-query")
+
+    lines = logged.getvalue()
+    assert "attempt_ended" in lines
+    secrets = credentials.decrypt(bytes(Mailbox.objects.get().credentials), mailbox_id=Mailbox.objects.get().pk)
+    for canary in ("canary-", str(secrets["refresh_token"]), str(secrets["access_token"])):
+        assert canary not in lines
+    stored = json.dumps([*PendingAction.objects.values_list("error"), *AuditEvent.objects.values_list("event", "data")])
+    assert "canary" not in stored

@@ -1,0 +1,509 @@
+"""The whole road on a mailbox of Microsoft 365 whose answers are lost, late or wrong (30-39, 23, 24, 27, 58).
+
+The ledger of the server is the witness: what left is there, whatever anybody was told.
+"""
+
+import io
+import json
+import logging
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.utils import timezone
+
+from accounts import credentials
+from accounts.models import Mailbox, TokenRefresh
+from approvals import maintenance
+from approvals.models import Heartbeat, PendingAction, Preparation, Rest
+from tests.conftest import Api, Reviewer
+from tests.graphserver import GraphServer
+from tests.graphstore import Item, as_recipient
+from tests.mailserver import ADA, CHARLES, MIRA
+from tests.outlook import api, graph, mailbox, state
+from tests.processes import WorkerProcess, this_test, until
+from tests.signin import SignInService
+from tests.work import work
+
+__all__ = ["api", "graph", "mailbox"]
+pytestmark = pytest.mark.django_db
+HIDDEN = "hidden@copy.example"
+PDF = b"%PDF-1.4\n" + bytes(range(256))
+Tamper = Callable[[Item], object]
+
+
+@pytest.fixture
+def approved(api: Api, reviewer: Reviewer) -> PendingAction:
+    """An action that a person has approved and nobody has carried out."""
+    return approve(api, reviewer)
+
+
+def approve(api: Api, reviewer: Reviewer, **changes: Any) -> PendingAction:
+    action_id = api.propose(**{"to": [MIRA], "cc": [CHARLES], "bcc": [HIDDEN], **changes})
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    return PendingAction.objects.get(pk=action_id)
+
+
+def probe() -> None:
+    """Let the next look be due, and look."""
+    PendingAction.objects.filter(status="unknown").update(next_probe_at=timezone.now() - timedelta(seconds=1))
+    maintenance.reconcile()
+
+
+def now_it_is_time() -> None:
+    Rest.objects.update(until=timezone.now())
+    PendingAction.objects.filter(status="approved").update(not_before=timezone.now() - timedelta(seconds=1))
+    Preparation.objects.update(tidy_at=timezone.now() - timedelta(seconds=1))
+
+
+def created(graph: GraphServer) -> int:
+    return sum(hit.action == "create" for hit in graph.hits)
+
+
+def test_an_approved_mail_leaves_once_as_the_draft_that_was_read_back(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    work()
+    work()
+    assert state(approved) == ("succeeded", None)
+    (accepted,) = graph.ledger
+    assert (accepted.recipients, accepted.endpoint) == ((MIRA, CHARLES, HIDDEN), "send")
+    assert accepted.message_id == accepted.marker == approved.message_id
+    assert len(graph.sends()) == 1
+    assert (graph.drafts(ADA), len(graph.sent(ADA))) == ([], 1)
+    assert set(approved.receipt or {}) == {"at", "recipient_count", "provider"}
+    assert all('IdType="ImmutableId"' in hit.prefer for hit in graph.hits)
+
+
+# 30, 31: the answer was lost
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param(0, id="row30-reset-after-the-effect"),
+        pytest.param(500, id="row31-500"),
+        pytest.param(502, id="row31-502"),
+        pytest.param(503, id="row31-503"),
+        pytest.param(504, id="row31-504"),
+        pytest.param(307, id="row31-redirect"),
+    ],
+)
+def test_what_went_out_without_an_answer_is_looked_up_and_never_sent_again(
+    approved: PendingAction, graph: GraphServer, status: int
+) -> None:
+    if status:
+        graph.fault("answer_after_effect", status=status, Location=f"{graph.url}/me/messages")
+    else:
+        graph.fault("drop_after_effect")
+    work()
+    assert state(approved)[0] == "unknown"
+    work()
+    assert len(graph.sends()) == 1
+    probe()
+    assert state(approved) == ("succeeded", None)
+    assert approved.attempts.get().evidence == "probe"
+    assert [accepted.message_id for accepted in graph.ledger] == [approved.message_id]
+    assert len(graph.sends()) == 1
+
+
+@pytest.mark.parametrize(
+    "phase",
+    [
+        pytest.param("drop_after", id="row30-reset-after-the-post-was-read"),
+        pytest.param("drop_before", id="row23-reset-before-it-was-read"),
+        pytest.param("answer", id="row31-503-and-nothing-sent"),
+    ],
+)
+def test_a_draft_seen_unsent_twice_is_sent_once_by_its_id(
+    approved: PendingAction, graph: GraphServer, phase: Any
+) -> None:
+    graph.fault(phase)
+    work()
+    assert state(approved)[0] == "unknown"
+    assert len(graph.sends()) == (phase != "drop_before")
+    before = len(graph.sends())
+    probe()
+    work()
+    assert (state(approved)[0], len(graph.sends())) == ("unknown", before)
+    probe()
+    assert state(approved) == ("approved", "still_a_draft")
+    now_it_is_time()
+    work()
+    assert state(approved) == ("succeeded", None)
+    assert [accepted.message_id for accepted in graph.ledger] == [approved.message_id]
+    assert created(graph) == 1
+
+
+def test_row30_a_server_that_says_nothing_is_asked_exactly_once(
+    approved: PendingAction, graph: GraphServer, settings: Any
+) -> None:
+    settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 1
+    held = graph.hold(after_effect=True)
+    work()
+    held.release()
+    assert state(approved) == ("unknown", "no_answer")
+    assert len(graph.sends()) == 1
+
+
+def test_row30_a_server_that_cannot_be_reached_has_sent_nothing(approved: PendingAction, settings: Any) -> None:
+    settings.GRAPH_BASE_URL = "http://127.0.0.1:9/v1.0"
+    work()
+    assert state(approved) == ("approved", "unreachable")
+
+
+def test_row32_an_accepted_mail_that_asks_for_a_rest_is_accepted(approved: PendingAction, graph: GraphServer) -> None:
+    graph.fault("answer_after_effect", status=202, Retry_After="30")
+    work()
+    work()
+    assert state(approved) == ("succeeded", None)
+    assert (len(graph.sends()), len(graph.ledger), Rest.objects.count()) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "low", "high"),
+    [
+        pytest.param("30", 28, 31, id="row33-seconds"),
+        pytest.param("date", 1500, 1810, id="row33-date"),
+        pytest.param("999999999999", 3590, 3601, id="row33-absurd"),
+        pytest.param("soon", 3, 6, id="row33-unreadable"),
+    ],
+)  # fmt: skip
+def test_row33_a_429_rests_the_whole_mailbox_and_the_same_draft_leaves_later(
+    approved: PendingAction, graph: GraphServer, api: Api, reviewer: Reviewer, retry_after: str, low: int, high: int
+) -> None:
+    if retry_after == "date":
+        retry_after = format_datetime(datetime.now(UTC) + timedelta(minutes=30))
+    graph.fault("answer", status=429, code="ApplicationThrottled", Retry_After=retry_after)
+    work()
+    assert state(approved) == ("approved", "rate_limited")
+    rests = (Rest.objects.get().until - timezone.now()).total_seconds()
+    assert low <= rests <= high
+    other = approve(api, reviewer, subject="Another")
+    work()
+    assert (state(other)[0], len(graph.sends())) == ("approved", 1)
+
+    now_it_is_time()
+    for _ in range(2):
+        work()
+    assert (state(approved)[0], state(other)[0]) == ("succeeded", "succeeded")
+    assert sorted(a.message_id for a in graph.ledger) == sorted((approved.message_id, other.message_id))
+    assert created(graph) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "provider_code", "code", "scope"),
+    [
+        pytest.param(400, "ErrorInvalidRecipients", "invalid_recipient", None, id="row35-invalid-recipients"),
+        pytest.param(403, "ErrorSendAsDenied", "send_as_denied", None, id="row35-send-as"),
+        pytest.param(403, "ErrorAccessDenied", "auth_error", "Mail.Send", id="row35-access-denied"),
+        pytest.param(404, "ErrorItemNotFound", "not_found", None, id="row35-not-found"),
+        pytest.param(413, "RequestBodyTooLarge", "too_large", None, id="row35-too-large"),
+        pytest.param(422, "ErrorWhatever", "refused", None, id="row35-anything-else"),
+    ],
+)
+def test_row35_a_definite_no_ends_it_and_the_providers_text_goes_nowhere(
+    approved: PendingAction, graph: GraphServer, api: Api, reviewer: Reviewer, mailbox: Mailbox,
+    status: int, provider_code: str, code: str, scope: str | None,
+) -> None:  # fmt: skip
+    graph.fault("answer", status=status, code=provider_code)
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    logging.getLogger().addHandler(handler)
+    try:
+        work()
+    finally:
+        logging.getLogger().removeHandler(handler)
+    error = api.get(f"/actions/{approved.pk}").json()["error"]
+    assert (state(approved)[0], error["code"], error.get("required_scope")) == ("failed", code, scope)
+    if code == "too_large":
+        assert "4,194,304" in error["detail"]
+    page = reviewer.page(str(approved.pk)).content.decode()
+    assert "PROVIDER TEXT" not in written.getvalue() + json.dumps(error) + page
+    assert (len(graph.sends()), graph.ledger) == (1, [])
+    assert Mailbox.objects.get(pk=mailbox.pk).status == "active"
+    # Row 35 ends with nothing left behind: the prepared draft goes.
+    maintenance.tidy()
+    assert graph.drafts(ADA) == []
+
+
+def test_row36_a_dead_grant_disconnects_the_mailbox_and_the_action_waits(
+    approved: PendingAction, graph: GraphServer, mailbox: Mailbox, tmp_path: Path, settings: Any, monkeypatch: Any
+) -> None:
+    with SignInService(tmp_path, lambda given: graph.token(ADA)) as service:
+        settings.MICROSOFT_CLIENT_ID, settings.MICROSOFT_AUTHORITY = "client", service.url
+        monkeypatch.setenv("SSL_CERT_FILE", str(service.authority.file))
+        expire(mailbox)
+        service.refuses = "invalid_grant"
+        for _ in range(3):
+            now_it_is_time()
+            work()
+        assert state(approved) == ("approved", "auth_error")
+        assert Mailbox.objects.get(pk=mailbox.pk).status == "needs_reauth"
+        assert (len(service.grants), graph.hits) == (1, [])
+
+        # Even a worker that does not look at the mailbox's state asks once an interval.
+        Mailbox.objects.update(status="active")
+        now_it_is_time()
+        work()
+        assert len(service.grants) == 1
+
+        service.refuses = ""
+        Mailbox.objects.update(status="active")
+        TokenRefresh.objects.update(try_again_at=timezone.now())
+        now_it_is_time()
+        work()
+        assert state(approved) == ("succeeded", None)
+        assert len(graph.ledger) == 1
+        assert secrets_of(mailbox)["refresh_token"] == "refresh 2"
+
+
+def test_a_token_refused_at_the_send_is_renewed_for_the_next_try(
+    approved: PendingAction, graph: GraphServer, mailbox: Mailbox, tmp_path: Path, settings: Any, monkeypatch: Any
+) -> None:
+    with SignInService(tmp_path, lambda given: graph.token(ADA)) as service:
+        settings.MICROSOFT_CLIENT_ID, settings.MICROSOFT_AUTHORITY = "client", service.url
+        monkeypatch.setenv("SSL_CERT_FILE", str(service.authority.file))
+        graph.fault("answer", status=401, code="InvalidAuthenticationToken")
+        work()
+        assert state(approved) == ("approved", "token_refused")
+        now_it_is_time()
+        work()
+        assert state(approved) == ("succeeded", None)
+        assert (len(graph.ledger), len(service.grants)) == (1, 1)
+
+
+def expire(mailbox: Mailbox) -> None:
+    record = credentials.encrypt({**secrets_of(mailbox), "expires_at": time.time() - 1}, mailbox_id=mailbox.pk)
+    Mailbox.objects.filter(pk=mailbox.pk).update(credentials=record)
+
+
+def secrets_of(mailbox: Mailbox) -> credentials.Secrets:
+    return credentials.decrypt(bytes(Mailbox.objects.get(pk=mailbox.pk).credentials), mailbox_id=mailbox.pk)
+
+
+# 37, 38: somebody else's hand
+
+
+def throttled_with_a_draft(graph: GraphServer) -> Item:
+    """A first try has prepared the draft and was told to wait."""
+    graph.fault("answer", status=429, code="ApplicationThrottled", Retry_After="1")
+    work()
+    now_it_is_time()
+    return graph.drafts(ADA)[0]
+
+
+def test_row37_a_draft_that_its_person_edited_is_not_sent(approved: PendingAction, graph: GraphServer) -> None:
+    draft = throttled_with_a_draft(graph)
+    graph.store.patch(draft, {"subject": "Something else"})
+    work()
+    assert state(approved) == ("failed", "draft_changed")
+    assert (len(graph.sends()), graph.ledger) == (1, [])
+
+
+def test_row37_a_draft_that_its_person_threw_away_is_not_sent(approved: PendingAction, graph: GraphServer) -> None:
+    draft = throttled_with_a_draft(graph)
+    graph.store.move(ADA, draft, "deleteditems")
+    work()
+    assert state(approved) == ("failed", "draft_changed")
+    assert (len(graph.sends()), graph.ledger) == (1, [])
+
+
+def test_row37_a_draft_that_is_gone_makes_it_unknown_and_is_never_made_again(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    graph.store.of(ADA).pop(throttled_with_a_draft(graph).id)
+    work()
+    assert state(approved) == ("unknown", "draft_gone")
+    for _ in range(5):
+        probe()
+        work()
+    assert state(approved)[0] == "unknown"
+    assert (len(graph.sends()), graph.ledger, created(graph)) == (1, [], 1)
+
+
+def test_row37_a_draft_that_went_out_by_itself_is_found_in_sent(approved: PendingAction, graph: GraphServer) -> None:
+    graph.accept(ADA, throttled_with_a_draft(graph), "by hand", save=True)
+    work()
+    probe()
+    assert state(approved) == ("succeeded", None)
+    assert (len(graph.sends()), len(graph.ledger)) == (1, 1)
+
+
+def one_more_bcc(item: Item) -> None:
+    item.shown["bccRecipients"] = [*item.shown["bccRecipients"], as_recipient("spy@elsewhere.example")]
+
+
+def another_recipient(item: Item) -> None:
+    item.shown["toRecipients"] = [as_recipient("mira@n0rthwind.example")]
+
+
+def another_file(item: Item) -> None:
+    for file in item.files:
+        file["contentBytes"] = "AAAA"
+
+
+def another_text(item: Item) -> None:
+    item.shown["body"]["content"] = item.shown["body"]["content"].replace("Thursday", "Friday")
+
+
+def another_link(item: Item) -> None:
+    item.shown["body"]["content"] = item.shown["body"]["content"].replace("good.example", "evil.example")
+
+
+@pytest.mark.parametrize(
+    ("tamper", "of", "what"),
+    [
+        pytest.param(one_more_bcc, "create", "bcc", id="row38-extra-bcc"),
+        pytest.param(another_recipient, "create", "to", id="row38-changed-recipient"),
+        pytest.param(another_file, "attachments", "attachments", id="row38-swapped-attachment"),
+        pytest.param(another_text, "create", "body", id="row38-changed-text"),
+        pytest.param(another_link, "create", "body", id="row38-changed-link"),
+    ],
+)
+def test_row38_a_draft_that_says_something_else_is_never_sent(
+    api: Api, reviewer: Reviewer, graph: GraphServer, tamper: Tamper, of: str, what: str
+) -> None:
+    file = {"name": "a.pdf", "content_base64": "JVBERi0xLjQK"}
+    body = {"body": '<p>Until Thursday, <a href="https://good.example/">here</a></p>', "body_type": "html"}
+    action = approve(api, reviewer, attachments=[file], **body)
+    graph.tamper = tamper
+    graph.on_attach = tamper if of == "attachments" else graph.on_attach
+    work()
+    assert state(action) == ("failed", "readback_mismatch")
+    assert what in (action.error or {})["detail"]
+    assert (graph.sends(), graph.ledger) == ([], [])
+    maintenance.tidy()
+    assert graph.drafts(ADA) == []
+
+
+def test_html_that_exchange_rewrote_without_changing_what_it_says_is_sent(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
+    def rewritten(item: Item) -> None:
+        content = item.shown["body"]["content"]
+        item.shown["body"]["content"] = f"<html><head><meta charset=utf-8></head><body>\r\n{content}\r\n</body></html>"
+
+    graph.tamper = rewritten
+    action = approve(api, reviewer, body='<p>See <a href="https://good.example/">here</a></p>', body_type="html")
+    work()
+    assert state(action) == ("succeeded", None)
+
+
+# 39: the look itself fails
+
+
+def test_row39_a_probe_that_fails_or_an_index_that_lags_leaves_it_unknown(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    graph.fault("drop_after_effect")
+    work()
+    graph.fault("answer", on="list", status=500, times=2)
+    for _ in range(2):
+        probe()
+    graph.index_lags = True
+    for _ in range(2):
+        probe()
+        work()
+    assert state(approved)[0] == "unknown"
+    assert approved.next_probe_at is not None
+    assert len(graph.sends()) == 1
+
+    graph.index_lags = False
+    probe()
+    assert state(approved) == ("succeeded", None)
+    assert len(graph.ledger) == 1
+
+
+def test_row39_exchange_may_give_it_another_id_and_our_mark_still_finds_it(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    graph.renames = True
+    graph.fault("drop_after_effect")
+    work()
+    probe()
+    assert state(approved) == ("succeeded", None)
+    assert approved.attempts.get().reference == graph.ledger[0].message_id != approved.message_id
+
+
+@pytest.mark.parametrize("effect", [True, False])
+def test_without_drafts_a_lost_answer_is_found_by_our_mark_or_stays_unknown(
+    api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, effect: bool
+) -> None:
+    Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
+    action = approve(api, reviewer)
+    graph.fault("drop_after_effect" if effect else "drop_after")
+    work()
+    for _ in range(3):
+        probe()
+        work()
+    assert state(action)[0] == ("succeeded" if effect else "unknown")
+    assert [hit.action for hit in graph.sends()] == ["sendMail"]
+    assert len(graph.ledger) == effect
+
+
+# 23, 24, 27: the worker or the database goes
+
+
+@pytest.mark.django_db(transaction=True)
+def test_row27_a_database_that_refuses_after_the_202_costs_nothing(approved: PendingAction, graph: GraphServer) -> None:
+    refused: list[str] = []
+
+    def once(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if graph.ledger and not refused and 'UPDATE "approvals_attempt"' in sql:
+            refused.append(sql)
+            raise OperationalError("the database is restarting")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(once):
+        work()
+    assert len(refused) == 1
+    assert state(approved) == ("succeeded", None)
+    assert (len(graph.ledger), len(graph.sends())) == (1, 1)
+
+
+ON_SQLITE = pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only])
+ON_POSTGRES = pytest.param("PostgreSQL", marks=pytest.mark.postgres_only)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("after_effect", [pytest.param(False, id="row23"), pytest.param(True, id="row24")])
+@pytest.mark.parametrize("database", [ON_SQLITE, ON_POSTGRES])
+def test_a_worker_killed_at_the_send_leaves_a_mail_that_goes_out_once(
+    approved: PendingAction, graph: GraphServer, tmp_path: Path, database: str, after_effect: bool, settings: Any
+) -> None:
+    settings.MAILHUB_HOME = tmp_path
+    held = graph.hold(after_effect=after_effect)
+    with ExitStack() as workers:
+        environment = {"MAILHUB_LEASE_SECONDS": 3, "GRAPH_BASE_URL": graph.url, **this_test()}
+        worker = workers.enter_context(WorkerProcess(tmp_path, **environment))
+        until(lambda: Heartbeat.objects.filter(worker__endswith=f":{worker.pid}").exists(), say=worker.log)
+        held.wait()
+        worker.kill_9()
+        held.release()
+    PendingAction.objects.filter(status="executing").update(lease_until=timezone.now() - timedelta(seconds=1))
+    maintenance.end_dead_leases()
+    assert state(approved) == ("unknown", "worker_lost")
+    probe()
+    if not after_effect:
+        assert state(approved)[0] == "unknown"
+        probe()
+        now_it_is_time()
+        work()
+    assert state(approved) == ("succeeded", None)
+    assert [accepted.message_id for accepted in graph.ledger] == [approved.message_id]
+
+
+def test_row58_what_is_prepared_and_what_is_kept_holds_no_readable_secret(
+    approved: PendingAction, graph: GraphServer, mailbox: Mailbox
+) -> None:
+    throttled_with_a_draft(graph)
+    token = next(iter(graph.tokens))
+    assert token.encode() not in bytes(Mailbox.objects.get(pk=mailbox.pk).credentials)
+    assert set(Preparation.objects.get().notes) == {"draft", "source", "version", "folder"}

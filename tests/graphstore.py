@@ -1,0 +1,327 @@
+"""Mailboxes as Microsoft Graph shows them: items, folders, and the part of OData and KQL that the tests need.
+
+Stricter than a real one where that shows mistakes: a filter that Graph would call inefficient is refused.
+"""
+
+import base64
+import copy
+import hashlib
+import itertools
+import re
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from typing import Any
+
+from tools.providers.base import Message
+from tools.providers.memory import MemoryProvider, MemoryServer
+
+WIRE = SMTP.clone(cte_type="7bit")
+NAMES = {
+    "inbox": "Inbox", "sentitems": "Sent Items", "drafts": "Drafts", "deleteditems": "Deleted Items",
+    "archive": "Archive",
+}  # fmt: skip
+NOT_SHOWN = ("singleValueExtendedProperties", "attachments")
+CLAUSE = re.compile(r"(\w+) (eq|ge|gt|le|lt) ('(?:[^']|'')*'|\S+)")
+CONTAINS = re.compile(r"contains\((\w+),('(?:[^']|'')*')\)")
+EXTENDED = re.compile(
+    r"singleValueExtendedProperties/Any\(ep: ep/id eq ('(?:[^']|'')*') and ep/value eq ('(?:[^']|'')*')\)"
+)
+TERM = re.compile(r'(?:(\w+)(:|>=|<=|<|>))?("[^"]*"|[^\s()]+)')
+SEPARATOR = re.compile(r" and (?=(?:[^']*'[^']*')*[^']*$)")
+COMPARE = {
+    "eq": lambda a, b: a == b, "ge": lambda a, b: a >= b, "gt": lambda a, b: a > b,
+    "le": lambda a, b: a <= b, "lt": lambda a, b: a < b,
+    ">=": lambda a, b: a >= b, "<=": lambda a, b: a <= b, "<": lambda a, b: a < b, ">": lambda a, b: a > b,
+}  # fmt: skip
+
+
+class BadRequest(Exception):
+    """What Graph refuses with 400; `code` is its error code."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass
+class Item:
+    """A message: `shown` is its JSON, `source` its bytes where it came as bytes."""
+
+    shown: dict[str, Any]
+    folder: str
+    files: list[dict[str, Any]] = field(default_factory=list)
+    extended: dict[str, str] = field(default_factory=dict)
+    references: tuple[str, ...] = ()
+    source: bytes | None = None
+
+    @property
+    def id(self) -> str:
+        return str(self.shown["id"])
+
+    def changed(self) -> None:
+        self.shown["changeKey"] = uuid.uuid4().hex
+        self.shown["hasAttachments"] = any(not file.get("isInline") for file in self.files)
+
+    def addresses(self, name: str) -> tuple[str, ...]:
+        return tuple(each["emailAddress"]["address"] for each in self.shown.get(name) or [])
+
+    def recipients(self) -> tuple[str, ...]:
+        return tuple(a for name in ("toRecipients", "ccRecipients", "bccRecipients") for a in self.addresses(name))
+
+    def mime(self, *, bcc: bool = False) -> bytes:
+        """The message as it leaves, or with `bcc` as its sender's mailbox holds it."""
+        if self.source is not None:
+            return self.source
+        shown, message = self.shown, EmailMessage(policy=WIRE)
+        message["From"] = shown["from"]["emailAddress"]["address"]
+        headers = {"To": "toRecipients", "Cc": "ccRecipients", **({"Bcc": "bccRecipients"} if bcc else {})}
+        for header, name in headers.items():
+            if self.addresses(name):
+                message[header] = ", ".join(self.addresses(name))
+        message["Subject"] = shown["subject"]
+        message["Date"] = shown["sentDateTime"] and format_datetime(
+            datetime.fromisoformat(shown["sentDateTime"].replace("Z", "+00:00"))
+        )
+        message["Message-ID"] = shown["internetMessageId"]
+        if self.references:
+            message["In-Reply-To"], message["References"] = self.references[-1], " ".join(self.references)
+        if shown["importance"] != "normal":
+            message["Importance"] = shown["importance"]
+        content = shown["body"]["content"]
+        message.set_content(content, subtype="html" if shown["body"]["contentType"] == "html" else "plain")
+        for file in self.files:
+            maintype, _, subtype = file["contentType"].partition("/")
+            message.add_attachment(
+                base64.b64decode(file["contentBytes"]), maintype, subtype, filename=file["name"],
+                cid=f"<{file['contentId']}>" if file.get("contentId") else None,
+                disposition="inline" if file.get("isInline") else "attachment",
+            )  # fmt: skip
+        return message.as_bytes()
+
+
+class Store:
+    """All mailboxes of one server. Times of arrival are a second apart, so that an order can be told."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, dict[str, Item]] = {}
+        self.lock = threading.RLock()
+        self.one_second = False
+        self._clock = itertools.count(1)
+        self._began = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
+
+    def of(self, address: str) -> dict[str, Item]:
+        return self.items.setdefault(address.lower(), {})
+
+    def now(self) -> str:
+        at = self._began + timedelta(seconds=0 if self.one_second else next(self._clock))
+        return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+    def in_folder(self, address: str, folder: str) -> list[Item]:
+        return [item for item in self.of(address).values() if item.folder == folder]
+
+    def new(self, address: str, folder: str, given: dict[str, Any], **more: Any) -> Item:
+        """An item with what Graph fills in; it takes an id of 150 characters, as there."""
+        with self.lock:
+            now = self.now()
+            body = given.get("body") or {}
+            kind = str(body.get("contentType") or "text").lower()
+            message_id = given.get("internetMessageId") or f"<{uuid.uuid4().hex}@exchange.example>"
+            shown = {
+                "id": f"AAMk{hashlib.sha512(uuid.uuid4().bytes).hexdigest()}AAA={'x' * 14}",
+                "subject": "", "toRecipients": [], "ccRecipients": [], "bccRecipients": [], "replyTo": [],
+                "importance": "normal", "isRead": True, "isDraft": True, "hasAttachments": False,
+                "from": as_recipient(address), "internetMessageHeaders": None,
+                "conversationId": hashlib.sha256(message_id.encode()).hexdigest()[:32],
+                "receivedDateTime": now, "sentDateTime": now, "parentFolderId": folder_id(address, folder),
+                **{name: value for name, value in given.items() if name not in NOT_SHOWN},
+                "internetMessageId": message_id,
+                "body": {"contentType": kind, "content": body.get("content") or ""},
+            }  # fmt: skip
+            shown["bodyPreview"] = _preview(shown["body"])
+            item = Item(shown=shown, folder=folder, **more)
+            for file in given.get("attachments") or []:
+                self.attach(item, file)
+            _extend(item, given)
+            item.changed()
+            self.of(address)[item.id] = item
+            return item
+
+    def attach(self, item: Item, given: dict[str, Any]) -> dict[str, Any]:
+        content = base64.b64decode(given.get("contentBytes") or "")
+        file = {
+            "@odata.type": "#microsoft.graph.fileAttachment", "id": f"ATT{uuid.uuid4().hex * 4}",
+            "isInline": False, "contentId": None, "contentType": "application/octet-stream", **given,
+            "size": len(content),
+        }  # fmt: skip
+        item.files.append(file)
+        item.changed()
+        return file
+
+    def patch(self, item: Item, given: dict[str, Any]) -> None:
+        for name, value in given.items():
+            if name == "body":
+                kind = str(value.get("contentType") or "text").lower()
+                item.shown["body"] = {"contentType": kind, "content": value["content"]}
+                item.shown["bodyPreview"] = _preview(item.shown["body"])
+            elif name != "singleValueExtendedProperties":
+                item.shown[name] = value
+        _extend(item, given)
+        item.source = None
+        item.changed()
+
+    def move(self, address: str, item: Item, folder: str) -> None:
+        item.folder = folder
+        item.shown["parentFolderId"] = folder_id(address, folder)
+        item.changed()
+
+    def deliver(self, address: str, source: bytes, *, folder: str = "inbox", unread: bool = True) -> Item:
+        """A message that comes as bytes, read as leniently as Exchange reads."""
+        reader = MemoryProvider(server := MemoryServer(), address)
+        server.deliver(address, source)
+        (card,) = reader.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
+        message = reader.read_message(card.id, body=True)
+        root = (*message.references, message.message_id)[0] or uuid.uuid4().hex
+        named = as_recipient(message.from_address, message.from_name) if message.from_address else None
+        item = self.new(
+            address,
+            folder,
+            {
+                "subject": message.subject, "from": named, "isRead": not unread, "isDraft": folder == "drafts",
+                "toRecipients": [as_recipient(a) for a in message.to],
+                "ccRecipients": [as_recipient(a) for a in message.cc],
+                "replyTo": [as_recipient(a) for a in message.reply_to],
+                "internetMessageId": message.message_id,
+                "internetMessageHeaders": [{"name": "References", "value": " ".join(message.references)}],
+                "conversationId": hashlib.sha256(root.encode()).hexdigest()[:32],
+                "body": {
+                    "contentType": "html" if message.html is not None else "text",
+                    "content": (message.html if message.html is not None else message.text or "").replace("\n", "\r\n"),
+                },
+            },
+            source=source, references=message.references,
+        )  # fmt: skip
+        if message.date is not None:
+            item.shown["sentDateTime"] = f"{message.date.astimezone(UTC).isoformat()}"
+        for info in message.attachments:
+            _, content = reader.fetch_attachment(card.id, info.id, limit=10**9)
+            item_kind = "itemAttachment" if info.type == "message/rfc822" else "fileAttachment"
+            self.attach(item, {
+                "@odata.type": f"#microsoft.graph.{item_kind}", "name": info.name, "contentType": info.type,
+                "contentBytes": base64.b64encode(content or _inner(message)).decode(), "isInline": info.inline,
+                "contentId": info.content_id or None,
+            })  # fmt: skip
+        return item
+
+    def folders(self, address: str) -> list[dict[str, Any]]:
+        rows = []
+        for folder, name in NAMES.items():
+            items = self.in_folder(address, folder)
+            rows.append({
+                "id": folder_id(address, folder), "displayName": name, "childFolderCount": 0,
+                "unreadItemCount": sum(not item.shown["isRead"] for item in items), "totalItemCount": len(items),
+            })  # fmt: skip
+        return rows
+
+
+def as_recipient(address: str, name: str = "") -> dict[str, Any]:
+    return {"emailAddress": {"address": address, **({"name": name} if name else {})}}
+
+
+def folder_id(address: str, folder: str) -> str:
+    return "AQMk" + hashlib.sha256(f"{address.lower()} {folder}".encode()).hexdigest() * 2
+
+
+def matching(items: Sequence[Item], query: dict[str, str]) -> list[Item]:
+    """The items that `$filter` or `$search` asks for, in order. Raises BadRequest."""
+    condition, search, order = query.get("$filter", ""), query.get("$search", ""), query.get("$orderby", "")
+    if search and (condition or order):
+        raise BadRequest("SearchWithFilter")
+    if order and condition and not condition.startswith(order.split()[0]):
+        raise BadRequest("InefficientFilter")
+    found = [item for item in items if _holds(item, condition) and (not search or _found(item, search))]
+    return sorted(found, key=lambda item: item.shown["receivedDateTime"], reverse=True)
+
+
+def selected(item: Item, query: dict[str, str]) -> dict[str, Any]:
+    """The item as asked for: what `$select` does not name is not there."""
+    fields = query.get("$select", "")
+    shown = copy.deepcopy(item.shown)
+    if fields:
+        shown = {name: value for name, value in shown.items() if name in ("id", *fields.split(","))}
+    if "attachments" in query.get("$expand", ""):
+        shown["attachments"] = [file_row(file) for file in item.files]
+    return shown
+
+
+def file_row(file: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in file.items() if name != "contentBytes"}
+
+
+def _holds(item: Item, condition: str) -> bool:
+    rest = condition
+    for marked in EXTENDED.finditer(condition):
+        if item.extended.get(_string(marked[1])) != _string(marked[2]):
+            return False
+        rest = rest.replace(marked[0], "")
+    for clause in filter(None, (part.strip() for part in SEPARATOR.split(rest))):
+        contains, match = CONTAINS.fullmatch(clause), CLAUSE.fullmatch(clause)
+        if contains:
+            if _string(contains[2]).lower() not in str(item.shown.get(contains[1])).lower():
+                return False
+        elif match:
+            value: Any = _string(match[3]) if match[3].startswith("'") else match[3]
+            value = {"true": True, "false": False}.get(value, value) if match[3][0] != "'" else value
+            if match[1] not in item.shown or not COMPARE[match[2]](item.shown[match[1]], value):
+                return False
+        else:
+            raise BadRequest("ErrorInvalidUrlQueryFilter")
+    return True
+
+
+def _found(item: Item, search: str) -> bool:
+    if len(search) < 2 or search[0] != '"' or search[-1] != '"':
+        raise BadRequest("BadRequest")
+    kql = search[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    return all(_term(item, *term) for term in TERM.findall(kql) if term[2] != "AND")
+
+
+def _term(item: Item, name: str, compare: str, value: str) -> bool:
+    words, shown = value.strip('"').lower(), item.shown
+    match name:
+        case "from":
+            return words in str(shown.get("from")).lower()
+        case "to":
+            return words in str(shown.get("toRecipients")).lower()
+        case "subject":
+            return words in shown["subject"].lower()
+        case "received":
+            return bool(COMPARE[compare](shown["receivedDateTime"][:10], words))
+        case "hasAttachments":
+            return bool(shown["hasAttachments"]) is (words == "true")
+    return words in f"{shown['subject']} {shown['body']['content']}".lower()
+
+
+def _string(literal: str) -> str:
+    return literal[1:-1].replace("''", "'")
+
+
+def _extend(item: Item, given: dict[str, Any]) -> None:
+    for each in given.get("singleValueExtendedProperties") or []:
+        item.extended[each["id"]] = each["value"]
+
+
+def _preview(body: dict[str, str]) -> str:
+    text = body["content"]
+    if body["contentType"] == "html":
+        text = re.sub(r"<style.*?</style>|<[^>]*>", " ", text).replace("&amp;", "&")
+    return text[:255]
+
+
+def _inner(message: Message) -> bytes:
+    return b"Subject: inner\r\n\r\ninner\r\n"

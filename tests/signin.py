@@ -1,0 +1,99 @@
+"""Microsoft's sign-in service on loopback, over TLS as msal wants it: tokens that say nothing, numbered."""
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+from tests.accounts.certificates import Authority
+
+SECONDS = 10
+
+
+class SignInService:
+    """`issue(grant)` makes the access token; `errors` are answered first, each once, `refuses` as long as it stands."""
+
+    def __init__(self, folder: Path, issue: Callable[[dict[str, str]], str]) -> None:
+        self.authority = Authority.create(folder)
+        self.grants: list[dict[str, str]] = []
+        self.scope = "Mail.ReadWrite Mail.Send User.Read openid profile offline_access"
+        self.errors: deque[str] = deque()
+        self.refuses = ""
+        self.issue = issue
+        self._http = _Server(("127.0.0.1", 0), _Handler)
+        self._http.service = self
+        self._http.socket = self.authority.server_context("127.0.0.1").wrap_socket(
+            self._http.socket, server_side=True, do_handshake_on_connect=False
+        )
+        self.url = f"https://127.0.0.1:{self._http.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join(SECONDS)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    service: SignInService
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        base = f"{self.server.service.url}{urlsplit(self.path).path.partition('/v2.0')[0]}"
+        self._say(200, {
+            "issuer": f"{base}/v2.0", "authorization_endpoint": f"{base}/oauth2/v2.0/authorize",
+            "token_endpoint": f"{base}/oauth2/v2.0/token",
+            "device_authorization_endpoint": f"{base}/oauth2/v2.0/devicecode",
+        })  # fmt: skip
+
+    def do_POST(self) -> None:
+        service = self.server.service
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        given = {name: values[0] for name, values in parse_qs(raw).items()}
+        if self.path.endswith("/devicecode"):
+            self._say(200, {
+                "user_code": "ABCD-EFGH", "device_code": "device", "verification_uri": "https://sign.example/device",
+                "expires_in": 60, "interval": 0, "message": "Open https://sign.example/device and enter ABCD-EFGH.",
+            })  # fmt: skip
+            return
+        service.grants.append(given)
+        error = service.errors.popleft() if service.errors else service.refuses
+        if error:
+            self._say(400, {"error": error, "error_description": "AADSTS700082: SIGN-IN TEXT", "error_codes": [700082]})
+            return
+        answer: dict[str, Any] = {
+            "token_type": "Bearer", "expires_in": 3600, "scope": service.scope, "access_token": service.issue(given),
+        }  # fmt: skip
+        if given["grant_type"] != "client_credentials":
+            answer["refresh_token"] = f"refresh {len(service.grants)}"
+        self._say(200, answer)
+
+    def _say(self, status: int, body: dict[str, Any]) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)

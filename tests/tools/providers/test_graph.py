@@ -1,0 +1,201 @@
+"""Microsoft Graph behind the provider: how often it is asked, what it is asked, and what its refusals become."""
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import pytest
+
+from accounts.models import Mailbox
+from tests.concurrently import all_at_once
+from tests.conftest import Api, problem_of
+from tests.graphserver import GraphServer, graph_mailbox
+from tests.mailserver import ADA, CHARLES
+from tests.outlook import api, graph, letter, mailbox
+from tools import handles
+from tools.models import MessageHandle
+from tools.providers.base import Refused, SearchQuery
+from tools.providers.graph import GraphProvider
+from tools.providers.graph.outgoing import differences, parsed
+from tools.providers.graph.queries import wanted
+
+__all__ = ["api", "graph", "mailbox"]
+pytestmark = pytest.mark.django_db
+TODAY = date(2026, 11, 22)
+
+
+@pytest.fixture
+def ada(mailbox: Mailbox) -> GraphProvider:
+    return GraphProvider.for_mailbox(mailbox)
+
+
+def fill(graph: GraphServer, count: int) -> None:
+    for number in range(count):
+        graph.deliver(ADA, letter(subject=f"Order {number}").as_bytes())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param({}, id="list"),
+        pytest.param({"subject": "order"}, id="filter"),
+        pytest.param({"query": "order"}, id="search"),
+    ],
+)
+def test_p10_ten_found_are_one_request_with_only_the_fields_that_are_shown(
+    api: Api, graph: GraphServer, query: dict[str, str]
+) -> None:
+    fill(graph, 12)
+    answer = api.tool("search_emails" if query else "list_emails", **query).json()
+    assert len(answer["emails"]) == 10
+    (hit,) = graph.hits
+    assert set(hit.query["$select"].split(",")) < {
+        "id", "subject", "from", "toRecipients", "receivedDateTime", "sentDateTime", "bodyPreview", "isRead",
+        "isDraft", "hasAttachments", "body",
+    }  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+def test_p10_never_more_than_three_at_once_on_a_mailbox(ada: GraphProvider, graph: GraphServer) -> None:
+    fill(graph, 1)
+    graph.delay = 0.05
+    all_at_once([lambda: ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None) for _ in range(12)])
+    assert graph.most_at_once[ADA] == 3
+
+
+def test_pages_stay_in_order_when_everything_came_in_one_second(ada: GraphProvider, graph: GraphServer) -> None:
+    graph.store.one_second = True
+    fill(graph, 7)
+    seen: list[str] = []
+    token: str | None = None
+    for _ in range(4):
+        page = ada.list_messages(folder="inbox", unread=None, limit=2, page_token=token)
+        seen += [card.subject for card in page.cards]
+        token = page.next_token
+    assert sorted(seen) == [f"Order {number}" for number in range(7)]
+    assert token is None
+
+
+def test_pages_of_words_follow_where_the_server_leads_and_nowhere_else(
+    ada: GraphProvider, graph: GraphServer, mailbox: Mailbox
+) -> None:
+    fill(graph, 5)
+    first = ada.search(SearchQuery(raw="order"), limit=3, page_token=None)
+    second = ada.search(SearchQuery(raw="order"), limit=3, page_token=first.next_token)
+    assert [card.subject for card in (*first.cards, *second.cards)] == [f"Order {n}" for n in (4, 3, 2, 1, 0)]
+    assert len(first.next_token or "") <= 20
+
+    elsewhere = handles.shortened(mailbox.pk, ["https://evil.example/v1.0/me/messages"])
+    for token in (*elsewhere.values(), "unknown", first.cards[0].id):
+        with pytest.raises(Refused) as caught:
+            ada.search(SearchQuery(raw="order"), limit=3, page_token=token)
+        assert caught.value.code == "invalid_page_token"
+
+
+def test_unread_words_are_found_behind_pages_of_read_ones(ada: GraphProvider, graph: GraphServer) -> None:
+    graph.deliver(ADA, letter(subject="Order old").as_bytes())
+    for _ in range(5):
+        graph.deliver(ADA, letter(subject="Order read").as_bytes(), unread=False)
+    page = ada.search(SearchQuery(raw="order", unread=True), limit=2, page_token=None)
+    assert [card.subject for card in page.cards] == ["Order old"]
+
+
+@pytest.mark.parametrize(
+    ("query", "search", "filters"),
+    [
+        (SearchQuery(subject="it's"), "", ("contains(subject,'it''s')",)),
+        (SearchQuery(unread=True, has_attachments=False), "", ("hasAttachments eq false", "isRead eq false")),
+        (SearchQuery(since=TODAY), "", ("receivedDateTime ge 2026-11-22T00:00:00Z",)),
+        (SearchQuery(newer_than_days=2), "", ("receivedDateTime ge 2026-11-20T00:00:00Z",)),
+        (SearchQuery(from_="mira"), r"from:\"mira\"", ()),
+        (SearchQuery(from_='x" OR from:"boss'), r"from:\"x  OR from: boss\"", ()),
+        (SearchQuery(raw="a OR b", before=TODAY), "(a OR b) AND received<2026-11-22", ()),
+        (SearchQuery(raw='say "so" \\'), r"say \"so\" \\", ()),
+    ],
+)
+def test_what_is_looked_for_is_said_in_the_language_that_can_say_it(
+    query: SearchQuery, search: str, filters: tuple[str, ...]
+) -> None:
+    want = wanted(query, today=TODAY)
+    assert (want.search, want.filters) == (search, filters)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        pytest.param(400, "ErrorInvalidRequest", {"code": "invalid_input", "status": 422}, id="400"),
+        pytest.param(
+            403, "ErrorAccessDenied", {"code": "auth_error", "status": 424, "required_scope": "Mail.Read"}, id="403"
+        ),
+        pytest.param(404, "ErrorItemNotFound", {"code": "not_found", "status": 404}, id="404"),
+        pytest.param(413, "RequestBodyTooLarge", {"code": "too_large", "status": 413}, id="413"),
+        pytest.param(429, "ApplicationThrottled", {"code": "rate_limited", "status": 429, "retry_after": 17}, id="429"),
+        pytest.param(503, "ErrorServerBusy", {"code": "rate_limited", "status": 429}, id="busy"),
+        pytest.param(502, "", {"code": "transient", "status": 503}, id="502"),
+    ],
+)
+def test_a_refused_read_is_a_problem_of_the_table_and_the_providers_text_is_not_in_it(
+    api: Api, graph: GraphServer, mailbox: Mailbox, status: int, code: str, said: dict[str, Any]
+) -> None:
+    graph.fault("answer", on="list", status=status, code=code, Retry_After="17")
+    answer = api.tool("list_emails")
+    problem = problem_of(answer)
+    assert {name: problem.get(name) for name in said} == said
+    assert "PROVIDER TEXT" not in answer.content.decode()
+    mailbox.refresh_from_db()
+    assert mailbox.status == ("error" if said["code"] == "transient" else "active")
+    assert len(graph.hits) == 1
+
+
+def test_a_handle_is_short_and_of_no_use_in_another_mailbox(ada: GraphProvider, graph: GraphServer) -> None:
+    charles = GraphProvider.for_mailbox(graph_mailbox(graph, CHARLES))
+    fill(graph, 2)
+    for _ in range(2):
+        cards = ada.list_messages(folder="inbox", unread=None, limit=5, page_token=None).cards
+    assert {len(card.id) for card in cards} == {16}
+    assert MessageHandle.objects.count() == 2
+    with pytest.raises(Refused):
+        charles.read_message(cards[0].id, body=False)
+
+
+def test_a_token_that_graph_refuses_is_renewed_and_the_read_asked_again_once(
+    mailbox: Mailbox, graph: GraphServer, monkeypatch: Any
+) -> None:
+    graph.fault("answer", on="list", status=401, times=2)
+    renewed: list[str] = []
+
+    def tokens(rejected: str) -> str:
+        renewed.append(rejected)
+        return next(iter(graph.tokens))
+
+    ada = GraphProvider.for_mailbox(mailbox)
+    ada._client._tokens = tokens
+    with pytest.raises(Exception, match="auth_error"):
+        ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
+    assert renewed == ["", next(iter(graph.tokens))]
+    assert len(graph.hits) == 2
+
+
+def source(**changes: str) -> bytes:
+    return letter(**changes).as_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        (lambda read: read.update(subject="x"), ["subject"]),
+        (lambda read: read["toRecipients"].pop(), ["to"]),
+        (lambda read: read.update(importance="high"), ["importance"]),
+        (lambda read: read["body"].update(content="When do you come?\r\n\r\n"), []),
+        (lambda read: read["body"].update(content="When do you come!"), ["body"]),
+        (lambda read: read["body"].update(content="<p>When do you come?</p>", contentType="html"), ["body"]),
+    ],
+)
+def test_what_was_read_back_is_compared_in_all_that_a_person_sees(
+    change: Callable[[dict[str, Any]], object], wrong: list[str]
+) -> None:
+    outgoing = parsed(source())
+    read = outgoing.as_json()
+    change(read)
+    assert differences(outgoing, read, []) == wrong
+    assert differences(outgoing, outgoing.as_json(), [("a", "b")]) == ["attachments"]

@@ -1,0 +1,98 @@
+"""What an answer of the Gmail API that is no success says, for reading and for sending. Pure.
+
+Errors are told apart by status and reason, never by their text, which is for people and may hold mail content
+(https://developers.google.com/workspace/gmail/api/guides/handle-errors).
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from approvals.retry import parse_retry_after
+from tools.providers.base import NotPermitted, OutcomeUnknown, ProviderError, Refused, Unavailable
+
+SCOPES = "https://www.googleapis.com/auth/"
+READ_SCOPE = f"{SCOPES}gmail.readonly"
+COMPOSE_SCOPE = f"{SCOPES}gmail.compose"
+TOO_OFTEN = frozenset(
+    {"rateLimitExceeded", "userRateLimitExceeded", "dailyLimitExceeded", "quotaExceeded", "RATE_LIMIT_EXCEEDED"}
+)
+NO_PERMISSION = frozenset({"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"})
+NO_MESSAGE = "There is no such message. Check message_id: it comes from a list or a search of this mailbox."
+CONNECT_AGAIN = "`manage.py connect_mailbox gmail` connects it again."
+TOKEN_REFUSED = f"Gmail refused the access token. Should it refuse the next one too: {CONNECT_AGAIN}"
+SENTENCES = {
+    "too_large": "Gmail takes at most 25 MB, attachments included.",
+    "invalid_recipient": "Gmail refused a recipient or a header of the mail.",
+    "send_as_denied": "Gmail does not let this account send as this address.",
+    "refused": "Gmail refused it.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """An answer with a status from 300: `reason` is Google's own word, `retry_after` is in seconds."""
+
+    status: int
+    reason: str = ""
+    retry_after: int | None = None
+
+    @property
+    def is_too_often(self) -> bool:
+        return self.status == 429 or (self.status == 403 and self.reason in TOO_OFTEN)
+
+
+def parsed(status: int, headers: Mapping[str, Any], content: bytes, *, now: datetime) -> Answer:
+    """An answer by its parts; what cannot be read of it is left out."""
+    return Answer(
+        status=status, reason=_reason(content), retry_after=parse_retry_after(headers.get("retry-after"), now=now)
+    )
+
+
+def _reason(content: bytes) -> str:
+    try:
+        error = json.loads(content)["error"]
+        named = [*error.get("errors", ()), *error.get("details", ())]
+        return str(next(each["reason"] for each in named if each.get("reason")))
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
+        return ""
+
+
+def of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
+    """For every call but the sending one: whatever it says, nothing was sent."""
+    if answer.is_too_often:
+        return Unavailable(
+            "rate_limited", "Gmail asks to come back later.", retry_after=answer.retry_after, pauses=True
+        )
+    match answer.status:
+        case 401:
+            return NotPermitted("", TOKEN_REFUSED)
+        case 403 if answer.reason in NO_PERMISSION:
+            return NotPermitted(scope, f"The mailbox was connected without the permission {scope}. {CONNECT_AGAIN}")
+        case 404:
+            return Refused("not_found", NO_MESSAGE)
+        case 413:
+            return Refused("too_large", SENTENCES["too_large"])
+        case status if status >= 500 or status == 408:
+            return Unavailable("provider_error", "Gmail is not available right now.", retry_after=answer.retry_after)
+    return Refused("refused", SENTENCES["refused"])
+
+
+def of_sending(answer: Answer) -> ProviderError:
+    """For drafts.send: a definite no, a definite later, or nobody knows."""
+    if answer.is_too_often or answer.status == 413 or (answer.status == 403 and answer.reason in NO_PERMISSION):
+        return of_reading(answer, scope=COMPOSE_SCOPE)
+    match answer.status:
+        case 401:
+            return Unavailable("auth_error", TOKEN_REFUSED)  # the next try has another token
+        case 400:
+            code = "refused" if answer.reason == "failedPrecondition" else "invalid_recipient"
+        case 403:
+            code = "refused" if answer.reason == "domainPolicy" else "send_as_denied"
+        case 404 | 422:
+            code = "not_found" if answer.status == 404 else "refused"
+        case status:
+            return OutcomeUnknown(f"gmail_{status}", "Gmail gave no clear answer.")
+    return Refused(code, SENTENCES.get(code, "The draft is gone."))

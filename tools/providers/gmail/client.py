@@ -1,0 +1,265 @@
+"""Calls of the Gmail API: googleapiclient writes the requests, one kept HTTP client carries each of them once.
+
+Its own transport (httplib2) posts a second time when an answer is lost, so it never gets to the wire here: no retry,
+no redirect, no resend happens below the loop in `GmailClient._read`, and nothing that sends goes through that loop.
+"""
+
+import functools
+import json
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx2
+import structlog
+
+from accounts.hosts import tls_context
+from tools.providers.base import NotPermitted, OutcomeUnknown, ProviderError, Unavailable
+from tools.providers.gmail import metrics
+from tools.providers.gmail.answers import (
+    COMPOSE_SCOPE,
+    READ_SCOPE,
+    TOKEN_REFUSED,
+    Answer,
+    of_reading,
+    of_sending,
+    parsed,
+)
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE = 3  # requests on one mailbox, in this process
+READ_SECONDS = 30.0
+CONNECT_SECONDS = 15.0
+TOO_OFTEN_WAITS = (1.0, 2.0, 4.0)
+BROKEN_WAITS = (1.0, 2.0)
+LONGEST_WAIT = 8.0  # a person waits for a read: what asks for more patience is told so
+
+Build = Callable[[Any], Any]
+_slots: defaultdict[object, threading.BoundedSemaphore] = defaultdict(lambda: threading.BoundedSemaphore(AT_ONCE))
+_slots_lock = threading.Lock()
+
+
+class NotOnTheWire(Exception):
+    """No connection came about, so no byte of the request has left."""
+
+
+class AnswerLost(Exception):
+    """The request may have arrived; no answer did."""
+
+
+class Failed(Exception):
+    """Gmail answered, and not with a success."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
+class GmailClient:
+    """One mailbox's calls. `token` gives an access token that can be used now, and is told one that was refused.
+
+    `token` raises NotAuthorized or Unavailable. `sleep` waits between two tries of a read.
+    """
+
+    def __init__(
+        self,
+        *,
+        token: Callable[[str], str],
+        key: object,
+        base_url: str,
+        answer_seconds: float,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._token = token
+        self._slots = _slots_of(key)
+        self._base_url = base_url
+        self._answer_seconds = answer_seconds
+        self._sleep = sleep
+
+    def read(self, name: str, build: Build, *, patient: bool = True) -> Any:
+        """Make a read that `build` writes on the users resource. Raises NotSent errors.
+
+        Tried again when Gmail says too often (3 times, after 1, 2 and 4 s) or is broken (twice, after 1 and 2 s),
+        unless somebody else does that (`patient=False`).
+        """
+        return self._again(lambda: self._once(name, build), patient=patient)
+
+    def write(self, name: str, build: Build) -> Any:
+        """Make a change that sends nothing, once. Raises NotSent errors."""
+        try:
+            return self._once(name, build)
+        except Failed as failed:
+            raise of_reading(failed.answer, scope=COMPOSE_SCOPE) from None
+        except (NotOnTheWire, AnswerLost):
+            raise Unavailable("connection_lost", "Gmail did not answer.") from None
+
+    def send(self, name: str, build: Build, *, wire_started: Callable[[], None]) -> Any:
+        """Make the one call after which the mail may have gone out. Raises NotSent errors or OutcomeUnknown."""
+        try:
+            return self._once(name, build, sending=wire_started)
+        except Failed as failed:
+            raise of_sending(failed.answer) from None
+        except NotOnTheWire:
+            raise Unavailable("connection_lost", "Gmail cannot be reached.") from None
+        except AnswerLost:
+            raise OutcomeUnknown("answer_lost", "The connection to Gmail broke off.") from None
+
+    def each(self, name: str, builds: Sequence[Build], *, again: bool) -> list[Any]:
+        """Make several reads in one request; answers in order, a ProviderError in the place of one that failed.
+
+        `again`: what failed for now is asked for again, in a smaller batch.
+        """
+        found: list[Any] = [None] * len(builds)
+        waits = iter(TOO_OFTEN_WAITS)
+        left = list(range(len(builds)))
+        while left:
+            asked = [builds[place] for place in left]
+            answers = self._again(functools.partial(self._batch, name, asked), patient=True)
+            for place, answer in zip(left, answers, strict=True):
+                found[place] = answer
+            left = [place for place in left if isinstance(found[place], Unavailable)]
+            wait = next(waits, None)
+            if not again or wait is None:
+                break
+            if left:
+                self._sleep(wait)
+        return found
+
+    def _again(self, call: Callable[[], Any], *, patient: bool) -> Any:
+        too_often, broken = iter(TOO_OFTEN_WAITS), iter(BROKEN_WAITS)
+        while True:
+            try:
+                return call()
+            except Failed as failed:
+                error: ProviderError = of_reading(failed.answer, scope=READ_SCOPE)
+                waits = too_often if failed.answer.is_too_often else broken
+            except (NotOnTheWire, AnswerLost):
+                error, waits = Unavailable("connection_lost", "Gmail did not answer."), broken
+            if not patient or not isinstance(error, Unavailable):
+                raise error
+            asked = error.retry_after or 0
+            wait = next(waits, None)
+            if wait is None or asked > LONGEST_WAIT:
+                raise error
+            self._sleep(max(wait, asked))
+
+    def _once(self, name: str, build: Build, *, sending: Callable[[], None] | None = None) -> Any:
+        request = build(service(self._base_url).users())
+        return self._carried(name, lambda carrier: request.execute(http=carrier, num_retries=0), sending)
+
+    def _batch(self, name: str, builds: Sequence[Build]) -> list[Any]:
+        gmail = service(self._base_url)
+        found: dict[int, Any] = {}
+
+        def take(place: str, answer: Any, error: Any) -> None:
+            found[int(place)] = answer if error is None else of_reading(_answer_of(error))
+
+        batch = gmail.new_batch_http_request(callback=take)
+        for place, build in enumerate(builds):
+            batch.add(build(gmail.users()), request_id=str(place))
+        self._carried(f"batch.{name}", lambda carrier: batch.execute(http=carrier), None)
+        return [found[place] for place in range(len(builds))]
+
+    def _carried(self, name: str, call: Callable[["_Carrier"], Any], sending: Callable[[], None] | None) -> Any:
+        # Imported where it is used: it costs 0.5 s and 33 MB, and not every installation has a Gmail mailbox.
+        from googleapiclient.errors import HttpError
+
+        token = self._token("")
+        started = time.monotonic()
+        status = 0
+        try:
+            with self._slots:
+                carrier = _Carrier(token=token, sending=sending, answer_seconds=self._answer_seconds)
+                answer = call(carrier)
+            status = 200
+            return answer
+        except HttpError as error:
+            status = int(error.resp.status)
+            if status == 401:
+                self._token(token)  # renewed for the next call, or NotAuthorized; this one is not made again
+            raise Failed(_answer_of(error)) from None
+        finally:
+            metrics.REQUESTS.labels(method=name, status=str(status or "none")).inc()
+            log.info(
+                "gmail_called", provider="gmail", route=name, status=status,
+                duration_ms=round((time.monotonic() - started) * 1000),
+            )  # fmt: skip
+
+
+class _Carrier:
+    """What googleapiclient is given to put its requests on the wire: the first goes out as it is, with the token."""
+
+    def __init__(self, *, token: str, sending: Callable[[], None] | None, answer_seconds: float) -> None:
+        self._token = token
+        self._sending = sending
+        self._answer_seconds = answer_seconds
+        self._used = False
+
+    def request(self, uri: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any) -> Any:
+        from httplib2 import Response  # a header map that googleapiclient expects; loaded with it
+
+        if self._used:
+            # A batch in which Gmail refused the token is sent a second time by the library.
+            raise NotPermitted("", TOKEN_REFUSED)
+        self._used = True
+        http = _clients().sending if self._sending else _clients().reading
+        seconds = self._answer_seconds if self._sending else READ_SECONDS
+        if self._sending:
+            self._sending()
+        try:
+            answer = http.request(
+                method, uri, content=body, headers={**(headers or {}), "authorization": f"Bearer {self._token}"},
+                timeout=httpx2.Timeout(seconds, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS),
+            )  # fmt: skip
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
+            raise NotOnTheWire from None
+        except (httpx2.HTTPError, httpx2.InvalidURL):
+            raise AnswerLost from None
+        return Response({**answer.headers, "status": str(answer.status_code)}), answer.content
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Clients:
+    """Reads share kept connections. The sending call has one of its own: a kept one may be dead without saying so,
+    and the mail would be in doubt for nothing."""
+
+    reading: httpx2.Client
+    sending: httpx2.Client
+
+
+def _clients() -> _Clients:
+    return _clients_of(os.getpid())  # two processes on one connection would read each other's answers
+
+
+@functools.cache
+def _clients_of(_pid: int) -> _Clients:
+    def opened(limits: httpx2.Limits) -> httpx2.Client:
+        return httpx2.Client(verify=tls_context(), follow_redirects=False, trust_env=False, limits=limits)
+
+    return _Clients(reading=opened(httpx2.Limits()), sending=opened(httpx2.Limits(max_keepalive_connections=0)))
+
+
+def _slots_of(key: object) -> threading.BoundedSemaphore:
+    with _slots_lock:
+        return _slots[key]
+
+
+@functools.lru_cache(maxsize=4)
+def service(base_url: str) -> Any:
+    """The API as the library's own static description has it, at `base_url`; shared by all threads."""
+    from googleapiclient.discovery import build_from_document
+    from googleapiclient.discovery_cache import get_static_doc
+
+    document = json.loads(get_static_doc("gmail", "v1"))
+    document["rootUrl"] = f"{base_url.rstrip('/')}/"
+    return build_from_document(document, http=_Carrier(token="", sending=None, answer_seconds=0))
+
+
+def _answer_of(error: Any) -> Answer:
+    return parsed(int(error.resp.status), error.resp, error.content, now=datetime.now(UTC))

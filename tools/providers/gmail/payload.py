@@ -1,0 +1,163 @@
+"""A message as Gmail takes it apart: headers, parts, decoded bodies. Pure.
+
+https://developers.google.com/workspace/gmail/api/reference/rest/v1/users.messages#Message
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.message import Message as Block
+from html import unescape
+from typing import Any
+
+from tools.providers import lenient
+from tools.providers.base import READ_LIMIT, AttachmentInfo, Card, Message
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_DEPTH = 50
+MAX_PARTS = 1000
+LISTED_DEPTH = 12  # how deep a list looks for attachments
+_OF_A_PART = "partId,mimeType,filename,headers,body(size,attachmentId)"
+
+
+def _fields(depth: int) -> str:
+    inside = f",parts({_fields(depth - 1)})" if depth else ""
+    return _OF_A_PART + inside
+
+
+# All of a message but what stands in its parts.
+OUTLINE = f"id,threadId,labelIds,snippet,internalDate,payload({_fields(LISTED_DEPTH)})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A leaf of a message. `data` is there unless Gmail keeps it under `attachment_id`."""
+
+    id: str
+    type: str
+    name: str
+    charset: str
+    disposition: str
+    content_id: str
+    size: int
+    data: bytes | None
+    attachment_id: str
+
+    @property
+    def is_attachment(self) -> bool:
+        return lenient.is_attachment(self.type, self.disposition, self.name)
+
+    def info(self, *, size: int | None = None) -> AttachmentInfo:
+        inline = bool(self.content_id) and self.disposition != "attachment" and self.type.startswith("image/")
+        return AttachmentInfo(
+            id=self.id, name=self.name, type=self.type, size=self.size if size is None else size, inline=inline,
+            content_id=self.content_id,
+        )  # fmt: skip
+
+
+def leaves(payload: Mapping[str, Any], depth: int = 0) -> Iterator[Part]:
+    """The leaves in order; an attached message is one. What is nested too deep or in too many parts is cut off."""
+    kind = str(payload.get("mimeType", "")).lower()
+    if kind.startswith("multipart/"):
+        if depth <= MAX_DEPTH:
+            for child in payload.get("parts", ())[:MAX_PARTS]:
+                yield from leaves(child, depth + 1)
+        return
+    block = headers(payload)
+    body = payload.get("body", {})
+    yield Part(
+        id=str(payload.get("partId") or "0"),
+        type=kind or "text/plain",
+        name=lenient.decoded(payload.get("filename", "")),
+        charset=str(_parameter(block, "charset")),
+        disposition=str(block["Content-Disposition"] or "").partition(";")[0].strip().lower(),
+        content_id=str(block["Content-ID"] or "").strip(" <>"),
+        size=int(body.get("size", 0)),
+        data=decoded(body["data"]) if "data" in body else None,
+        attachment_id=str(body.get("attachmentId", "")),
+    )
+
+
+def headers(payload: Mapping[str, Any]) -> Block:
+    """The headers of a part, to be read by `lenient`."""
+    block = Block()
+    for header in payload.get("headers", ()):
+        block[str(header.get("name", ""))] = str(header.get("value", ""))
+    return block
+
+
+def decoded(data: str) -> bytes:
+    """Base64 for URLs, with or without its padding."""
+    clean = re.sub(r"[^A-Za-z0-9_-]", "", data.replace("+", "-").replace("/", "_"))
+    try:
+        return base64.urlsafe_b64decode(clean + "=" * (-len(clean) % 4))
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def encoded(source: bytes) -> str:
+    return base64.urlsafe_b64encode(source).decode()
+
+
+def text(part: Part, data: bytes) -> str:
+    """The text of a part. Gmail hands out most bodies in UTF-8, whatever their header says."""
+    data = data[:READ_LIMIT]
+    try:
+        # ISO-2022 and its like are ASCII with escapes: valid UTF-8, and not meant so.
+        charset = part.charset if b"\x1b" in data else "utf-8" if data.decode() else ""
+    except UnicodeDecodeError:
+        charset = part.charset
+    return lenient.text_of(data, charset)
+
+
+def body_part(parts: list[Part], subtype: str) -> Part | None:
+    return next((part for part in parts if part.type == f"text/{subtype}" and not part.is_attachment), None)
+
+
+def message(answer: Mapping[str, Any], *, id_: str, text: str | None, html: str | None) -> Message:
+    block = headers(answer.get("payload", {}))
+    name, address = next(iter(lenient.addresses(block, "From")), ("", ""))
+    return Message(
+        id=id_, from_address=address, from_name=name,
+        to=_addresses(block, "To"), cc=_addresses(block, "Cc"), reply_to=_addresses(block, "Reply-To"),
+        subject=lenient.decoded(block["Subject"]), date=lenient.date_of(block, arrived(answer)),
+        message_id=lenient.decoded(block["Message-ID"]), references=lenient.references(block), text=text, html=html,
+        thread_id=str(answer.get("threadId", "")),
+        attachments=tuple(part.info() for part in leaves(answer.get("payload", {})) if part.is_attachment),
+    )  # fmt: skip
+
+
+def card(answer: Mapping[str, Any], *, id_: str) -> Card:
+    block = headers(answer.get("payload", {}))
+    name, address = next(iter(lenient.addresses(block, "From")), ("", ""))
+    return Card(
+        id=id_, from_address=address, from_name=name, to=_addresses(block, "To"),
+        subject=lenient.decoded(block["Subject"]), date=lenient.date_of(block, arrived(answer)),
+        snippet=snippet(answer), unread="UNREAD" in answer.get("labelIds", ()),
+        thread_id=str(answer.get("threadId", "")),
+        attachments=sum(part.is_attachment for part in leaves(answer.get("payload", {}))),
+    )  # fmt: skip
+
+
+def snippet(answer: Mapping[str, Any]) -> str:
+    """Gmail writes it for HTML."""
+    return " ".join(unescape(str(answer.get("snippet", ""))).split())
+
+
+def arrived(answer: Mapping[str, Any]) -> datetime | None:
+    try:
+        return EPOCH + timedelta(milliseconds=int(answer["internalDate"]))
+    except (KeyError, ValueError, OverflowError):
+        return None
+
+
+def _addresses(block: Block, header: str) -> tuple[str, ...]:
+    return tuple(address for _, address in lenient.addresses(block, header))
+
+
+def _parameter(block: Block, name: str) -> str:
+    found = block.get_param(name, "")
+    return found[2] if isinstance(found, tuple) else str(found or "")

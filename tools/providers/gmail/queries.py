@@ -1,0 +1,75 @@
+"""From what is looked for to Gmail's search language (https://support.google.com/mail/answer/7190). Pure.
+
+A query is handed on as it is: Gmail understands what people type there. What is added is quoted.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time
+
+from tools.providers.base import Refused, SearchQuery
+
+# An id such as Label_12 is known to labelIds alone; the operator wants the name that people see.
+LABEL_ID = re.compile(r"Label_[0-9]+")
+UNSAFE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
+PLAIN = re.compile(r"[\w.@+-]+")
+
+
+def built(query: str, *, newer_than_days: int | None, label_ids: Sequence[str]) -> str:
+    """The query with its filters: `from:test newer_than:7d label:INBOX`. Raises Refused("invalid_query")."""
+    terms = [_safe(query).strip()]
+    if newer_than_days is not None:
+        terms.append(f"newer_than:{newer_than_days}d")
+    terms += [f"label:{_label(label)}" for label in label_ids if not LABEL_ID.fullmatch(label)]
+    return " ".join(term for term in terms if term)
+
+
+def own_labels(label_ids: Sequence[str]) -> list[str]:
+    """The labels of the person's own that are named by their id."""
+    return [label for label in label_ids if LABEL_ID.fullmatch(label)]
+
+
+def terms(query: SearchQuery) -> str:
+    """What a search asks for, but its folder. Raises Refused("invalid_query")."""
+    found = [built(query.raw, newer_than_days=query.newer_than_days, label_ids=query.label_ids)]
+    for operator, value in (("from:", query.from_), ("to:", query.to), ("subject:", query.subject), ("", query.text)):
+        if value.strip():
+            found.append(f"{operator}{_quoted(value)}")
+    if query.since:
+        found.append(f"after:{_midnight(query.since) - 1}")
+    if query.before:
+        found.append(f"before:{_midnight(query.before)}")
+    if query.has_attachments is not None:
+        found.append("has:attachment" if query.has_attachments else "-has:attachment")
+    if query.unread is not None:
+        found.append("is:unread" if query.unread else "is:read")
+    return " ".join(term for term in found if term)
+
+
+def message_id_term(message_id: str) -> str:
+    """What finds a message by its Message-ID; the brackets are no part of it."""
+    return f"rfc822msgid:{message_id.strip('<>')}"
+
+
+def _quoted(value: str) -> str:
+    value = _safe(value).strip()
+    return value if PLAIN.fullmatch(value) else '"{}"'.format(value.replace('"', " ").strip())
+
+
+def _label(label: str) -> str:
+    """Gmail writes a label's spaces and slashes as hyphens in a search."""
+    written = re.sub(r"[\s/]+", "-", _safe(label).strip())
+    if not written or re.search(r"[\"(){}]", written):
+        raise Refused("invalid_query", "A label is the name or the id that list_folders shows.")
+    return written
+
+
+def _midnight(day: date) -> int:
+    """Seconds since 1970: a day alone would be one in Gmail's own time zone."""
+    return int(datetime.combine(day, time(), tzinfo=UTC).timestamp())
+
+
+def _safe(value: str) -> str:
+    if UNSAFE.search(value):
+        raise Refused("invalid_query", "A query holds no control characters.")
+    return value

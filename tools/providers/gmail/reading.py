@@ -1,0 +1,308 @@
+"""Reading a Gmail mailbox: lists, searches, messages, threads, attachments.
+
+A list is one request for the ids and one batch for what its rows show.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal
+
+from tools.providers import lenient
+from tools.providers.base import (
+    AttachmentInfo,
+    Card,
+    Folder,
+    Message,
+    Page,
+    ProviderError,
+    Refused,
+    SearchQuery,
+    role_of,
+)
+from tools.providers.gmail import metrics, payload, queries
+from tools.providers.gmail.answers import NO_MESSAGE
+from tools.providers.gmail.client import Build
+from tools.providers.gmail.mailbox import ROLE_OF_LABEL, GmailMailbox, message_part
+
+ENRICHED = 10  # rows of gmail_search_messages that get more than their ids
+MAX_PAGES = 10
+COUNTED_LABELS = 50
+HIDDEN_LABELS = frozenset({"CHAT", "UNREAD"})
+ROW_HEADERS = ["From", "Subject", "Date"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A row of gmail_search_messages; what could not be had of it is None."""
+
+    id: str
+    thread_id: str
+    from_address: str | None = None
+    subject: str | None = None
+    date: datetime | None = None
+    snippet: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundPage:
+    rows: tuple[Found, ...]
+    next_token: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GmailMessage:
+    """gmail_get_message: `headers` as they are written, each once."""
+
+    message: Message
+    headers: Mapping[str, str]
+    snippet: str
+
+
+class GmailReading(GmailMailbox):
+    """What does not change the mailbox."""
+
+    def find(
+        self,
+        query: str,
+        *,
+        limit: int,
+        newer_than_days: int | None = None,
+        label_ids: Sequence[str] = (),
+        page_token: str | None = None,
+    ) -> FoundPage:
+        """Search in Gmail's own language, newest first; the first ten rows are filled in.
+
+        1. Pages until `limit` ids are there, at most ten; an id that comes again counts once.
+        2. One batch for what the first ten rows show; a row that fails keeps its ids alone.
+        """
+        started, outcome = time.monotonic(), "error"
+        try:
+            built = queries.built(query, newer_than_days=newer_than_days, label_ids=label_ids)
+            labels = queries.own_labels(label_ids)
+            rows, token = self._pages(built, labels, limit=limit, page_token=page_token)
+            filled = self._filled(rows[:ENRICHED])
+            outcome = "ok"
+        except ProviderError as error:
+            outcome = error.code
+            raise
+        finally:
+            metrics.SEARCHES.labels(outcome=outcome).inc()
+            metrics.SECONDS.observe(time.monotonic() - started)
+        return FoundPage(rows=(*filled, *rows[ENRICHED:]), next_token=token)
+
+    def get(self, message_id: str, *, fmt: Literal["full", "metadata"]) -> GmailMessage:
+        answer = self._message(message_part(message_id), fmt=fmt)
+        block = payload.headers(answer.get("payload", {}))
+        return GmailMessage(
+            message=self._read(answer, id_=message_id, body=fmt == "full"),
+            headers={name: lenient.decoded(value) for name, value in reversed(block.items())},
+            snippet=payload.snippet(answer),
+        )
+
+    def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
+        query = "" if unread is None else "is:unread" if unread else "is:read"
+        return self._page(folder, query, (), limit=limit, page_token=page_token)
+
+    def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
+        labels = queries.own_labels(query.label_ids)
+        return self._page(query.folder or None, queries.terms(query), labels, limit=limit, page_token=page_token)
+
+    def list_folders(self) -> tuple[Folder, ...]:
+        labels = [label for label in self._labels() if label["id"] not in HIDDEN_LABELS]
+        counted = labels[:COUNTED_LABELS]
+        builds: list[Build] = [partial(_get_label, id_=label["id"]) for label in counted]
+        counts = {label["id"]: answer for label, answer in zip(counted, self._client.each(
+            "labels.get", builds, again=True), strict=True) if not isinstance(answer, ProviderError)}  # fmt: skip
+        return tuple(
+            Folder(
+                id=label["id"],
+                name=label.get("name", label["id"]),
+                role=ROLE_OF_LABEL.get(label["id"], ""),
+                unread=counts.get(label["id"], {}).get("messagesUnread"),
+                total=counts.get(label["id"], {}).get("messagesTotal"),
+            )
+            for label in labels
+        )
+
+    def read_message(self, message_id: str, *, body: bool) -> Message:
+        fields = None if body else payload.OUTLINE
+        return self._read(self._message(message_part(message_id), fields=fields), id_=message_id, body=body)
+
+    def read_thread(self, message_id: str, *, limit: int) -> tuple[Message, ...]:
+        """A message names its conversation; a conversation's own id is taken too."""
+        named = message_part(message_id)
+        try:
+            thread = self._message(named, fields="threadId")["threadId"]
+        except Refused:
+            thread = named
+        answer = self._refused_as_missing("threads.get", lambda users: users.threads().get(userId="me", id=thread))
+        told = [each for each in answer.get("messages", ()) if not {"DRAFT", "TRASH"} & set(each.get("labelIds", ()))]
+        return tuple(self._read(each, id_=each["id"], body=True) for each in (told or answer["messages"])[-limit:])
+
+    def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
+        answer = self._message(message_part(message_id))
+        found = (each for each in payload.leaves(answer.get("payload", {})) if each.id == attachment_id)
+        part = next((each for each in found if each.is_attachment), None)
+        if part is None:
+            raise Refused("not_found", "There is no such attachment; list_attachments names them.")
+        if part.size > limit:
+            raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
+        content = self._data(answer["id"], part)
+        if len(content) > limit:
+            raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
+        return part.info(size=len(content)), content
+
+    def id_of_number(self, number: int, *, folder: str) -> str:
+        raise Refused("not_found", "Gmail has no numbers for messages; use message_id.")
+
+    def _page(
+        self, folder: str | None, query: str, labels: Sequence[str], *, limit: int, page_token: str | None
+    ) -> Page:
+        """A page of a folder, or of the whole mailbox without spam and trash."""
+        role = role_of(folder) if folder is not None else None
+        if role == "drafts":
+            return self._drafts_page(query, limit=limit, page_token=page_token)
+        if role == "archive":
+            query = f"in:archive {query}".strip()
+        elif folder is not None:
+            labels = [*labels, self._label(folder)]
+        answer = self._listed(query, labels, limit=limit, page_token=page_token)
+        ids = {str(row["id"]): str(row["id"]) for row in answer.get("messages", ())}
+        return Page(cards=self._cards(ids), next_token=answer.get("nextPageToken"))
+
+    def _drafts_page(self, query: str, *, limit: int, page_token: str | None) -> Page:
+        answer = self._first_page_or_refused(
+            "drafts.list",
+            lambda users: users.drafts().list(
+                userId="me", q=query or None, maxResults=limit, pageToken=page_token or None
+            ),
+            page_token,
+        )
+        ids = {row["message"]["id"]: f"{row['id']}.{row['message']['id']}" for row in answer.get("drafts", ())}
+        return Page(cards=self._cards(ids), next_token=answer.get("nextPageToken"))
+
+    def _cards(self, ids: Mapping[str, str]) -> tuple[Card, ...]:
+        """A card for each message, under the id beside it. One that went meanwhile has none."""
+        builds: list[Build] = [partial(_get_outline, id_=message_id) for message_id in ids]
+        cards = []
+        for id_, answer in zip(ids.values(), self._client.each("messages.get", builds, again=True), strict=True):
+            if isinstance(answer, Refused) and answer.code == "not_found":
+                continue
+            if isinstance(answer, ProviderError):
+                raise answer
+            cards.append(payload.card(answer, id_=id_))
+        return tuple(cards)
+
+    def _pages(
+        self, query: str, labels: Sequence[str], *, limit: int, page_token: str | None
+    ) -> tuple[list[Found], str | None]:
+        found: dict[str, Found] = {}
+        token = page_token or None
+        pages = 0
+        while pages < MAX_PAGES:
+            asked, pages = token, pages + 1
+            answer = self._listed(query, labels, limit=limit - len(found), page_token=asked)
+            rows = [row for row in answer.get("messages", ()) if row["id"] not in found]
+            for row in rows[: limit - len(found)]:
+                found[row["id"]] = Found(id=row["id"], thread_id=row.get("threadId", ""))
+            token = answer.get("nextPageToken")
+            if any(row["id"] not in found for row in rows):
+                token = asked  # the page held more than was asked for: the next call begins with it again
+                break
+            if token is None or len(found) >= limit:
+                break
+        metrics.PAGES.observe(pages)
+        return list(found.values()), token
+
+    def _filled(self, rows: Sequence[Found]) -> list[Found]:
+        if not rows:
+            return []
+        builds: list[Build] = [partial(_get_row, id_=row.id) for row in rows]
+        try:
+            answers = self._client.each("messages.get", builds, again=False)
+        except ProviderError as error:
+            answers = [error] * len(rows)  # the search itself went well: its ids are worth having
+        filled = []
+        for row, answer in zip(rows, answers, strict=True):
+            failed = isinstance(answer, ProviderError)
+            metrics.ENRICHED.labels(outcome="failed" if failed else "ok").inc()
+            filled.append(row if failed else _row(row, answer))
+        return filled
+
+    def _listed(self, query: str, labels: Sequence[str], *, limit: int, page_token: str | None) -> dict[str, Any]:
+        return self._first_page_or_refused(
+            "messages.list",
+            lambda users: users.messages().list(
+                userId="me", q=query or None, labelIds=list(labels) or None, maxResults=limit,
+                pageToken=page_token or None, includeSpamTrash=bool({"SPAM", "TRASH"} & set(labels)) or None,
+            ),
+            page_token,
+        )  # fmt: skip
+
+    def _first_page_or_refused(self, name: str, build: Build, page_token: str | None) -> dict[str, Any]:
+        try:
+            return dict(self._client.read(name, build))
+        except Refused as error:
+            if error.code != "refused":
+                raise
+            if page_token:
+                raise Refused("invalid_page_token", "The page token is not one that this list gave.") from None
+            raise Refused("invalid_query", "Gmail does not understand the query.") from None
+
+    def _message(
+        self, message_id: str, *, fmt: str = "full", fields: str | None = None, patient: bool = True
+    ) -> dict[str, Any]:
+        return self._refused_as_missing(
+            "messages.get",
+            lambda users: users.messages().get(userId="me", id=message_id, format=fmt, fields=fields),
+            patient=patient,
+        )
+
+    def _refused_as_missing(self, name: str, build: Build, *, patient: bool = True) -> dict[str, Any]:
+        """Gmail calls an id that it could not have given a bad request."""
+        try:
+            return dict(self._client.read(name, build, patient=patient))
+        except Refused as error:
+            if error.code == "refused":
+                raise Refused("not_found", NO_MESSAGE) from None
+            raise
+
+    def _read(self, answer: Mapping[str, Any], *, id_: str, body: bool) -> Message:
+        parts = list(payload.leaves(answer.get("payload", {}))) if body else []
+        text, html = (
+            payload.text(part, self._data(answer["id"], part)) if part is not None else None
+            for part in (payload.body_part(parts, "plain"), payload.body_part(parts, "html"))
+        )
+        return payload.message(answer, id_=id_, text=text, html=html)
+
+    def _data(self, message_id: str, part: payload.Part) -> bytes:
+        if part.data is not None or not part.attachment_id:
+            return part.data or b""
+        answer = self._refused_as_missing(
+            "attachments.get",
+            lambda users: users.messages().attachments().get(userId="me", messageId=message_id, id=part.attachment_id),
+        )
+        return payload.decoded(answer.get("data", ""))
+
+
+def _row(row: Found, answer: Mapping[str, Any]) -> Found:
+    card = payload.card(answer, id_=row.id)
+    return Found(
+        id=row.id, thread_id=row.thread_id or card.thread_id, from_address=card.from_address,
+        subject=card.subject, date=card.date, snippet=card.snippet,
+    )  # fmt: skip
+
+
+def _get_row(users: Any, *, id_: str) -> Any:
+    return users.messages().get(userId="me", id=id_, format="metadata", metadataHeaders=ROW_HEADERS)
+
+
+def _get_outline(users: Any, *, id_: str) -> Any:
+    return users.messages().get(userId="me", id=id_, format="full", fields=payload.OUTLINE)
+
+
+def _get_label(users: Any, *, id_: str) -> Any:
+    return users.labels().get(userId="me", id=id_)

@@ -1,0 +1,209 @@
+"""Sending through Gmail: a draft of the approved bytes, read back and compared, then sent by its id, once.
+
+The draft is what proves that nothing went out: as long as it lies there unchanged, it was not sent. It is sent by id
+alone: bytes given along would change it on the way, and with that the proof.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from functools import partial
+from hashlib import sha256
+from typing import Any, Literal
+
+from tools.providers import lenient
+from tools.providers.base import Envelope, Handover, OutcomeUnknown, ProviderError, Receipt, Refused, Unsupported
+from tools.providers.gmail import payload, queries
+from tools.providers.gmail.client import Build
+from tools.providers.gmail.drafting import GmailDrafts
+from tools.providers.gmail.mailbox import message_part
+
+LOOKED_AT = 20  # of the newest in Sent, beside what the search finds: its index may lag behind
+MARKERS = ["Message-ID", "X-Google-Original-Message-ID", *lenient.ORIGINAL_ID_HEADERS]
+COMPARED = ("Subject", "In-Reply-To", "References", "Reply-To")
+MISMATCH = "What Gmail holds as the draft is not what was approved."
+CHANGED = "The prepared draft was changed in the mailbox before it was sent."
+KEEPS_IT = "Gmail keeps a copy of everything it sends."
+
+
+class GmailSending(GmailDrafts):
+    """What makes mail leave, and what finds out whether it did."""
+
+    def send(self, envelope: Envelope, handover: Handover) -> Receipt:
+        """1. The draft: of an earlier try, or made now. 2. Read back and compared. 3. Sent, once."""
+        if not envelope.save_to_sent:
+            raise Unsupported("refused", KEEPS_IT)
+        marker = lenient.decoded(lenient.headers(envelope.source)["Message-ID"])
+        notes = self._prepared(envelope, handover, marker)
+        try:
+            self._compare(envelope, notes, made_before="draft" in handover.prepared)
+        except _Gone:
+            handover.wire_started()  # not by this try, but it may have gone out
+            return self._sent_by_another(marker)
+        try:
+            answer = self._client.send(
+                "drafts.send",
+                lambda users: users.drafts().send(userId="me", body={"id": notes["draft"]}),
+                wire_started=handover.wire_started,
+            )
+        except Refused as error:
+            if error.code != "not_found":
+                raise
+            return self._sent_by_another(marker)
+        return Receipt(at=datetime.now(UTC), reference=str((answer or {}).get("id", "")))
+
+    def find_sent(self, message_id: str) -> str | None:
+        """By the search, and among the newest in Sent by any header that may hold the id."""
+        if not lenient.REFERENCE.fullmatch(message_id):
+            raise Refused("invalid_message_id")
+        query = queries.message_id_term(message_id)
+        for build in (
+            lambda users: users.messages().list(userId="me", labelIds=["SENT"], q=query, maxResults=LOOKED_AT),
+            lambda users: users.messages().list(userId="me", labelIds=["SENT"], maxResults=LOOKED_AT),
+        ):
+            answer = self._client.read("messages.list", build, patient=False)
+            found = self._marked([row["id"] for row in answer.get("messages", ())], message_id)
+            if found:
+                return found[1]
+        return None
+
+    def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
+        if "draft" not in prepared:
+            return False
+        try:
+            draft = self._draft(prepared["draft"], fmt="minimal", patient=False)
+        except Refused:
+            return False
+        return bool(draft["message"]["id"] == prepared["message"])
+
+    def discard(self, prepared: Mapping[str, Any]) -> None:
+        """What its person has changed meanwhile is theirs, and stays."""
+        notes = dict(prepared)
+        if "draft" not in notes:
+            notes |= self._lost_draft(notes["marker"]) or {}
+        if self.is_unsent(notes):
+            self._client.write("drafts.delete", lambda users: users.drafts().delete(userId="me", id=notes["draft"]))
+
+    def save_sent_copy(self, source: bytes, message_id: str) -> None:
+        """Nothing: Gmail keeps the copy itself."""
+
+    def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
+        """Gmail shows it by the conversation; there is nothing to set."""
+        message_part(message_id)
+
+    def _prepared(self, envelope: Envelope, handover: Handover, marker: str) -> dict[str, Any]:
+        """The notes on the draft. An intent without a draft means that the answer to its creation was lost."""
+        notes = dict(handover.prepared)
+        if "draft" in notes:
+            return notes
+        found = self._lost_draft(marker) if "marker" in notes else None
+        if found is None:
+            handover.keep({"marker": marker})
+            stored = self._put(_addressed(envelope), thread=self._thread(envelope))
+            found = {"draft": stored["id"], "message": stored["message"]["id"]}
+        notes = {"marker": marker, **found}
+        handover.keep(notes)
+        return notes
+
+    def _compare(self, envelope: Envelope, notes: Mapping[str, Any], *, made_before: bool) -> None:
+        try:
+            stored = self._draft(notes["draft"], fmt="raw", patient=False)
+        except Refused as error:
+            raise _Gone if error.code == "not_found" else error from None
+        source = payload.decoded(stored["message"].get("raw", ""))
+        wanted = _addressed(envelope)
+        if made_before and stored["message"]["id"] != notes["message"]:
+            raise Refused("draft_changed", CHANGED)
+        if source != wanted and _content(source) != _content(wanted):
+            raise Refused("readback_mismatch", MISMATCH)
+
+    def _thread(self, envelope: Envelope) -> str:
+        """The conversation of the original; the mail's own headers keep it together where there is none."""
+        if envelope.kind != "reply":
+            return ""
+        if not envelope.original:
+            return self._thread_of_parent(lenient.headers(envelope.source), patient=False)
+        try:
+            original = self._message(message_part(envelope.original), fmt="minimal", patient=False)
+        except Refused:
+            return ""
+        return str(original.get("threadId", ""))
+
+    def _sent_by_another(self, marker: str) -> Receipt:
+        """The draft is gone: its person sent it, or threw it away. It is never made again."""
+        if self.find_sent(marker) is None:
+            raise OutcomeUnknown("draft_gone", "The prepared draft is gone and the mail is not in Sent.")
+        return Receipt(at=datetime.now(UTC))
+
+    def _lost_draft(self, marker: str) -> dict[str, Any] | None:
+        """A draft whose creation was not confirmed, among the newest ones."""
+        answer = self._client.read(
+            "drafts.list", lambda users: users.drafts().list(userId="me", maxResults=LOOKED_AT), patient=False
+        )
+        drafts = {row["message"]["id"]: row["id"] for row in answer.get("drafts", ())}
+        found = self._marked(list(drafts), marker)
+        return {"draft": drafts[found[0]], "message": found[0]} if found else None
+
+    def _marked(self, ids: list[str], marker: str) -> tuple[str, str] | None:
+        """The first of the messages that has the marker in one of its headers, with the Message-ID it shows."""
+        if not ids:
+            return None
+        builds: list[Build] = [partial(_get_markers, id_=message_id) for message_id in ids]
+        for message_id, answer in zip(ids, self._client.each("messages.get", builds, again=True), strict=True):
+            if isinstance(answer, Refused):
+                continue
+            if isinstance(answer, ProviderError):
+                raise answer
+            block = payload.headers(answer.get("payload", {}))
+            if any(marker == lenient.decoded(block[name]) for name in MARKERS):
+                return message_id, lenient.decoded(block["Message-ID"]) or marker
+        return None
+
+
+class _Gone(Exception):
+    """The prepared draft is not there any more."""
+
+
+def _addressed(envelope: Envelope) -> bytes:
+    """The approved bytes with the blind copies in front: Gmail sends to whom the headers name, and takes Bcc away."""
+    parsed = message_from_bytes(envelope.source, policy=policy.default)
+    shown = {address.lower() for header in ("To", "Cc") for address in _addresses(parsed, header)}
+    hidden = [address for address in envelope.recipients if address.lower() not in shown]
+    head = "Bcc: " + ",\r\n ".join(hidden) + "\r\n" if hidden else ""
+    return head.encode("ascii") + envelope.source
+
+
+def _content(source: bytes) -> tuple[Any, ...]:
+    """What must be the same in the draft: everybody it reaches, what stands above it, and every part of it.
+
+    Gmail may fold headers anew, put its own in front, and name the message anew; it may not change these.
+    """
+    parsed = message_from_bytes(source, policy=policy.default)
+    everybody = Counter(address.lower() for header in ("To", "Cc", "Bcc") for address in _addresses(parsed, header))
+    parts = [
+        (part.get_content_type(), part.get_filename() or "", part.get_content_disposition() or "", _digest(part))
+        for part in parsed.walk()
+        if not part.is_multipart()
+    ]
+    headers = [
+        " ".join(str(parsed[name] or "").split()) for name in ("Subject", "In-Reply-To", "References", "Reply-To")
+    ]
+    return everybody, _addresses(parsed, "From"), _addresses(parsed, "To"), _addresses(parsed, "Cc"), headers, parts
+
+
+def _addresses(parsed: EmailMessage, header: str) -> tuple[str, ...]:
+    return tuple(address.addr_spec for each in parsed.get_all(header, ()) for address in each.addresses)
+
+
+def _digest(part: EmailMessage) -> str:
+    content = part.get_payload(decode=True)
+    assert isinstance(content, bytes)
+    if part.get_content_maintype() == "text":
+        content = content.replace(b"\r\n", b"\n").rstrip(b"\n")  # line ends of a text are the carrier's
+    return sha256(content).hexdigest()
+
+
+def _get_markers(users: Any, *, id_: str) -> Any:
+    return users.messages().get(userId="me", id=id_, format="metadata", metadataHeaders=MARKERS)
