@@ -8,6 +8,7 @@ import base64
 import fcntl
 import os
 import secrets
+import shlex
 import sys
 from ipaddress import ip_address
 from pathlib import Path
@@ -58,6 +59,20 @@ class Environment(BaseSettings):
         False, description="Let mail servers on loopback through the host filter"
     )
 
+    MCP_M365_TOOLS: Annotated[list[Literal["m365_run_command"]], NoDecode] = Field(
+        default=["m365_run_command"], description="The tools for Microsoft 365 that are offered, comma-separated"
+    )
+    MCP_M365_START_CMD: str = Field(
+        "",
+        description="Starts the MCP server of the CLI for Microsoft 365; empty: m365_run_command says it is not set up",
+    )
+    MCP_M365_HEALTH_INTERVAL_MS: int = Field(
+        30_000, ge=100, description="How often that server is asked for a sign of life"
+    )
+    MCP_M365_STRICT_READONLY: bool = Field(
+        True, description="1: commands that change something are blocked; 0: they wait for a person's approval"
+    )
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -69,7 +84,7 @@ class Environment(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings, env_settings, _NameFile(settings_cls), dotenv_settings)
 
-    @field_validator("MAILHUB_ENCRYPTION_KEYS", "ALLOWED_HOSTS", mode="before")
+    @field_validator("MAILHUB_ENCRYPTION_KEYS", "ALLOWED_HOSTS", "MCP_M365_TOOLS", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -84,6 +99,15 @@ class Environment(BaseSettings):
         if not decoded or any(len(key) != KEY_BYTES for key in decoded):
             raise ValueError(f"needs at least one key, each of {KEY_BYTES} bytes in base64")
         return keys
+
+    @field_validator("MCP_M365_START_CMD")
+    @classmethod
+    def _is_command(cls, command: str) -> str:
+        try:
+            shlex.split(command)
+        except ValueError:
+            raise ValueError("has a quote that is not closed") from None
+        return command
 
     @field_validator("DATABASE_URL")
     @classmethod

@@ -33,12 +33,17 @@ MAILHUB_WIRE_TIMEOUT_SECONDS = ENV.MAILHUB_WIRE_TIMEOUT_SECONDS
 MAILHUB_ALLOW_LOOPBACK_HOSTS = ENV.MAILHUB_ALLOW_LOOPBACK_HOSTS
 MAILHUB_RETENTION_DAYS = ENV.MAILHUB_RETENTION_DAYS
 DUPLICATE_WINDOW_SECONDS = ENV.DUPLICATE_WINDOW_SECONDS
+MCP_M365_TOOLS = ENV.MCP_M365_TOOLS
+MCP_M365_START_CMD = ENV.MCP_M365_START_CMD
+MCP_M365_HEALTH_INTERVAL_MS = ENV.MCP_M365_HEALTH_INTERVAL_MS
+MCP_M365_STRICT_READONLY = ENV.MCP_M365_STRICT_READONLY
 
 # What the gate can hold. A kind is found by its path, so that approvals need not import tools.
 MAILHUB_KINDS = {
     "mail.send": "tools.sends.SendMail",
     "mail.reply": "tools.sends.ReplyMail",
     "mail.forward": "tools.sends.ForwardMail",
+    "m365.command": "tools.m365.RunCommand",
 }
 MAILHUB_PROVIDERS = {"imap": "tools.providers.imap.ImapProvider"}
 # Only the one that MAILHUB_QUEUE names is imported: rq, celery and redis cost nothing where they are not used.
