@@ -4,6 +4,7 @@ Each chore lists what it may have to do without a lock, and takes one row at a t
 only while the reason still holds.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.models import DurationField, ExpressionWrapper, F
 from django.db.models.functions import Now
+from django.utils.module_loading import import_string
 
 from accounts.models import Mailbox
 from approvals import audit, audit_proof, conditions
@@ -38,13 +40,17 @@ def sweep() -> None:
 
     A chore that fails keeps none of the others from being done.
     """
-    for chore in (expire, end_dead_leases, send_back, reconcile, settle, purge, _anchor, _ring):
+    for chore in (expire, end_dead_leases, send_back, reconcile, settle, purge, *_of_others(), _anchor, _ring):
         try:
             chore()
         except DatabaseError:
             raise  # the worker waits and begins anew on another connection
         except Exception:  # one mailbox's trouble, whatever it is, must not stop the mail of all others
             log.exception("chore_failed", process=chore.__name__)
+
+
+def _of_others() -> list[Callable[[], None]]:
+    return [import_string(path) for path in settings.MAILHUB_CHORES]
 
 
 def _anchor() -> None:

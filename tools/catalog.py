@@ -254,7 +254,6 @@ TOOLS: dict[str, Tool] = {
             scope="m365:run",
             parameters=schemas.M365RunCommand,
             run=m365.run_command,
-            need=Role.PROPOSER,
         ),
     )
 }

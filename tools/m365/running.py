@@ -10,8 +10,9 @@ from uuid import uuid4
 import structlog
 from django.conf import settings
 
+from accounts import access
 from accounts.caller import Caller
-from accounts.models import Mailbox
+from accounts.models import Mailbox, Role
 from accounts.problems import Problem
 from approvals import services as approvals
 from approvals.digest import digest_of
@@ -31,12 +32,14 @@ EXCERPT = 200
 RETRY_SECONDS = 30
 
 
-def run_command(caller: Caller, mailbox: Mailbox, parameters: M365RunCommand) -> dict[str, Any] | Proposed:
+def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | Proposed:
     """Run a reading command now; preview or propose a writing one where the settings allow writes at all.
 
     The CLI is signed in as one account for the whole server, whatever the mailbox: so it takes a token with the scope,
-    or a person who runs this server. The mailbox says who approves.
+    or a person who runs this server. The mailbox says who approves a write; a read needs none.
     """
+    if parameters.mailbox is not None:
+        access.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER)
     if caller.token is None and not caller.user.is_staff:
         raise Problem("forbidden", "Only who runs this server may use its sign-in to Microsoft 365.")
     if NAME not in settings.MCP_M365_TOOLS:
@@ -52,7 +55,7 @@ def run_command(caller: Caller, mailbox: Mailbox, parameters: M365RunCommand) ->
             "policy_blocked",
             f'"m365 {command.name}" changes something, and this server only reads Microsoft 365. Nothing was done.',
         )
-    return _held(caller, mailbox, parameters, command)
+    return _held(caller, access.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER), parameters, command)
 
 
 def _read(command: Command) -> dict[str, Any]:
