@@ -8,6 +8,5 @@ urlpatterns = [
     path("agent/", views.page, name="agent"),
     path("agent/<uuid:thread_id>/", views.page, name="agent_thread"),
     path("agent/<uuid:thread_id>/forget/", views.forget, name="agent_forget"),
-    path("agent/named/<str:name>/", views.by_name, name="agent_named"),
-    path("agent/named/<str:name>/cards/", views.cards, name="agent_cards"),
+    path("agent/threads/<path:name>/cards/", views.cards, name="agent_cards"),
 ]

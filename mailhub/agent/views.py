@@ -5,12 +5,12 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from importlib import import_module
 from typing import Any, cast
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
@@ -150,6 +150,7 @@ def page(request: HttpRequest, thread_id: UUID | None = None) -> HttpResponse:
         "agent/chat.html",
         {
             "thread": thread,
+            "thread_name": thread.name if thread else str(uuid4()),
             "threads": mine.exclude(title="")[:SHOWN_THREADS],
             "messages_shown": _messages(thread) if thread else [],
             "actions": _actions(person, thread) if thread else [],
@@ -166,21 +167,10 @@ def page(request: HttpRequest, thread_id: UUID | None = None) -> HttpResponse:
 @login_required
 @never_cache
 @require_safe
-def by_name(request: HttpRequest, name: str) -> HttpResponse:
-    """From the id that a client gave its thread to the thread's page."""
-    thread = get_object_or_404(threads.of_caller(Caller(user=cast(User, request.user), surface="web")), name=name)
-    return redirect("agent_thread", thread.pk)
-
-
-@login_required
-@never_cache
-@require_safe
 def cards(request: HttpRequest, name: str) -> HttpResponse:
     """The pending actions of a thread as they stand now, to be put into the page."""
     person = cast(User, request.user)
-    thread = threads.of_caller(Caller(user=person, surface="web")).filter(name=name).first()
-    if thread is None:
-        raise Http404
+    thread = get_object_or_404(threads.of_caller(Caller(user=person, surface="web")), name=name)
     return render(request, "agent/cards.html", {"actions": _actions(person, thread)})
 
 
