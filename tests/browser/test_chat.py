@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -28,7 +29,11 @@ def model() -> Iterator[ModelServer]:
 
 @pytest.fixture(scope="module")
 def mailhub(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Iterator[Mailhub]:
-    changes = {"AGENT_MODEL": "openai:scripted", "OPENAI_BASE_URL": model.url, "MAILHUB_UNDO_SECONDS": 0}
+    changes: dict[str, Any] = {
+        "AGENT_MODEL": "openai:scripted",
+        "OPENAI_BASE_URL": model.url,
+        "MAILHUB_UNDO_SECONDS": 0,
+    }
     with Mailhub(tmp_path_factory.mktemp("mailhub"), **changes) as running:
         yield running
 

@@ -97,6 +97,7 @@ async function ask(prompt) {
     status.textContent = form.dataset.done;
     box.focus();
     await follow();
+    held.lastElementChild?.scrollIntoView({ block: "center" });
   }
 }
 
