@@ -1,7 +1,7 @@
 # The two commands for a fresh machine are "make run" and "make test"; each installs what it needs first.
 # ARGS is handed on: make test ARGS="-k approve", make lock ARGS=--upgrade.
 
-.PHONY: help run test test-all check bench docs lock clean
+.PHONY: help run test test-all check bench faults docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -20,7 +20,8 @@ test: ## the test suite, on SQLite and then on PostgreSQL
 test-all: ## the test suite with its long and heavy parts
 	@bin/bootstrap test
 	@bin/system-packages long
-	@exec .venv/bin/python bin/test --long $(ARGS)
+	@.venv/bin/python bin/test --long $(ARGS)
+	@exec .venv/bin/python bin/bench --quick
 
 check: ## style, types, import rules, migrations, settings
 	@bin/bootstrap test
@@ -32,10 +33,15 @@ check: ## style, types, import rules, migrations, settings
 	.venv/bin/python manage.py makemigrations --check --dry-run --settings tests.settings
 	.venv/bin/python manage.py check --fail-level WARNING --settings tests.settings
 
-bench: ## what reading costs, against floors in the same run; writes docs/performance.md
+bench: ## what reading and sending cost, against floors in the same run; writes docs/performance.md
 	@bin/bootstrap test
 	@bin/system-packages
-	@.venv/bin/python -m pytest tests/bench/bench_reading.py -q -p no:xdist
+	@exec .venv/bin/python bin/bench $(ARGS)
+
+faults: ## kills, floods and cuts everything off, on every queue; writes docs/reliability.md (SEED, MINUTES for each queue)
+	@bin/bootstrap test
+	@bin/system-packages long
+	@exec env SEED="$(SEED)" MINUTES="$(MINUTES)" .venv/bin/python -m pytest tests/faults/prove_all.py -q -p no:xdist
 
 docs: ## writes docs/tools.md anew from the catalogue
 	@bin/bootstrap test

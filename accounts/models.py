@@ -116,6 +116,23 @@ class Mailbox(models.Model):
         return self.address.rpartition("@")[2].lower()
 
 
+class TokenRefresh(models.Model):
+    """Who refreshes a mailbox's access token, and how the last try ended. See `accounts.connect.refreshing`.
+
+    `number` counts the refreshes that were begun, `kept` is the one whose tokens are stored.
+    """
+
+    mailbox = models.OneToOneField(Mailbox, models.CASCADE, primary_key=True, related_name="+")
+    number = models.PositiveIntegerField(default=0)
+    kept = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+    try_again_at = models.DateTimeField(null=True)
+    grant_ended = models.BooleanField(default=False)
+
+    def __str__(self) -> str:
+        return f"{self.mailbox_id} #{self.number}"
+
+
 class Membership(models.Model):
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, models.CASCADE, related_name="memberships")

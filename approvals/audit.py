@@ -13,6 +13,16 @@ from django.utils import timezone
 from accounts.models import Mailbox
 from approvals.models import AuditChain, AuditEvent
 from approvals.models.audit import NO_MAILBOX
+from approvals.statements import Insert, Select, Update, slot
+
+_end_of_chain = Select(
+    lambda: AuditChain.objects.select_for_update().filter(pk=slot(AuditChain, "id", "pk")).values_list("length", "head")
+)
+_append = Insert(AuditEvent, "chain mailbox sequence at event action_id actor data previous hash")
+_move_head = Update(
+    lambda: AuditChain.objects.filter(pk=slot(AuditChain, "id", "pk")),
+    lambda: {"length": slot(AuditChain, "length"), "head": slot(AuditChain, "head")},
+)
 
 
 def record(
@@ -23,25 +33,32 @@ def record(
     `actor` is `user:<id>`, `token:<id>`, `worker` or `command`; `data` holds ids, codes, counts and hashes.
     """
     mailbox_id = mailbox.id if isinstance(mailbox, Mailbox) else mailbox
-    with transaction.atomic():
+    chain_id = mailbox_id or NO_MAILBOX
+    with transaction.atomic(savepoint=False):  # part of what happened, or it did not happen
         # A row lock on PostgreSQL; on SQLite the transaction has the write lock already. A fork is impossible.
-        chain, _ = AuditChain.objects.select_for_update().get_or_create(
-            pk=mailbox_id or NO_MAILBOX, defaults={"mailbox_id": mailbox_id}
-        )
+        chain = _end_of_chain.first(pk=chain_id)
+        if chain is None:
+            AuditChain.objects.get_or_create(pk=chain_id, defaults={"mailbox_id": mailbox_id})
+            chain = _end_of_chain.first(pk=chain_id)
+            assert chain is not None
+        length, head = chain
         link = AuditEvent(
-            chain=chain,
+            chain_id=chain_id,
             mailbox_id=mailbox_id,
-            sequence=chain.length + 1,
+            sequence=length + 1,
             at=timezone.now(),
             event=event,
             action_id=action_id,
             actor=actor,
             data=data,
-            previous=chain.head,
+            previous=head,
         )
         link.hash = hash_of(link)
-        link.save(force_insert=True)
-        AuditChain.objects.filter(pk=chain.pk).update(length=link.sequence, head=link.hash)
+        _append(
+            chain=chain_id, mailbox=mailbox_id, sequence=link.sequence, at=link.at, event=event, action_id=action_id,
+            actor=actor, data=data, previous=head, hash=link.hash,
+        )  # fmt: skip
+        _move_head(pk=chain_id, length=link.sequence, head=link.hash)
 
 
 def hash_of(link: AuditEvent) -> str:

@@ -11,10 +11,12 @@ from django.db.models import Count, Exists, F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Now
 
 from accounts.models import ApiToken, Mailbox, Membership, Role
-from approvals.models import ApprovalPolicy, Decision, Pause, PendingAction, Rest
+from approvals.models import ApprovalPolicy, Decision, Pause, PendingAction, Rest, Revision
 from approvals.states import Status
 
 REACHABLE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
+# Looking needs the provider; a paused mailbox may be looked at, one that must be reconnected may not.
+MAY_LOOK = (*REACHABLE, Mailbox.Status.PAUSED)
 
 
 def may_execute() -> Q:
@@ -70,9 +72,11 @@ def _approvals_that_count() -> Coalesce:
     four_eyes = ApprovalPolicy.objects.filter(
         Q(self_approval=False) | Q(approvals_needed__gt=1), mailbox=OuterRef("action__mailbox")
     )
+    wrote = Revision.objects.filter(action=OuterRef("action"), author=OuterRef("person"))
+    somebody_else = ~Q(person=F("action__proposer")) & ~Q(Exists(wrote))
     counted = (
         Decision.objects.filter(
-            ~Q(person=F("action__proposer")) | (Q(action__approvals_needed=1) & ~Q(Exists(four_eyes))),
+            somebody_else | (Q(action__approvals_needed=1) & ~Q(Exists(four_eyes))),
             action=OuterRef("pk"),
             verdict=Decision.Verdict.APPROVED,
             revision=OuterRef("revision"),

@@ -6,33 +6,78 @@ proven that the first try did not go out; and it says so when it does not know.
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
-from django.db.models import F, Q
+from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from approvals import audit
 from approvals.conditions import may_execute
-from approvals.digest import digest_of
 from approvals.kinds import kind_named
-from approvals.models import Attempt, Blob, PendingAction
+from approvals.models import Attempt, PendingAction
 from approvals.outcomes import record_outcome
+from approvals.preparing import discard_outdated, keep
 from approvals.queues.base import queue
+from approvals.reading import Read, read_action
 from approvals.returning import return_if_void, return_with_warnings
+from approvals.revisions import untold
+from approvals.statements import Insert, Select, Slot, Update, slot
 from approvals.states import Status
-from approvals.types import ApprovedAction, LeaseLost, Outcome, Rechecks
+from approvals.types import LeaseLost, Outcome, Rechecks
 
 log = structlog.get_logger(__name__)
 
 RECORD_TRIES = 5  # the outcome of a send must not be lost to a database that is restarting
 LOOK_AGAIN = timedelta(seconds=30)  # after a recheck that could not be made
+
+
+def _free() -> QuerySet[PendingAction]:
+    """Who comes second does not wait for the first: the row is locked only when nobody holds it."""
+    free = PendingAction.objects.select_for_update(skip_locked=True).filter(pk=slot(PendingAction, "id", "pk"))
+    return PendingAction.objects.filter(
+        may_execute(),
+        digest=slot(PendingAction, "digest"),
+        approval_round=slot(PendingAction, "approval_round"),
+        pk__in=free.values("pk"),
+    )
+
+
+_claimed = Update(
+    _free,
+    lambda: {
+        "status": Status.EXECUTING,
+        "fence": F("fence") + 1,
+        "lease_until": Now() + Slot("lease", DurationField()),
+    },
+    returning="fence",
+)
+_attempt = Insert(Attempt, "action fence worker", started_at=Now())
+
+
+def _held() -> QuerySet[Attempt]:
+    """The attempt of a claim whose lease has not run out; the action's row is locked while that is looked at."""
+    held = PendingAction.objects.select_for_update().filter(
+        pk=slot(PendingAction, "id", "pk"), fence=slot(PendingAction, "fence"),
+        status=Status.EXECUTING, lease_until__gt=Now(),
+    )  # fmt: skip
+    return Attempt.objects.filter(
+        action__in=held.values("pk"), fence=slot(Attempt, "fence"), phase=Attempt.Phase.PREPARED, verdict=None
+    )
+
+
+_marked = Update(_held, lambda: {"phase": Attempt.Phase.WIRE_STARTED, "wire_started_at": Now()})
+_following = Select(
+    lambda: PendingAction.objects.filter(may_execute(), mailbox=slot(PendingAction, "mailbox"))
+    .order_by("not_before").values_list("pk")[:1]
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,17 +96,22 @@ class Claim:
 
 
 def execute(action_id: UUID, *, worker: str) -> bool:
-    """Carry the action out if it is due and nobody else does; returns whether this worker did."""
-    approved = PendingAction.objects.filter(pk=action_id, status=Status.APPROVED).first()
-    if approved is None or not _still_right(approved):
+    """Carry the action out if it is due and nobody else does; returns whether this worker did.
+
+    It is read once. What is carried out is what was read: its digest is computed from that, and the claim is for this
+    digest, in this round, alone.
+    """
+    read = read_action(action_id)
+    if read is None or read.action.status != Status.APPROVED or not _still_right(read):
         return False
+    approved = read.action
     claim = _claim(approved, worker)
     if claim is None:
         return_if_void(action_id)
         return False
     started = time.monotonic()
     with _lease_kept(claim):
-        outcome = _run(claim)
+        outcome = _run(claim, read)
     _record(claim, outcome)
     log.info(
         "attempt_ended", action=str(action_id), fence=claim.fence, outcome=outcome.verdict, code=outcome.code,
@@ -74,22 +124,21 @@ def execute(action_id: UUID, *, worker: str) -> bool:
 def _ring_for_next(left: PendingAction) -> None:
     """Whoever came for another mail of this mailbox meanwhile went away again. A bell that fails costs a sweep."""
     try:
-        if not PendingAction.objects.filter(mailbox=left.mailbox_id, status=Status.APPROVED).exists():
-            return
-        following = PendingAction.objects.filter(may_execute(), mailbox=left.mailbox_id).order_by("not_before")
-        for action_id in following.values_list("pk", flat=True)[:1]:
+        for (action_id,) in _following(mailbox=left.mailbox_id):
             queue().ring(action_id)
     except Exception:  # the mail of before is recorded: nothing that comes after may look like its failure
         log.exception("bell_failed", action=str(left.pk))
 
 
-def _still_right(action: PendingAction) -> bool:
+def _still_right(read: Read) -> bool:
     """Let the kind look once more, where it has something to look at; what it says sends the action back."""
+    action = read.action
     kind = kind_named(action.kind)
     if not isinstance(kind, Rechecks) or not PendingAction.objects.filter(may_execute(), pk=action.pk).exists():
         return True  # what may not leave anyway is not looked at: the claim says no
     try:
-        warnings = kind.recheck(approved_action(action.pk))
+        warnings = kind.recheck(read.approved())
+        warnings = untold(action, warnings) if warnings else ()
     except Exception:  # nothing was found out, so nothing leaves; it is looked at again
         log.exception("recheck_failed", action=str(action.pk))
         PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED).update(not_before=Now() + LOOK_AGAIN)
@@ -105,34 +154,33 @@ def _claim(action: PendingAction, worker: str) -> Claim | None:
     None when another worker was faster, with this action or with another one of the same mailbox.
     """
     lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
-    # Who comes second does not wait for the first: the row is locked only when nobody holds it.
-    free = PendingAction.objects.select_for_update(skip_locked=True).filter(pk=action.pk).values("pk")
-    # What was looked at again is what is claimed, not a later round of it.
-    looked_at = Q(digest=action.digest, approval_round=action.approval_round)
     try:
         with transaction.atomic():
-            claimed = PendingAction.objects.filter(may_execute(), looked_at, pk__in=free).update(
-                status=Status.EXECUTING, fence=F("fence") + 1, lease_until=Now() + lease
-            )
+            # What was looked at again is what is claimed, not a later round of it.
+            claimed = _claimed(pk=action.pk, digest=action.digest, approval_round=action.approval_round, lease=lease)
             if not claimed:
                 return None
-            action.refresh_from_db(fields=["fence"])
-            Attempt.objects.create(action=action, fence=action.fence, worker=worker, started_at=Now())
-            audit.record(
-                mailbox=action.mailbox_id, event="claimed", actor="worker", action_id=action.pk, fence=action.fence
-            )
+            ((fence,),) = claimed
+            _attempt(action=action.pk, fence=fence, worker=worker)
+            audit.record(mailbox=action.mailbox_id, event="claimed", actor="worker", action_id=action.pk, fence=fence)
     except IntegrityError as error:
         if "action_one_leaving_a_mailbox" in str(error) or "approvals_pendingaction.mailbox_id" in str(error):
             return None
         raise
-    return Claim(action_id=action.pk, fence=action.fence)
+    return Claim(action_id=action.pk, fence=fence)
 
 
-def _run(claim: Claim) -> Outcome:
+def _run(claim: Claim, read: Read) -> Outcome:
     """Run the kind. An exception after the wire was started says nothing about the effect: unknown."""
     try:
-        approved = approved_action(claim.action_id, wire_started=lambda: _wire_started(claim))
-        return kind_named(approved.kind).execute(approved)
+        leased = claim.held() & Q(status=Status.EXECUTING, lease_until__gt=Now())
+        approved = read.approved(
+            wire_started=lambda: _wire_started(claim), keep=partial(keep, read.action, held=leased)
+        )
+        kind = kind_named(approved.kind)
+        if read.outdated is not None:
+            discard_outdated(kind, approved, read.outdated)
+        return kind.execute(approved)
     except LeaseLost:
         return Outcome(verdict="not_sent", code="lease_lost")
     except Exception:  # whatever a provider's library raises must end as an outcome, never as a lost attempt
@@ -140,43 +188,10 @@ def _run(claim: Claim) -> Outcome:
         return Outcome(verdict="unknown" if claim.on_wire.is_set() else "not_sent", code="internal_error")
 
 
-def _not_to_be_called() -> None:
-    raise LeaseLost
-
-
-def approved_action(action_id: UUID, *, wire_started: Callable[[], None] = _not_to_be_called) -> ApprovedAction:
-    """The frozen payload of an action, checked against the digest that was approved."""
-    action = PendingAction.objects.get(pk=action_id)
-    revision = action.current
-    if not action.digest == revision.digest == digest_of(revision.payload):
-        raise ValueError("the revision is not the one that was approved")
-    blobs = {blob.sha256: bytes(blob.content) for blob in Blob.objects.filter(action=action)}
-    return ApprovedAction(
-        id=action.pk,
-        kind=action.kind,
-        mailbox_id=action.mailbox_id,
-        payload=revision.payload,
-        digest=revision.digest,
-        message_id=action.message_id,
-        wire_started=wire_started,
-        blob=blobs.__getitem__,
-        receipt=action.receipt,
-    )
-
-
 def _wire_started(claim: Claim) -> None:
     """Commit that from now on the effect may have happened; refuse when the lease has run out meanwhile."""
-    with transaction.atomic():
-        held = (
-            PendingAction.objects.select_for_update()
-            .filter(claim.held(), status=Status.EXECUTING, lease_until__gt=Now())
-            .exists()
-        )
-        marked = held and Attempt.objects.filter(
-            action=claim.action_id, fence=claim.fence, phase=Attempt.Phase.PREPARED, verdict=None
-        ).update(phase=Attempt.Phase.WIRE_STARTED, wire_started_at=Now())
-        if not marked:
-            raise LeaseLost
+    if not _marked(pk=claim.action_id, fence=claim.fence):
+        raise LeaseLost
     claim.on_wire.set()
 
 

@@ -12,3 +12,11 @@ class ApproveForm(forms.Form):
 
 class RejectForm(forms.Form):
     note = forms.CharField(required=False, max_length=2000)
+
+
+class ResolveForm(forms.Form):
+    ruling = forms.ChoiceField(choices=[("sent", "sent"), ("not_sent", "not_sent")])
+
+
+class SavedViewForm(forms.Form):
+    name = forms.CharField(max_length=60)

@@ -42,12 +42,15 @@ _ALLOWED = " OR ".join(
     f"(OLD.status = '{source}' AND NEW.status IN ({_listed(sorted(targets))}))"
     for source, targets in TRANSITIONS.items()
 )
-# Distinct people who said yes to this revision, digest and round; where two are needed, the proposer is none of them.
+# Distinct people who said yes to this revision, digest and round; where two are needed, who proposed it or wrote any
+# of its revisions is none of them.
 _PEOPLE = """(
     SELECT COUNT(DISTINCT said.person_id) FROM approvals_decision AS said
     WHERE said.action_id = NEW.id AND said.verdict = 'approved' AND said.revision = NEW.revision
     AND said.digest = NEW.digest AND said.approval_round = NEW.approval_round
-    AND (NEW.approvals_needed = 1 OR said.person_id <> NEW.proposer_id))"""
+    AND (NEW.approvals_needed = 1 OR (said.person_id <> NEW.proposer_id AND NOT EXISTS (
+        SELECT 1 FROM approvals_revision AS wrote WHERE wrote.action_id = NEW.id AND wrote.author_id = said.person_id
+    ))))"""
 _BACKED = """EXISTS (
     SELECT 1 FROM approvals_attempt AS tried
     WHERE tried.action_id = NEW.id AND tried.fence = NEW.fence AND tried.verdict =
@@ -95,6 +98,7 @@ RULES = (
             "proposer_id",
             "proposer_name",
             "token_id",
+            "replaces_id",
             "message_id",
             "approvals_needed",
             "send_at",
@@ -145,7 +149,7 @@ RULES = (
         name="revision_final",
         table="approvals_revision",
         event="UPDATE",
-        refused_when=_changed("id", "action_id", "number", "author_id", "digest", "created_at")
+        refused_when=_changed("id", "action_id", "number", "author_id", "changed", "digest", "created_at")
         + f" OR (({_changed('payload')}) AND (NEW.payload <> '{{{{}}}}' OR {_child('NEW', _ENDED)}))"
         + f" OR (({_changed('preview')}) AND (NEW.preview <> '{{{{}}}}' OR {_child('NEW', _ENDED)}))",
         says="a revision is never changed, only emptied after the end",

@@ -4,26 +4,30 @@ Each chore lists what it may have to do without a lock, and takes one row at a t
 only while the reason still holds.
 """
 
+import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, transaction
-from django.db.models import DurationField, ExpressionWrapper, F
+from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from accounts.models import Mailbox
-from approvals import audit, audit_proof, conditions
-from approvals.execution import approved_action
+from approvals import audit, audit_proof, conditions, preparing
 from approvals.kinds import kind_named
-from approvals.models import Attempt, Blob, Decision, PendingAction, Revision
+from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
 from approvals.outcomes import record_outcome
 from approvals.queues.base import queue
+from approvals.reading import approved_action, read_action
 from approvals.retry import PROBES, next_probe, next_try
 from approvals.returning import return_if_void
+from approvals.statements import Questions, Select, Slot, Update, slot
 from approvals.states import FINAL, Status
 from approvals.types import Outcome
 
@@ -31,26 +35,50 @@ log = structlog.get_logger(__name__)
 
 BATCH = 100
 SETTLE_TRIES = 8
-# Looking needs the provider; a paused mailbox may be looked at, one that must be reconnected may not.
-MAY_LOOK = (*conditions.REACHABLE, Mailbox.Status.PAUSED)
+OTHERS_SECONDS = 3600.0
 
 
-def sweep() -> None:
-    """One round: expire, end dead leases, send back what is void, look for lost answers, settle, purge, ring.
+def sweep() -> datetime | None:
+    """One round: expire, end dead leases, send back what is void, look for lost answers, settle, tidy, purge, ring.
 
-    A chore that fails keeps none of the others from being done.
+    One statement asks what there is to do, and again after something was done. Returns when the next approved action
+    may leave that may not leave yet. A chore that fails keeps none of the others from being done.
     """
-    for chore in (expire, end_dead_leases, send_back, reconcile, settle, purge, *_of_others(), _anchor, _ring):
-        try:
-            chore()
-        except DatabaseError:
-            raise  # the worker waits and begins anew on another connection
-        except Exception:  # one mailbox's trouble, whatever it is, must not stop the mail of all others
-            log.exception("chore_failed", process=chore.__name__)
+    kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
+    next_due: datetime | None
+    there_is, next_due = _questions(kept=kept)
+    for name, chore in CHORES.items():
+        if not there_is[name]:
+            continue
+        _done(chore)
+        there_is, next_due = _questions(kept=kept)
+    _done(_anchor)
+    if time.monotonic() >= _others_due():
+        _done(purge_others)
+    return next_due
 
 
-def _of_others() -> list[Callable[[], None]]:
-    return [import_string(path) for path in settings.MAILHUB_CHORES]
+def _done(chore: Callable[[], None]) -> None:
+    try:
+        chore()
+    except DatabaseError:
+        raise  # the worker waits and begins anew on another connection
+    except Exception:  # one mailbox's trouble, whatever it is, must not stop the mail of all others
+        log.exception("chore_failed", process=chore.__name__)
+
+
+def purge_others() -> None:
+    """Let the other packages forget what is old; once an hour is often enough for what is kept for days."""
+    _others["at"] = time.monotonic()
+    for path in settings.MAILHUB_CHORES:
+        import_string(path)()
+
+
+_others: dict[str, float] = {}
+
+
+def _others_due() -> float:
+    return _others.get("at", -OTHERS_SECONDS) + OTHERS_SECONDS
 
 
 def _anchor() -> None:
@@ -63,14 +91,56 @@ def _ring() -> None:
 
 
 def due(limit: int = BATCH) -> list[UUID]:
-    """Approved actions whose time has come and that nothing holds back, the longest waiting first."""
-    rows = PendingAction.objects.filter(conditions.may_execute())
-    return list(rows.order_by("not_before").values_list("pk", flat=True)[:limit])
+    """Approved actions whose time has come and that nothing holds back, the longest waiting first; at most BATCH."""
+    return [action_id for (action_id,) in _due()[:limit]]
+
+
+def next_due() -> datetime | None:
+    """When the next approved action may leave that may not leave yet."""
+    return next((not_before for (not_before,) in _waiting()), None)
+
+
+def _late() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(status__in=(Status.PENDING, Status.APPROVED), expires_at__lte=Now())
+
+
+def _dead() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(status=Status.EXECUTING, lease_until__lt=Now())
+
+
+def _void() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(conditions.due(), conditions.void(), status=Status.APPROVED)
+
+
+def _to_probe() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(
+        status=Status.UNKNOWN,
+        next_probe_at__lte=Now(),
+        mailbox__in=Mailbox.objects.filter(status__in=conditions.MAY_LOOK),
+    )
+
+
+def _to_settle() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(status=Status.SUCCEEDED, settle_at__lte=Now())
+
+
+def _not_yet() -> QuerySet[PendingAction, Any]:
+    waiting = PendingAction.objects.filter(status=Status.APPROVED, not_before__gt=Now())
+    return waiting.order_by("not_before").values_list("not_before")
+
+
+def _old(kept: timedelta | Slot) -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(
+        status__in=FINAL,
+        finished_at__isnull=False,
+        finished_at__lt=Now() - kept,
+        purged_at__isnull=True,
+    )
 
 
 def expire() -> None:
     """Close what nobody decided, or what could not leave, in time."""
-    late = PendingAction.objects.filter(status__in=(Status.PENDING, Status.APPROVED), expires_at__lte=Now())
+    late = _late()
     for action_id in late.values_list("pk", flat=True)[:BATCH]:
         with transaction.atomic():
             action = late.select_for_update(skip_locked=True).filter(pk=action_id).first()
@@ -86,7 +156,7 @@ def expire() -> None:
 
 def end_dead_leases() -> None:
     """A worker died or froze: what never reached the wire is approved again, what may have is unknown."""
-    dead = PendingAction.objects.filter(status=Status.EXECUTING, lease_until__lt=Now())
+    dead = _dead()
     for action_id in dead.values_list("pk", flat=True)[:BATCH]:
         with transaction.atomic():
             action = dead.select_for_update(skip_locked=True).filter(pk=action_id).first()
@@ -101,17 +171,13 @@ def end_dead_leases() -> None:
 
 def send_back() -> None:
     """What was approved and may not leave any more waits for a person again, with the reason."""
-    rows = PendingAction.objects.filter(conditions.due(), conditions.void(), status=Status.APPROVED)
-    for action_id in rows.values_list("pk", flat=True)[:BATCH]:
+    for action_id in _void().values_list("pk", flat=True)[:BATCH]:
         return_if_void(action_id)
 
 
 def reconcile() -> None:
     """Ask the provider whether what was handed over has gone out; no evidence leaves it unknown."""
-    waiting = PendingAction.objects.filter(
-        status=Status.UNKNOWN, next_probe_at__lte=Now(), mailbox__in=Mailbox.objects.filter(status__in=MAY_LOOK)
-    )
-    for action in waiting.order_by("next_probe_at")[:BATCH]:
+    for action in _to_probe().order_by("next_probe_at")[:BATCH]:
         _probe(action)
 
 
@@ -126,7 +192,9 @@ def _probe(action: PendingAction) -> None:
     if not mine.filter(next_probe_at__lte=Now()).update(probes=min(made, len(PROBES)), next_probe_at=Now() + again):
         return
     try:
-        outcome = kind_named(action.kind).reconcile(approved_action(action.pk))
+        still_unknown = Q(status=Status.UNKNOWN, fence=action.fence)
+        approved = approved_action(action.pk, keep=partial(preparing.keep, action, held=still_unknown))
+        outcome = kind_named(action.kind).reconcile(approved)
     except Exception:  # a probe that fails is no evidence; the next one tries again
         log.exception("probe_failed", action=str(action.pk), count=made)
         return
@@ -139,38 +207,46 @@ def _probe(action: PendingAction) -> None:
 
 def settle() -> None:
     """Do the idempotent work after a success, such as the copy in Sent; never touches what was sent."""
-    waiting = PendingAction.objects.filter(status=Status.SUCCEEDED, settle_at__lte=Now())
-    for action_id in waiting.values_list("pk", flat=True)[:BATCH]:
+    for action_id in _to_settle().values_list("pk", flat=True)[:BATCH]:
         settle_one(action_id)
 
 
+_take_to_settle = Update(
+    lambda: PendingAction.objects.filter(
+        pk=slot(PendingAction, "id", "pk"), settle_at__lte=Now(), settle_tries=slot(PendingAction, "settle_tries")
+    ),
+    lambda: {"settle_tries": F("settle_tries") + 1, "settle_at": Now() + Slot("again", DurationField())},
+)
+_settled = Update(lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")), lambda: {"settle_at": None})
+
+
 def settle_one(action_id: UUID) -> None:
-    action = PendingAction.objects.get(pk=action_id)
-    tries = action.settle_tries + 1
+    read = read_action(action_id)
+    assert read is not None, "an action is never deleted"
+    tries = read.action.settle_tries + 1
+    again = max(next_try(tries), timedelta(minutes=1)) if tries < SETTLE_TRIES else None
     # Taken by pushing the time on: whoever comes second finds nothing to do, and a crash is tried again later.
-    mine = PendingAction.objects.filter(pk=action_id, settle_at__lte=Now(), settle_tries=action.settle_tries).update(
-        settle_tries=tries,
-        settle_at=Now() + max(next_try(tries), timedelta(minutes=1)) if tries < SETTLE_TRIES else None,
-    )
-    if not mine:
+    if not _take_to_settle(pk=action_id, settle_tries=read.action.settle_tries, again=again):
         return
     try:
-        kind_named(action.kind).settle(approved_action(action_id))
+        kind_named(read.action.kind).settle(read.approved())
     except Exception:  # what was sent stays sent; this is only the work after it
         log.exception("settle_failed", action=str(action_id), count=tries)
         return
-    PendingAction.objects.filter(pk=action_id).update(settle_at=None)
+    Preparation.objects.filter(action=action_id).delete()  # it went out with the mail
+    _settled(pk=action_id)
+
+
+def tidy() -> None:
+    """Take away what was prepared on the other side for what did not leave in the end."""
+    for action_id in preparing.to_tidy().values_list("pk", flat=True)[:BATCH]:
+        preparing.tidy(action_id)
 
 
 def purge() -> None:
     """Forget the content of what ended long ago; the row, its state and its idempotency key stay, and so do the
     decisions without their notes."""
-    old = PendingAction.objects.filter(
-        status__in=FINAL,
-        finished_at__isnull=False,
-        finished_at__lt=Now() - timedelta(days=settings.MAILHUB_RETENTION_DAYS),
-        purged_at__isnull=True,
-    )
+    old = _old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
     ids = list(old.order_by("finished_at").values_list("pk", flat=True)[:BATCH])
     if not ids:
         return
@@ -178,5 +254,25 @@ def purge() -> None:
         mine = list(old.select_for_update(skip_locked=True).filter(pk__in=ids).values_list("pk", flat=True))
         Revision.objects.filter(action__in=mine).update(payload={}, preview={})
         Blob.objects.filter(action__in=mine).delete()
+        Preparation.objects.filter(action__in=mine).delete()
         Decision.objects.filter(action__in=mine).exclude(note="").update(note="")
         PendingAction.objects.filter(pk__in=mine).update(purged_at=Now(), settle_at=None, returned=None)
+
+
+_due = Select(
+    lambda: PendingAction.objects.filter(conditions.may_execute()).order_by("not_before").values_list("pk")[:BATCH]
+)
+# In the order in which they are done: what one leaves behind, the next may find.
+CHORES: dict[str, Callable[[], None]] = {
+    "late": expire, "dead": end_dead_leases, "void": send_back, "to_probe": reconcile, "to_settle": settle,
+    "to_tidy": tidy, "old": purge, "due": _ring,
+}  # fmt: skip
+_questions = Questions(
+    lambda: {
+        "late": _late(), "dead": _dead(), "void": _void(), "to_probe": _to_probe(), "to_settle": _to_settle(),
+        "to_tidy": preparing.to_tidy(),
+        "old": _old(Slot("kept", DurationField())), "due": PendingAction.objects.filter(conditions.may_execute()),
+    },
+    _not_yet,
+)  # fmt: skip
+_waiting = Select(lambda: _not_yet()[:1])

@@ -10,10 +10,15 @@ from django.db.models.functions import Greatest, Now
 from approvals import audit, retry
 from approvals.models import Attempt, PendingAction, Rest
 from approvals.returning import sent_after_all
+from approvals.statements import Select, instance, slot
 from approvals.states import Status
 from approvals.types import Outcome
 
 log = structlog.get_logger(__name__)
+
+
+_locked = Select(lambda: PendingAction.objects.select_for_update().filter(pk=slot(PendingAction, "id", "pk")))
+_tried = Select(lambda: Attempt.objects.filter(action=slot(Attempt, "action"), fence=slot(Attempt, "fence")))
 
 
 @transaction.atomic
@@ -26,10 +31,11 @@ def record_outcome(
     comes later still changes no attempt, but it is written down, and an action that has been ordered to leave again
     goes back to a person when the first try turns out to have been taken. `changes` go with the move.
     """
-    action = PendingAction.objects.select_for_update(of=("self",)).get(pk=action_id)
-    attempt = Attempt.objects.filter(action=action_id, fence=fence).first()
-    if attempt is None:
+    found = _locked.first(pk=action_id)
+    tried = _tried.first(action=action_id, fence=fence)
+    if found is None or tried is None:
         return False
+    action, attempt = instance(PendingAction, found), instance(Attempt, tried)
     if action.fence != fence or action.status not in (Status.EXECUTING, Status.UNKNOWN):
         if outcome.verdict != attempt.verdict:
             _too_late(action, attempt, outcome)
@@ -44,7 +50,8 @@ def record_outcome(
         reference=outcome.reference[:255],
         ended_at=Now(),
     )
-    following = retry.after(outcome, tries=action.attempts.count())
+    # How often it was tried only counts for when it is tried again.
+    following = retry.after(outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1)
     moved = action.move(source, following.status, **{**_changes(outcome, following), **changes})
     if following.rest is not None:
         _rest(action, following)

@@ -1,6 +1,8 @@
 """Reading actions: for programs in the contract's shape, for pages as rows."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -10,9 +12,9 @@ from django.urls import reverse
 
 from accounts import access
 from accounts.caller import Caller
-from accounts.models import Mailbox, User
+from accounts.models import User
 from accounts.problems import Problem
-from approvals.models import Blob, PendingAction, Revision
+from approvals.models import Blob, Decision, PendingAction, Revision
 from approvals.states import Status
 
 
@@ -45,15 +47,6 @@ def with_preview(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     return actions.annotate(shown=Subquery(current.values("preview")[:1]))
 
 
-def counts_for(person: User, statuses: tuple[Status, ...], *, at_most: int = 100) -> dict[Status, int]:
-    """How many in each state, counted no further than `at_most`: nobody reads 'pending 48,113' as a number."""
-    mailboxes = Mailbox.objects.filter(memberships__user=person)
-    return {
-        status: PendingAction.objects.filter(mailbox__in=mailboxes, status=status).order_by()[:at_most].count()
-        for status in statuses
-    }
-
-
 def review_url(action: PendingAction) -> str:
     return settings.MAILHUB_PUBLIC_URL + reverse("review", args=[action.pk])
 
@@ -73,12 +66,35 @@ def described(action: PendingAction) -> dict[str, Any]:
         members["receipt"] = action.receipt
     if action.error:
         members["error"] = action.error
-    decision = action.decisions.filter(approval_round=action.approval_round).select_related("person").last()
-    if decision:
-        members["review"] = {"by": str(decision.person), "verdict": decision.verdict}
-        if decision.note:
-            members["review"]["note"] = decision.note
+    if review := review_of(action):
+        members["review"] = review
+    if action.status == Status.SUPERSEDED and (successor := PendingAction.objects.filter(replaces=action).first()):
+        members["superseded_by"] = str(successor.pk)
     return members
+
+
+def review_of(action: PendingAction) -> dict[str, Any] | None:
+    """What people said or did last, in the contract's words; None before anybody has.
+
+    `changed` names what a reviewer changed of what was proposed: the mail goes on like that, it need not be proposed
+    again.
+    """
+    counts = ~Q(verdict=Decision.Verdict.APPROVED) | Q(approval_round=action.approval_round, revision=action.revision)
+    said = action.decisions.filter(counts).select_related("person").last()
+    edit = _last_edit(action) if action.revision > 1 else None
+    if edit is not None and (said is None or said.created_at < edit.created_at):
+        review = {"by": str(edit.author), "verdict": "edited"}
+    elif said is not None:
+        review = {"by": str(said.person), "verdict": said.verdict} | ({"note": said.note} if said.note else {})
+    else:
+        return None
+    return review | ({"changed": edit.changed} if edit is not None and edit.changed else {})
+
+
+def _last_edit(action: PendingAction) -> Revision | None:
+    """The newest revision with other content than the one before; the rest only adds what was found out."""
+    revisions = list(action.revisions.select_related("author").defer("payload", "preview"))
+    return next((after for before, after in reversed(list(pairwise(revisions))) if after.digest != before.digest), None)
 
 
 def warnings_of(action: PendingAction) -> list[dict[str, str]]:
@@ -87,28 +103,42 @@ def warnings_of(action: PendingAction) -> list[dict[str, str]]:
     return [{"code": warning["code"], "text": f"{warning['title']} {warning['text']}".strip()} for warning in found]
 
 
+def risks(preview: Mapping[str, Any]) -> tuple[str, ...]:
+    """The codes of what asks for a closer look, and for a fresh sign-in, before anybody approves it."""
+    return tuple(warning["code"] for warning in preview.get("warnings", ()) if warning["severity"] == "risk")
+
+
 def page(
     actions: QuerySet[PendingAction], *, cursor: str | None, limit: int, newest_first: bool
 ) -> tuple[list[PendingAction], str | None]:
     """One keyset page by (created_at, id), and the cursor of the next. Raises `invalid_input` for a foreign cursor."""
     order = ("-created_at", "-id") if newest_first else ("created_at", "id")
-    if cursor:
-        at, action_id = _cursor_parts(cursor)
-        beyond = "lt" if newest_first else "gt"
-        actions = actions.filter(Q(**{f"created_at__{beyond}": at}) | Q(created_at=at, **{f"id__{beyond}": action_id}))
+    actions = actions.filter(beyond(cursor, newest_first=newest_first))
     rows = list(actions.select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
     if len(rows) <= limit:
         return rows, None
     last = rows[limit - 1]
-    return rows[:limit], f"{last.created_at.isoformat()}~{last.pk.hex}"
+    return rows[:limit], cursor_of(last.created_at, last.pk)
 
 
-def _cursor_parts(cursor: str) -> tuple[datetime, UUID]:
-    at, _, action_id = cursor.partition("~")
+def cursor_of(at: datetime, action_id: UUID) -> str:
+    """Where a page ends that ends with this action."""
+    return f"{at.isoformat()}~{action_id.hex}"
+
+
+def beyond(cursor: str | None, *, newest_first: bool) -> Q:
+    """What comes after a cursor; all of it without one. Raises `invalid_input` for what no list has given."""
+    if not cursor:
+        return Q()
+    text, _, key = cursor.partition("~")
     try:
-        return datetime.fromisoformat(at), UUID(action_id)
+        at, action_id = datetime.fromisoformat(text), UUID(key)
     except ValueError:
-        raise Problem("invalid_input", "The cursor is not one that this list gave.") from None
+        at, action_id = None, None
+    if at is None or at.tzinfo is None:
+        raise Problem("invalid_input", "The cursor is not one that this list gave.")
+    further = "lt" if newest_first else "gt"
+    return Q(**{f"created_at__{further}": at}) | Q(created_at=at, **{f"id__{further}": action_id})
 
 
 def blob_of(action: PendingAction, sha256: str) -> bytes:

@@ -11,6 +11,8 @@ from django.db.models import Q
 from approvals import audit
 from approvals.conditions import VOID, void
 from approvals.models import PendingAction
+from approvals.revisions import add_notice
+from approvals.statements import Select, slot
 from approvals.states import Status
 from approvals.types import PreviewWarning
 
@@ -19,9 +21,20 @@ UNDECIDED: dict[str, Any] = {
 }  # fmt: skip
 
 
-@transaction.atomic
+_is_void = Select(
+    lambda: PendingAction.objects.filter(void(), pk=slot(PendingAction, "id", "pk"), status=Status.APPROVED)
+    .values_list("pk")
+)  # fmt: skip
+
+
 def return_if_void(action_id: UUID) -> bool:
     """Send an approved action back when its approval counts no more; returns whether it went."""
+    # Most that cannot be claimed is only held back: asked without a lock first.
+    return bool(_is_void(pk=action_id)) and _return_if_void(action_id)
+
+
+@transaction.atomic
+def _return_if_void(action_id: UUID) -> bool:
     approved = PendingAction.objects.filter(void(), pk=action_id, status=Status.APPROVED)
     action = approved.select_for_update(skip_locked=True).first()
     if action is None:
@@ -34,11 +47,17 @@ def return_if_void(action_id: UUID) -> bool:
 
 @transaction.atomic
 def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarning]) -> bool:
-    """Send back what the kind found changed since the approval that `action` shows; False when it has moved since."""
-    return _returned(
+    """Send back what the kind found changed since the approval that `action` shows; False when it has moved since.
+
+    The news stands in a new revision of the same content, so that the next approval is given in view of it.
+    """
+    moved = _returned(
         action, code=warnings[0].code, detail=warnings[0].text, warnings=[asdict(warning) for warning in warnings],
         only_if=Q(approval_round=action.approval_round),
     )  # fmt: skip
+    if moved:
+        add_notice(action, warnings)
+    return moved
 
 
 def sent_after_all(action: PendingAction) -> bool:

@@ -21,12 +21,17 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class PreviewWarning:
-    """Something a person should know before deciding; `text` is a sentence without mail content beyond addresses."""
+    """Something a person should know before deciding; `text` is a sentence without mail content beyond addresses.
+
+    `mark` tells what was found, where the same code may be said again about something else: what a person has been
+    told once is no news at the next look.
+    """
 
     code: str
     text: str
     title: str = ""
     severity: Severity = "notice"
+    mark: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +71,8 @@ class ApprovedAction:
 
     `wire_started()` commits that the effect may happen from now on; it raises LeaseLost when another worker has
     taken over, and nothing may be sent then. `blob(sha256)` returns the bytes that the payload names.
+    `prepared` is what an earlier try, or an earlier step of this one, has left on the other side to be used again, such
+    as the id of a draft there; `keep(notes)` commits it before it is needed, and raises LeaseLost like wire_started.
     `receipt` is there once it has happened.
     """
 
@@ -77,7 +84,69 @@ class ApprovedAction:
     message_id: str
     wire_started: Callable[[], None]
     blob: Callable[[str], bytes]
+    keep: Callable[[Mapping[str, Any]], None]
+    prepared: Mapping[str, Any] = field(default_factory=dict)
     receipt: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldFile:
+    """A file that an action carries."""
+
+    name: str
+    type: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenFile:
+    """A file that a reviewer adds."""
+
+    name: str
+    type: str
+    content: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesGiven:
+    """Which of the present files stay, by SHA-256, and which are added."""
+
+    kept: tuple[str, ...] = ()
+    added: tuple[GivenFile, ...] = ()
+
+
+FieldSort = Literal["addresses", "line", "text", "choice", "files"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EditField:
+    """One thing that a reviewer may change: its name, how it is typed in, and what it says now.
+
+    `value` is as it is typed in (addresses one a line); `reading` is how a person reads it where the two differ, such
+    as HTML and its text. `choices` are the values and labels of a choice, `files` what sort "files" holds now.
+    """
+
+    name: str
+    label: str
+    sort: FieldSort
+    value: str = ""
+    reading: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    files: tuple[HeldFile, ...] = ()
+
+
+# What a reviewer typed in, by the names of the fields; what is left out stays as it is.
+Changes = Mapping[str, str | FilesGiven]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revisable:
+    """The revision that is edited. `preview` is that of now, as JSON; `blob(sha256)` returns what the payload names."""
+
+    payload: Mapping[str, Any]
+    preview: Mapping[str, Any]
+    blob: Callable[[str], bytes]
 
 
 class LeaseLost(Exception):
@@ -147,4 +216,30 @@ class Rechecks(Protocol):
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         """What a person should know before this leaves; anything sends the action back to them. It may call the
         provider, outside any transaction; an exception says nothing, and the action waits."""
+        ...
+
+
+@runtime_checkable
+class Revises(Protocol):
+    """A kind whose actions a reviewer may edit."""
+
+    def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:
+        """What may be changed, in the order of the form, with its present values. Pure."""
+        ...
+
+    def revise(self, current: Revisable, changes: Changes) -> Proposal:
+        """The action with these changes, composed and checked like a proposal, under the same `message_id`.
+
+        It may call the provider, outside any transaction. Raises Problem, with the names of the fields, for what
+        cannot be; a name that is no field is such.
+        """
+        ...
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A kind that leaves something on the other side before the effect, to be taken away when it will not happen."""
+
+    def discard(self, approved: ApprovedAction) -> None:
+        """Take away what `approved.prepared` names, and nothing else; idempotent; raises to be called again."""
         ...

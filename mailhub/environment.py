@@ -55,6 +55,13 @@ class Environment(BaseSettings):
     MAILHUB_RETENTION_DAYS: int = Field(90, ge=1, description="How long the content of a finished action is kept")
     DUPLICATE_WINDOW_SECONDS: int = Field(120, ge=0, description="Same recipients, subject, text: warn within")
     MAILHUB_METRICS_TOKEN: str = Field("", description="Bearer token that /metrics asks for; empty: no /metrics")
+    MICROSOFT_CLIENT_ID: str = Field("", description="Application (client) id of the app registration; empty: none")
+    MICROSOFT_CLIENT_SECRET: str = Field("", description="Its secret; not needed for the device code alone")
+    MICROSOFT_TENANT: str = Field("common", description="Tenant that may sign in: common, organizations, or an id")
+    MICROSOFT_AUTHORITY: str = Field(
+        "", description="Sign-in service without tenant (https); set, it switches instance discovery off"
+    )
+    GRAPH_BASE_URL: str = Field("https://graph.microsoft.com/v1.0", description="Microsoft Graph; for national clouds")
     MAILHUB_ALLOW_LOOPBACK_HOSTS: bool = Field(
         False, description="Let mail servers on loopback through the host filter"
     )
@@ -156,6 +163,20 @@ class Environment(BaseSettings):
         if url and not url.startswith(("http://", "https://")):
             raise ValueError("must start with http:// or https://")
         return url.rstrip("/")
+
+    @field_validator("MICROSOFT_AUTHORITY")
+    @classmethod
+    def _is_https(cls, url: str) -> str:
+        if url and not url.startswith("https://"):
+            raise ValueError("must start with https://")
+        return url.rstrip("/")
+
+    @field_validator("GRAPH_BASE_URL")
+    @classmethod
+    def _is_graph(cls, url: str) -> str:
+        """With its version: `https://graph.microsoft.us` is as good as `https://graph.microsoft.us/v1.0`."""
+        url = cls._is_http(url).rstrip("/")
+        return url if url.endswith(("/v1.0", "/beta")) else f"{url}/v1.0"
 
     @field_validator("REDIS_URL")
     @classmethod

@@ -31,6 +31,11 @@ MAILHUB_ACTION_TTL_HOURS = ENV.MAILHUB_ACTION_TTL_HOURS
 MAILHUB_LEASE_SECONDS = ENV.MAILHUB_LEASE_SECONDS
 MAILHUB_WIRE_TIMEOUT_SECONDS = ENV.MAILHUB_WIRE_TIMEOUT_SECONDS
 MAILHUB_ALLOW_LOOPBACK_HOSTS = ENV.MAILHUB_ALLOW_LOOPBACK_HOSTS
+MICROSOFT_CLIENT_ID = ENV.MICROSOFT_CLIENT_ID
+MICROSOFT_CLIENT_SECRET = ENV.MICROSOFT_CLIENT_SECRET
+MICROSOFT_TENANT = ENV.MICROSOFT_TENANT
+MICROSOFT_AUTHORITY = ENV.MICROSOFT_AUTHORITY
+GRAPH_BASE_URL = ENV.GRAPH_BASE_URL
 MAILHUB_RETENTION_DAYS = ENV.MAILHUB_RETENTION_DAYS
 DUPLICATE_WINDOW_SECONDS = ENV.DUPLICATE_WINDOW_SECONDS
 AGENT_ENABLE = ENV.AGENT_ENABLE
@@ -60,7 +65,10 @@ MAILHUB_KINDS = {
     "mail.forward": "tools.sends.ForwardMail",
     "m365.command": "tools.m365.RunCommand",
 }
-MAILHUB_PROVIDERS = {"imap": "tools.providers.imap.ImapProvider"}
+MAILHUB_PROVIDERS = {
+    "imap": "tools.providers.imap.ImapProvider",
+    "microsoft": "tools.providers.graph.GraphProvider",
+}
 # Only the one that MAILHUB_QUEUE names is imported: rq, celery and redis cost nothing where they are not used.
 MAILHUB_QUEUES = {
     "database": "approvals.queues.database.DatabaseQueue",
@@ -83,6 +91,7 @@ INSTALLED_APPS = [
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "django_structlog",
+    "django_htmx",
     "csp",
     "accounts",
     "approvals",

@@ -4,16 +4,19 @@ from django.contrib import admin
 from django.urls import include, path
 
 from mailhub import health, metrics
+from mailhub.styleguide import styleguide
 from tools.api import download, make_api, reference
 
 urlpatterns = [
     path("", include("approvals.urls")),
     path("", include("accounts.urls")),
     path("", include("mailhub.agent.urls")),
+    path("", include("tools.urls")),
     path("files/<str:secret>", download, name="file"),
     path("api/v1/docs", reference, name="api_docs"),
     path("api/v1/", make_api().urls),
     path("admin/", admin.site.urls),
+    path("styleguide/", styleguide, name="styleguide"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", metrics.metrics),

@@ -15,7 +15,7 @@ from accounts import credentials
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from tests.conftest import Api, Reviewer
 from tests.dovecot import Dovecot
-from tests.mailserver import Accepted, FaultySmtp
+from tests.smtpserver import Accepted, FaultySmtp
 from tests.work import work
 from tools.providers.imap.sessions import POOL
 

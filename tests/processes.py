@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -113,10 +113,13 @@ class Program:
         assert self.process is not None
         return self.process.pid
 
+    def command(self) -> Sequence[str]:
+        return [*MANAGE, *self._arguments]
+
     def start(self) -> None:
         with (self.home / "stdout").open("ab") as out, (self.home / "stderr").open("ab") as err:
             self.process = subprocess.Popen(
-                [*MANAGE, *self._arguments],
+                self.command(),
                 env=environment(self.home, self._changes),
                 cwd=self.home,
                 stdin=subprocess.DEVNULL,
@@ -256,7 +259,10 @@ class Person:
         forms = Forms(page.text).found
         assert action in forms, f"{path} answers {page.status} with the forms {sorted(forms)}"
         address, fields = forms[action]
-        return self._go("POST", address or path, fields | changes)
+        return self.post(address or path, fields | changes)
+
+    def post(self, path: str, fields: Mapping[str, str]) -> Answer:
+        return self._go("POST", path, fields)
 
     def _go(self, method: str, path: str, fields: Mapping[str, str] | None = None) -> Answer:
         headers = {"Cookie": "; ".join(f"{name}={morsel.value}" for name, morsel in self._cookies.items())}

@@ -141,6 +141,7 @@ class Postgres(Service):
     name = "postgres"
     # "Fast shutdown": ends sessions, where SIGTERM would wait for them.
     stop_signal = signal.SIGINT
+    changes: ClassVar[dict[str, str]] = {}
 
     def __init__(self) -> None:
         self._bin = find_postgres()
@@ -180,7 +181,7 @@ class Postgres(Service):
             "fsync": "off",
             "synchronous_commit": "off",
             "full_page_writes": "off",
-        }
+        } | self.changes
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return [self._bin / "postgres", "-D", self.folder / "data", *options]
 

@@ -14,6 +14,8 @@ from mailhub.settings import *  # noqa: E402, F403  # the environment must stand
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
+INSTALLED_APPS = ["tests.emptying", *INSTALLED_APPS]  # noqa: F405  # its flush comes first
+
 # The in-memory twin, for tests of what stands above the providers.
 MAILHUB_PROVIDERS["memory"] = "tools.providers.memory.MemoryProvider"  # noqa: F405
 

@@ -4,7 +4,7 @@ import hashlib
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -108,12 +108,13 @@ class OutgoingMessage:
         return hashlib.sha256(self.source).hexdigest()
 
 
-def new_message(request: Request) -> OutgoingMessage:
-    """Compose the message with a Message-ID of our own, and check that the bytes say what was asked for.
+def new_message(request: Request, *, message_id: str = "") -> OutgoingMessage:
+    """Compose the message with a Message-ID of our own, or the one it has had before, and check that the bytes say
+    what was asked for.
 
     Raises ComposeError when they do not.
     """
-    message_id = f"<{uuid.uuid4().hex}@{request.from_address.rpartition('@')[2]}>"
+    message_id = message_id or f"<{uuid.uuid4().hex}@{request.from_address.rpartition('@')[2]}>"
     message = EmailMessage(policy=WIRE)
     message["From"] = _from(request)
     if request.to:
@@ -171,11 +172,19 @@ def check(outgoing: OutgoingMessage) -> None:
         "references": (tuple(str(parsed["References"] or "").split()), request.references),
         "text": (_part(parsed, "plain"), content.text.strip("\n")),
         "html": (_part(parsed, "html"), content.html.strip("\n") if content.html is not None else None),
-        "attachments": (Counter(_attached(parsed)), Counter((a.name, a.type, a.sha256) for a in request.attachments)),
+        "attachments": (
+            Counter((a.name, a.type, a.sha256) for a in _attached(parsed)),
+            Counter((a.name, a.type, a.sha256) for a in request.attachments),
+        ),
     }
     wrong = [name for name, (is_, should_be) in comparisons.items() if is_ != should_be]
     if wrong or parsed.defects:
         raise ComposeError(f"the generated message differs in: {', '.join(wrong) or 'structure'}")
+
+
+def attachments_in(source: bytes) -> tuple[Attachment, ...]:
+    """What a message of ours carries."""
+    return tuple(_attached(message_from_bytes(source, policy=policy.default)))
 
 
 def stamped(source: bytes, *, date: str, bcc: tuple[str, ...] = ()) -> bytes:
@@ -270,9 +279,16 @@ def _part(parsed: EmailMessage, subtype: str) -> str | None:
     return None
 
 
-def _attached(parsed: EmailMessage) -> Iterator[tuple[str, str, str]]:
+def _tally(attachments: Iterable[Attachment]) -> Counter[tuple[str, str, str]]:
+    return Counter((each.name, each.type, each.sha256) for each in attachments)
+
+
+def _attached(parsed: EmailMessage) -> Iterator[Attachment]:
     for part in _leaves(parsed):
         if part.get_content_disposition() is not None:
             content = part.get_payload(decode=True)
             assert isinstance(content, bytes)
-            yield part.get_filename() or "", part.get_content_type(), hashlib.sha256(content).hexdigest()
+            yield Attachment(
+                name=part.get_filename() or "", type=part.get_content_type(), content=content,
+                content_id=str(part["Content-ID"] or "").strip(" <>"),
+            )  # fmt: skip

@@ -10,11 +10,15 @@ from tools.html import cleaned, lost_something, text_of
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """`body` is what the caller wrote, `text` and `html` what will be sent; `html` is clean."""
+    """`body` is what the caller wrote, `text` and `html` what will be sent; `html` is clean.
+
+    `proposed_html` is the HTML as the caller wrote it, for the warnings to judge; empty when they wrote text.
+    """
 
     body: str
     text: str
     html: str | None = None
+    proposed_html: str = ""
     content_removed: bool = False
 
 
@@ -40,7 +44,9 @@ def written(body: str, body_type: Literal["text", "html"]) -> Content:
     if body_type == "text":
         return Content(body=body, text=body)
     html = cleaned(body)
-    return Content(body=body, text=text_of(html), html=html, content_removed=lost_something(body, html))
+    return Content(
+        body=body, text=text_of(html), html=html, proposed_html=body, content_removed=lost_something(body, html)
+    )
 
 
 def answering(comment: Content, original: Original) -> Content:
@@ -69,17 +75,19 @@ def _with_original(comment: Content, original: Original, text: str, head: str) -
     joined = f"{comment.text}\n\n{text}\n" if comment.text else f"{text}\n"
     if comment.html is None and original.html is None:
         return Content(body=comment.body, text=joined)
-    own = comment.html if comment.html is not None else _as_html(comment.text)
-    quoted = cleaned(original.html) if original.html is not None else _as_html(original.text)
+    own = comment.html if comment.html is not None else as_html(comment.text)
+    quoted = cleaned(original.html) if original.html is not None else as_html(original.text)
     return Content(
         body=comment.body,
         text=joined,
         html=f"{own}{head}<blockquote>{quoted}</blockquote>",
+        proposed_html=comment.proposed_html,
         content_removed=comment.content_removed,
     )
 
 
-def _as_html(text: str) -> str:
+def as_html(text: str) -> str:
+    """Text as paragraphs."""
     return "".join(f"<p>{escape(part).replace(chr(10), '<br>')}</p>" for part in text.split("\n\n") if part.strip())
 
 

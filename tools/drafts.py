@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import format_datetime
-from hashlib import sha256
 from typing import Any
 
 from accounts.caller import Caller
@@ -157,7 +156,7 @@ def _follow(
     seen = {
         "provider_id": stored.id,
         "message_id": message.message_id,
-        "sha256": sha256(stored.source).hexdigest(),
+        "sha256": stored.seal,
         "author": caller.user,
         "author_name": caller.name,
     }

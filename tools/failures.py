@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from accounts import health
 from accounts.models import Mailbox
 from accounts.problems import Problem, not_found
-from tools.providers.base import NotAuthorized, ProviderError, Refused, Unavailable, Unsupported
+from tools.providers.base import NotAuthorized, NotPermitted, ProviderError, Refused, Unavailable, Unsupported
 
 RETRY_SECONDS = 30
 
@@ -21,6 +21,8 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
     except NotAuthorized:
         health.login_refused(mailbox.id)
         raise Problem("auth_error", "The mailbox must be reconnected: its sign-in was refused.") from None
+    except NotPermitted as error:
+        raise Problem("auth_error", error.detail, required_scope=error.required_scope) from None
     except Unsupported as error:
         raise Problem("invalid_input", error.detail or "This mailbox cannot do that.") from None
     except Refused as error:
@@ -30,6 +32,10 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
             raise Problem("too_large", error.detail) from None
         raise Problem("invalid_input", error.detail or "The mail server refused it.") from None
     except Unavailable as error:
+        if error.pauses:
+            raise Problem(
+                "rate_limited", "The mail provider asks for a rest.", retry_after=error.retry_after or RETRY_SECONDS
+            ) from None
         health.unreachable(mailbox.id)
         raise Problem(
             "transient", "The mailbox cannot be reached right now.", retry_after=error.retry_after or RETRY_SECONDS

@@ -1,4 +1,4 @@
-"""What tools keep: drafts as last seen, uploaded attachments, single-use download links."""
+"""What tools keep: short names of messages, drafts as last seen, uploaded attachments, single-use download links."""
 
 import hashlib
 import secrets
@@ -37,6 +37,35 @@ class Draft(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+
+class Acquaintance(models.Model):
+    """Somebody this mailbox has written to, found in its Sent or sent by us; a hash of the address, and its domain."""
+
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
+    digest = models.CharField(max_length=64)
+    domain = models.CharField(max_length=255)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["mailbox", "digest"], name="acquaintance_once")]
+        indexes = [models.Index(fields=["mailbox", "domain"], name="acquaintance_domains")]
+
+    def __str__(self) -> str:
+        return self.digest[:8]
+
+
+class MessageHandle(models.Model):
+    """The short name of something a provider names at length. See `tools.handles`."""
+
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
+    handle = models.CharField(max_length=20)
+    named = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["mailbox", "handle"], name="handle_once")]
+
+    def __str__(self) -> str:
+        return self.handle
 
 
 class Upload(models.Model):

@@ -15,6 +15,8 @@ Recipients = Annotated[list[Address], Field(min_length=1, max_length=500)]
 CopyRecipients = Annotated[list[Address], Field(max_length=500)]
 Subject = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(header_text)]
 Body = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(body_text)]
+# What a reviewer edits holds the quoted original too.
+RevisedBody = Annotated[str, Field(min_length=1, max_length=3_000_000), AfterValidator(body_text)]
 BodyType = Literal["text", "html"]
 FileName = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(file_name)]
 # Strict would want date objects, which JSON does not have.
@@ -180,6 +182,7 @@ class DeleteDraft(_DraftNamed):
 
 
 class SendingParameters(MailboxParameters):
+    replaces: str | None = Field(None, min_length=1, max_length=64)
     idempotency_key: str | None = Field(None, min_length=1, max_length=255)
     confirm: bool = Field(False, description="false: preview, nothing stored; true: propose it to a person")
 

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts import credentials
-from accounts.models import Mailbox, Membership, Role, User
+from accounts.models import Mailbox, Membership, Role, TokenRefresh, User
 
 
 @transaction.atomic
@@ -41,5 +41,6 @@ def connect_mailbox(
     mailbox.checked_at = timezone.now()
     mailbox.credentials = credentials.encrypt(secrets, mailbox_id=mailbox.id)
     mailbox.credentials_version += 1  # kept connections of the old access are not used again
+    TokenRefresh.objects.filter(mailbox=mailbox).delete()  # how the old access ended says nothing about the new one
     mailbox.save(update_fields=["provider", "scopes", "status", "checked_at", "credentials", "credentials_version"])
     return mailbox

@@ -2,9 +2,10 @@
 
 from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.models.audit import AuditChain, AuditEvent
-from approvals.models.execution import Attempt, Heartbeat
+from approvals.models.execution import Attempt, Heartbeat, Preparation
+from approvals.models.pages import Presence, SavedView
 from approvals.models.pauses import Pause, Rest
-from approvals.models.people import ApprovalPolicy, Decision
+from approvals.models.people import ApprovalPolicy, Decision, Seen
 
 __all__ = [
     "ApprovalPolicy",
@@ -17,6 +18,10 @@ __all__ = [
     "IdempotencyRecord",
     "Pause",
     "PendingAction",
+    "Preparation",
+    "Presence",
     "Rest",
     "Revision",
+    "SavedView",
+    "Seen",
 ]

@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from accounts.models import Mailbox
+from approvals.statements import update_row
 from approvals.states import APPROVED_OR_LATER, TRANSITIONS, Status
 
 
@@ -19,7 +20,8 @@ class PendingAction(models.Model):
     The payload lives in Revision rows, which are only added; `current` names the newest, `digest` repeats its digest
     so that one row says what is approved. `approval_round` counts how often decisions were made void, and
     `returned` says why the last time, when it was not a person: `{"code", "detail", "warnings"}`. `send_at` is the
-    moment that was asked for, `not_before` the one that holds now: undo window and back-off included.
+    moment that was asked for, `not_before` the one that holds now: undo window and back-off included. `replaces` is
+    the action that this one took the place of; `fingerprint` stays that of what was proposed, whatever is edited.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -29,6 +31,7 @@ class PendingAction(models.Model):
     proposer = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     proposer_name = models.CharField(max_length=100, blank=True)
     token_id = models.UUIDField(null=True)
+    replaces = models.OneToOneField("self", models.PROTECT, null=True, related_name="superseded_by")
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.PENDING)
     revision = models.PositiveIntegerField(default=1)
     digest = models.CharField(max_length=64)
@@ -106,10 +109,7 @@ class PendingAction(models.Model):
         assert target in TRANSITIONS[source], f"{source} → {target} is not a transition"
         if target is not Status.EXECUTING:
             changes.setdefault("lease_until", None)
-        changed = PendingAction.objects.filter(*conditions, pk=self.pk, status=source).update(status=target, **changes)
-        if changed:
-            self.refresh_from_db()
-        return bool(changed)
+        return update_row(self, *conditions, where={"status": source}, changes={"status": target, **changes})
 
     @property
     def current(self) -> Revision:
@@ -121,13 +121,18 @@ class PendingAction(models.Model):
 
 
 class Revision(models.Model):
-    """One version of what is to happen; never changed, only followed by another."""
+    """One version of what is to happen; never changed, only followed by another.
+
+    `changed` names the fields in which it differs from what was proposed. A revision with the digest of the one
+    before changes nothing: something new was found about the same content, and its preview says what.
+    """
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="revisions")
     number = models.PositiveIntegerField()
     author = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     payload = models.JSONField()
     preview = models.JSONField()
+    changed = models.JSONField(default=list)
     digest = models.CharField(max_length=64)
     created_at = models.DateTimeField()
 

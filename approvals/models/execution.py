@@ -56,6 +56,21 @@ class Attempt(models.Model):
         return f"{self.action_id} #{self.fence} {self.phase} {self.verdict or 'open'}"
 
 
+class Preparation(models.Model):
+    """What a kind has left on the other side for a mail that has not gone out yet; ids and hashes, no content.
+
+    It belongs to the revision with this digest: another one is prepared anew.
+    """
+
+    action = models.OneToOneField(PendingAction, models.CASCADE, primary_key=True, related_name="preparation")
+    digest = models.CharField(max_length=64)
+    notes = models.JSONField()
+    tidy_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
 class Heartbeat(models.Model):
     """When a worker was last seen."""
 

@@ -65,3 +65,17 @@ class Decision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.verdict} by {self.person_id}"
+
+
+class Seen(models.Model):
+    """Which revision of an action a person had before them last, so that what has changed since can be shown."""
+
+    action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    revision = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["action", "person"], name="seen_once")]
+
+    def __str__(self) -> str:
+        return f"{self.action_id} r{self.revision} by {self.person_id}"

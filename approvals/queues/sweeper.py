@@ -19,10 +19,8 @@ from django.db import close_old_connections, connection
 from django.utils import timezone
 
 from approvals import heartbeats, maintenance
-from approvals.models import PendingAction
 from approvals.queues.base import queue
 from approvals.queues.wakeup import Wakeup
-from approvals.states import Status
 
 log = structlog.get_logger(__name__)
 
@@ -80,26 +78,18 @@ class Sweeper:
         if self._worker and now >= self._next_beat:
             heartbeats.beat(self._worker)
             self._next_beat = now + BEAT_SECONDS
+        self._approved = False  # before the question, so that a later approval asks it again
         if now >= self._next_sweep:
             self._next_sweep = now + self._every
-            maintenance.sweep()
-        elif now >= self._next_due:
-            for action_id in maintenance.due():
-                queue().ring(action_id)
-        self._approved = False  # before the question, so that a later approval asks it again
-        self._next_due = time.monotonic() + seconds_until_due()
-
-
-def seconds_until_due() -> float:
-    """Seconds until the next approved action may leave. What may leave already is not counted: it has been rung for."""
-    now = timezone.now()
-    soonest = (
-        PendingAction.objects.filter(status=Status.APPROVED, not_before__gt=now)
-        .order_by("not_before")
-        .values_list("not_before", flat=True)
-        .first()
-    )
-    return (soonest - now).total_seconds() if soonest else SWEEP_SECONDS
+            next_due = maintenance.sweep()
+        else:
+            if now >= self._next_due:
+                for action_id in maintenance.due():
+                    queue().ring(action_id)
+            next_due = maintenance.next_due()
+        # What may leave already is not counted: it has been rung for.
+        wait = (next_due - timezone.now()).total_seconds() if next_due else SWEEP_SECONDS
+        self._next_due = time.monotonic() + max(wait, 0.0)
 
 
 class SweeperProcess:

@@ -6,10 +6,10 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, close_old_connections, connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, close_old_connections, connections
 from django.utils.module_loading import import_string
 
-from approvals import maintenance
+from approvals import maintenance, statements
 from approvals.execution import execute
 from approvals.kinds import kind_named
 
@@ -46,6 +46,12 @@ def prepare() -> None:
         kind_named(kind)
     for provider in settings.MAILHUB_PROVIDERS.values():
         import_string(provider)
+    try:
+        statements.make_all()
+    except DatabaseError:  # what is not made now is made when it is needed
+        log.warning("database_unavailable", worker=worker_name())
+    finally:
+        connections[DEFAULT_DB_ALIAS].close()
 
 
 def carry_out(action_id: UUID, *, settle: bool = True) -> bool:

@@ -1,9 +1,11 @@
 """What a person says about an action, and taking it back."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet, Value
@@ -14,62 +16,113 @@ from accounts.caller import Caller
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem, not_found
 from approvals import audit
-from approvals.models import Decision, PendingAction
+from approvals.kinds import kind_named
+from approvals.models import ApprovalPolicy, Decision, PendingAction
 from approvals.queues.base import queue
+from approvals.reading import read_action
 from approvals.returning import UNDECIDED
+from approvals.revisions import add_notice, untold
 from approvals.services.proposing import actor_of, policy_of
+from approvals.statements import Insert, Select, columns_of, instance, slot
 from approvals.states import Status
+from approvals.types import PreviewWarning, Rechecks
+
+log = structlog.get_logger(__name__)
 
 STALE = "This is not what was shown to you: it has changed since. Look at it again."
+NEWS = "Something has happened since this was shown to you. Look at it again."
 
 
 def approve(*, action_id: UUID, person: User, digest: str, revision: int) -> PendingAction:
     """A signed-in person says yes to exactly what was shown.
 
-    Raises `forbidden` for who may not, `conflict` when something else is stored than was shown or it is too late.
-    A second yes of the same person changes nothing.
+    Raises `forbidden` for who may not, `conflict` when something else is stored than was shown, when the kind finds
+    out something new about it (the page then shows it as a warning), or when it is too late. A second yes of the same
+    person changes nothing.
     """
+    _look_again(action_id, person, digest, revision)
     with transaction.atomic():
         action = locked(action_id)
-        refusal = _refusal_to_approve(action, person) or _refusal_of_stale(action, digest, revision)
+        policy = policy_of(action.mailbox)
+        refusal = _refusal_to_approve(action, person, policy) or _refusal_of_stale(action, digest, revision)
         if refusal:
             audit.record(
                 mailbox=action.mailbox, event="approval_refused", actor=f"user:{person.pk}",
                 action_id=action.id, code=refusal.code, shown=digest[:64], stored=action.digest,
             )  # fmt: skip
-        elif action.status == Status.PENDING and not _has_approved(action, person):
-            _count_approval(action, person)
+        elif action.status == Status.PENDING and person.pk not in (said_yes := _who_approved(action)):
+            _count_approval(action, person, policy, given=len(said_yes) + 1)
     # Raised outside: the audit event of a refusal must stay.
     if refusal:
         raise refusal
     return action
 
 
-def _count_approval(action: PendingAction, person: User) -> None:
-    Decision.objects.create(
-        action=action, person=person, verdict=Decision.Verdict.APPROVED, revision=action.revision,
+def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> None:
+    """Let the kind look once more before the yes counts, where it has something to look at; outside any transaction.
+
+    What cannot be found out now holds nobody up: it is looked at again before it leaves.
+    """
+    read = read_action(action_id)
+    if read is None or (read.action.status, read.action.digest, read.action.revision) != (
+        Status.PENDING, digest, revision,
+    ):  # fmt: skip
+        return  # this is answered with the row locked
+    kind = kind_named(read.action.kind)
+    if not isinstance(kind, Rechecks):
+        return
+    try:
+        found = kind.recheck(read.approved())
+    except Exception:
+        log.exception("recheck_failed", action=str(action_id))
+        return
+    news = untold(read.action, found) if found else ()
+    if news and may_approve(person, read.action) and _noticed(read.action, news):
+        raise Problem("conflict", f"{NEWS} {' '.join(warning.text for warning in news)}")
+
+
+@transaction.atomic
+def _noticed(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
+    """Say the news in a revision of its own, with the same content: who has the page of before open is shown it first.
+
+    False when the action has moved on from what `action` shows.
+    """
+    current = locked(action.pk)
+    if current.status != Status.PENDING or current.revision != action.revision:
+        return False
+    add_notice(current, news, approval_round=current.approval_round + 1)
+    audit.record(
+        mailbox=current.mailbox, event="noticed", actor="worker", action_id=current.pk, revision=current.revision,
+        code=news[0].code,
+    )  # fmt: skip
+    return True
+
+
+def _count_approval(action: PendingAction, person: User, policy: ApprovalPolicy, *, given: int) -> None:
+    _decide(
+        action=action.pk, person=person.pk, verdict=Decision.Verdict.APPROVED, revision=action.revision,
         approval_round=action.approval_round, digest=action.digest, created_at=timezone.now(),
     )  # fmt: skip
-    given = valid_approvals(action).values("person").distinct().count()
     if given >= action.approvals_needed:
         moved = action.move(
-            Status.PENDING, Status.APPROVED, approvals_given=given, approved_at=Now(), returned=None, **leaving(action)
-        )
+            Status.PENDING, Status.APPROVED, approvals_given=given, approved_at=Now(), returned=None,
+            **leaving(action, policy),
+        )  # fmt: skip
         assert moved, "the row is locked"
         # The row is the outbox and the queue only a doorbell: a bell that fails costs a few seconds, never the mail.
         transaction.on_commit(lambda: queue().ring(action.id), robust=True)
     else:
         PendingAction.objects.filter(pk=action.pk).update(approvals_given=given)
     audit.record(
-        mailbox=action.mailbox, event="approved", actor=f"user:{person.pk}", action_id=action.id,
+        mailbox=action.mailbox_id, event="approved", actor=f"user:{person.pk}", action_id=action.id,
         digest=action.digest, revision=action.revision, given=given, needed=action.approvals_needed,
     )  # fmt: skip
 
 
-def leaving(action: PendingAction) -> dict[str, Any]:
+def leaving(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
     """When what is approved now may leave, and until when; by the database's clock, as it is judged by that."""
     undo_until = Now() + timedelta(seconds=settings.MAILHUB_UNDO_SECONDS)
-    minutes = policy_of(action.mailbox).approval_minutes
+    minutes = policy.approval_minutes
     leaves = undo_until if action.send_at is None else Greatest(undo_until, Value(action.send_at))
     return {
         "undo_until": undo_until,
@@ -88,8 +141,21 @@ def valid_approvals(action: PendingAction) -> QuerySet[Decision]:
     )
 
 
-def _has_approved(action: PendingAction, person: User) -> bool:
-    return valid_approvals(action).filter(person=person).exists()
+_decide = Insert(Decision, "action person verdict revision approval_round digest created_at")
+_said_yes = Select(
+    lambda: Decision.objects.filter(
+        action=slot(Decision, "action"), verdict=Decision.Verdict.APPROVED, revision=slot(Decision, "revision"),
+        digest=slot(Decision, "digest"), approval_round=slot(Decision, "approval_round"),
+    ).order_by().values_list("person_id")
+)  # fmt: skip
+
+
+def _who_approved(action: PendingAction) -> set[int]:
+    """The people whose approval counts, see `valid_approvals`."""
+    said = _said_yes(
+        action=action.pk, revision=action.revision, digest=action.digest, approval_round=action.approval_round
+    )
+    return {person for (person,) in said}
 
 
 def may_decide(person: User, action: PendingAction) -> bool:
@@ -98,15 +164,18 @@ def may_decide(person: User, action: PendingAction) -> bool:
 
 
 def may_approve(person: User, action: PendingAction) -> bool:
-    return _refusal_to_approve(action, person) is None
+    return _refusal_to_approve(action, person, policy_of(action.mailbox)) is None
 
 
-def _refusal_to_approve(action: PendingAction, person: User) -> Problem | None:
+def _refusal_to_approve(action: PendingAction, person: User, policy: ApprovalPolicy) -> Problem | None:
     if not may(person, action.mailbox, Role.APPROVER):
         return Problem("forbidden", "You may not approve for this mailbox.")
+    if action.approvals_needed == 1 and policy.lets_proposer_approve():
+        return None
     own = action.proposer_id == person.pk
-    if own and (action.approvals_needed > 1 or not policy_of(action.mailbox).lets_proposer_approve()):
-        return Problem("forbidden", "Who proposed it may not approve it: this mailbox asks for somebody else.")
+    if own or action.revisions.filter(author=person).exists():
+        did = "proposed" if own else "edited"
+        return Problem("forbidden", f"Who {did} it may not approve it: this mailbox asks for somebody else.")
     return None
 
 
@@ -122,13 +191,19 @@ def _refusal_of_stale(action: PendingAction, digest: str, revision: int) -> Prob
     return None
 
 
-def reject(*, action_id: UUID, person: User, note: str = "") -> PendingAction:
-    """A signed-in person says no, with a reason that the proposer will read."""
+def reject(
+    *, action_id: UUID, person: User, note: str = "", digest: str | None = None, revision: int | None = None
+) -> PendingAction:
+    """A signed-in person says no, with a reason that the proposer will read.
+
+    With the digest and revision that were shown, something else that is stored is not rejected: `conflict`.
+    """
     with transaction.atomic():
         action = locked(action_id)
         refusal = None if may(person, action.mailbox, Role.APPROVER) else Problem(
             "forbidden", "You may not decide for this mailbox."
         )  # fmt: skip
+        refusal = refusal or _refusal_of_another(action, digest, revision)
         if refusal is None and not action.move(Status.PENDING, Status.REJECTED, finished_at=timezone.now()):
             refusal = Problem("conflict", f"Too late to reject: it is {Status(action.status).label}.")
         if refusal is None:
@@ -141,6 +216,12 @@ def reject(*, action_id: UUID, person: User, note: str = "") -> PendingAction:
     if refusal:
         raise refusal
     return action
+
+
+def _refusal_of_another(action: PendingAction, digest: str | None, revision: int | None) -> Problem | None:
+    if digest is None and revision is None:
+        return None
+    return None if (action.digest, action.revision) == (digest, revision) else Problem("conflict", STALE)
 
 
 def undo(*, action_id: UUID, person: User) -> PendingAction:
@@ -156,8 +237,11 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
     return action
 
 
-def cancel(*, action_id: UUID, caller: Caller) -> PendingAction:
-    """Withdraw what has not left: the proposer, or who may approve. A second time changes nothing."""
+def cancel(*, action_id: UUID, caller: Caller, digest: str | None = None, revision: int | None = None) -> PendingAction:
+    """Withdraw what has not left: the proposer, or who may approve. A second time changes nothing.
+
+    With the digest and revision that were shown, something else that is stored is not withdrawn: `conflict`.
+    """
     with transaction.atomic():
         action = locked(action_id)
         own = action.proposer_id == caller.user.pk and (caller.token is None or action.proposer_name == caller.name)
@@ -165,6 +249,8 @@ def cancel(*, action_id: UUID, caller: Caller) -> PendingAction:
             raise not_found("The action")
         if action.status == Status.CANCELLED:
             return action
+        if refusal := _refusal_of_another(action, digest, revision):
+            raise refusal
         if not any(
             action.move(source, Status.CANCELLED, finished_at=timezone.now())
             for source in (Status.PENDING, Status.APPROVED)
@@ -174,14 +260,27 @@ def cancel(*, action_id: UUID, caller: Caller) -> PendingAction:
     return action
 
 
+_role = Select(
+    lambda: Membership.objects.filter(mailbox=slot(Membership, "mailbox"), user=slot(Membership, "user")).values_list(
+        "role"
+    )
+)
+_locked = Select(
+    lambda: PendingAction.objects.select_for_update(of=("self",)).select_related("mailbox").filter(
+        pk=slot(PendingAction, "id", "pk")
+    )
+)  # fmt: skip
+
+
 def may(person: User, mailbox: Mailbox, role: Role) -> bool:
-    return Membership.objects.filter(mailbox=mailbox, user=person, role__in=Role.at_least(role)).exists()
+    held = _role.first(mailbox=mailbox.pk, user=person.pk)
+    return held is not None and Role(held[0]).covers(role)
 
 
 def locked(action_id: UUID) -> PendingAction:
-    action = (
-        PendingAction.objects.select_for_update(of=("self",)).select_related("mailbox").filter(pk=action_id).first()
-    )
-    if action is None:
+    found = _locked.first(pk=action_id)
+    if found is None:
         raise not_found("The action")
+    action = instance(PendingAction, found)
+    action.mailbox = instance(Mailbox, found[len(columns_of(PendingAction)) :])
     return action

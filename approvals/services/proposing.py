@@ -10,16 +10,24 @@ from django.utils import timezone
 
 from accounts.caller import Caller
 from accounts.models import Mailbox
-from accounts.problems import Problem
-from approvals import audit
+from accounts.problems import Problem, not_found
+from approvals import audit, queries
 from approvals.digest import digest_of
 from approvals.models import ApprovalPolicy, Blob, IdempotencyRecord, PendingAction, Revision
+from approvals.statements import Select, columns_of, instance, slot
 from approvals.states import Status
 from approvals.types import Proposal
 
+_policy = Select(
+    lambda: ApprovalPolicy.objects.filter(mailbox=slot(ApprovalPolicy, "mailbox")).values_list(
+        *columns_of(ApprovalPolicy)
+    )
+)
+
 
 def policy_of(mailbox: Mailbox) -> ApprovalPolicy:
-    return ApprovalPolicy.objects.filter(mailbox=mailbox).first() or ApprovalPolicy(mailbox=mailbox)
+    found = _policy.first(mailbox=mailbox.pk)
+    return instance(ApprovalPolicy, found) if found else ApprovalPolicy(mailbox=mailbox)
 
 
 def replay(
@@ -44,16 +52,33 @@ def replay(
 
 @transaction.atomic
 def propose(
-    *, caller: Caller, mailbox: Mailbox, tool: str, proposal: Proposal, key: str | None, request_digest: str
+    *,
+    caller: Caller,
+    mailbox: Mailbox,
+    tool: str,
+    proposal: Proposal,
+    key: str | None,
+    request_digest: str,
+    replaces: str | None = None,
 ) -> tuple[PendingAction, bool]:
     """Store a proposal for a person to decide. Returns the action, and whether the key had led to it before.
 
-    1. The action, its first revision and the bytes it names.
-    2. The idempotency record; when another request with this key was faster, its action is the answer.
-    3. The audit event.
+    1. The action that it replaces, if any, is locked; `not_found` or `conflict` when it cannot be.
+    2. The action, its first revision and the bytes it names.
+    3. The idempotency record; when another request with this key was faster, its action is the answer.
+    4. The one it replaces is superseded.
+    5. The audit events.
     """
     now = timezone.now()
     digest = digest_of(proposal.payload)
+    try:
+        replaced = None if replaces is None else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
+    except Problem:
+        # The same request may have been faster, and have replaced it.
+        earlier = replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest)
+        if earlier is None:
+            raise
+        return earlier, True
     try:
         with transaction.atomic():  # a savepoint: an IntegrityError must not poison the whole
             action = PendingAction.objects.create(
@@ -63,6 +88,7 @@ def propose(
                 proposer=caller.user,
                 proposer_name=caller.name,
                 token_id=caller.token.id if caller.token else None,
+                replaces=replaced,
                 digest=digest,
                 message_id=proposal.message_id,
                 fingerprint=proposal.preview.fingerprint,
@@ -99,10 +125,35 @@ def propose(
     Blob.objects.bulk_create(
         Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content) for content in proposal.blobs
     )
+    if replaced is not None:
+        moved = replaced.move(Status.PENDING, Status.SUPERSEDED, finished_at=now)
+        assert moved, "the row is locked"
+        audit.record(
+            mailbox=mailbox, event="superseded", actor=actor_of(caller), action_id=replaced.id, by=str(action.id)
+        )
     audit.record(
         mailbox=mailbox, event="created", actor=actor_of(caller), action_id=action.id, digest=digest, tool=tool
     )
     return action, False
+
+
+@transaction.atomic
+def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingAction:
+    """The caller's own action of this mailbox that a new proposal may take the place of; locked, inside a transaction.
+
+    Raises `not_found` for any other, and `conflict` when it is decided, or when a reviewer has changed it and asks for
+    nothing more.
+    """
+    found = queries.find(queries.of_caller(caller).filter(mailbox=mailbox, proposer=caller.user), action_id)
+    if found is None:
+        raise not_found("The action to be replaced")
+    action = PendingAction.objects.select_for_update(of=("self",)).get(pk=found.pk)
+    if action.status != Status.PENDING:
+        raise Problem("conflict", f"It cannot be replaced any more: it is {Status(action.status).label}.")
+    review = queries.review_of(action)
+    if review is not None and review["verdict"] == "edited":
+        raise Problem("conflict", "A reviewer has changed it already and goes on with that. Do not propose it again.")
+    return action
 
 
 def duplicates_of(*, mailbox: Mailbox, fingerprint: str, window: timedelta) -> bool:

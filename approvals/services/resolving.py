@@ -16,6 +16,7 @@ from approvals.models import PendingAction
 from approvals.outcomes import record_outcome
 from approvals.queues.base import queue
 from approvals.services.deciding import leaving, locked, may
+from approvals.services.proposing import policy_of
 from approvals.states import Status
 from approvals.types import Outcome
 
@@ -58,7 +59,10 @@ def _rule(action: PendingAction, person: User, ruling: Ruling) -> None:
         case "not_sent":
             outcome = Outcome(verdict="not_sent")
             lifetime = timedelta(hours=settings.MAILHUB_ACTION_TTL_HOURS)
-            changes = {**leaving(action), "expires_at": Greatest("expires_at", Now() + lifetime)}
+            changes = {
+                **leaving(action, policy_of(action.mailbox)),
+                "expires_at": Greatest("expires_at", Now() + lifetime),
+            }
             transaction.on_commit(lambda: queue().ring(action.id), robust=True)
         case _:
             assert_never(ruling)

@@ -5,17 +5,20 @@ from typing import cast
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from accounts.auth import caller_of_session
 from accounts.models import User
 from accounts.problems import Problem
-from approvals import services
-from approvals.forms import ApproveForm, RejectForm
+from approvals import listing, services
+from approvals.forms import ApproveForm, RejectForm, ResolveForm
 from approvals.models import PendingAction
+from approvals.views.queue import Asked
 from approvals.views.review import render_review, visible_action
+from approvals.views.step_up import asked_again
 
 
 @login_required
@@ -24,10 +27,12 @@ def approve(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     form = ApproveForm(request.POST)
     if not form.is_valid():
-        return render_review(request, action, problem=Problem("conflict", services.STALE), shown_digest="none")
+        return render_review(request, action, problem=Problem("conflict", services.STALE), shown=("", 0))
+    if _risky(action) and (answer := asked_again(request)):
+        return answer
     shown = form.cleaned_data
-    return _decided(
-        request, action, shown_digest=shown["digest"],
+    return decided(
+        request, action, shown=(shown["digest"], shown["revision"]),
         decide=lambda person: services.approve(
             action_id=action_id, person=person, digest=shown["digest"], revision=shown["revision"]
         ),
@@ -42,7 +47,7 @@ def reject(request: HttpRequest, action_id: UUID) -> HttpResponse:
     if not form.is_valid():
         return render_review(request, action, problem=Problem("invalid_input", "The reason is too long."))
     note = form.cleaned_data["note"]
-    return _decided(
+    return decided(
         request, action, decide=lambda person: services.reject(action_id=action_id, person=person, note=note)
     )
 
@@ -52,23 +57,58 @@ def reject(request: HttpRequest, action_id: UUID) -> HttpResponse:
 def cancel(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     caller = caller_of_session(request)
-    return _decided(request, action, decide=lambda _: services.cancel(action_id=action_id, caller=caller))
+    return decided(request, action, decide=lambda _: services.cancel(action_id=action_id, caller=caller))
 
 
 @login_required
 @require_POST
 def undo(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
-    return _decided(request, action, decide=lambda person: services.undo(action_id=action_id, person=person))
+    return decided(request, action, decide=lambda person: services.undo(action_id=action_id, person=person))
 
 
-def _decided(
-    request: HttpRequest, action: PendingAction, *, decide: Callable[[User], PendingAction], shown_digest: str = ""
+@login_required
+@require_POST
+def resolve(request: HttpRequest, action_id: UUID) -> HttpResponse:
+    """A person's ruling about an unknown outcome."""
+    action = visible_action(request, action_id)
+    form = ResolveForm(request.POST)
+    if not form.is_valid():
+        return render_review(request, action, problem=Problem("invalid_input", "Say whether it was sent or not."))
+    if answer := asked_again(request):
+        return answer
+    ruling = form.cleaned_data["ruling"]
+    return decided(
+        request, action, decide=lambda person: services.resolve(action_id=action_id, person=person, ruling=ruling)
+    )
+
+
+def decided(
+    request: HttpRequest,
+    action: PendingAction,
+    *,
+    decide: Callable[[User], PendingAction],
+    shown: tuple[str, int] | None = None,
 ) -> HttpResponse:
-    """Decide and go back to the page; a refusal is shown on the page as it is now."""
+    """Decide and go on; a refusal is shown on the page as it is now."""
     try:
         decide(cast(User, request.user))
     except Problem as problem:
         action.refresh_from_db()
-        return render_review(request, action, problem=problem, shown_digest=shown_digest)
-    return redirect("review", action.pk)
+        return render_review(request, action, problem=problem, shown=shown)
+    return redirect(_onward(request, action))
+
+
+def _onward(request: HttpRequest, action: PendingAction) -> str:
+    """Where the person wanted to go: the page itself, the next that waits, or back to the list they came from."""
+    match request.POST.get("then"):
+        case "next":
+            following = listing.next_after(listing.mailboxes_of(cast(User, request.user)), action)
+            return reverse("review", args=[following.pk]) if following else reverse("queue")
+        case "queue":
+            return f"{reverse('queue')}?{Asked.by(QueryDict(request.POST.get('query', '')[:500])).query}"
+    return reverse("review", args=[action.pk])
+
+
+def _risky(action: PendingAction) -> bool:
+    return any(warning["severity"] == "risk" for warning in action.current.preview.get("warnings", ()))

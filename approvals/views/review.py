@@ -3,58 +3,48 @@
 from typing import Any, cast
 from uuid import UUID
 
-from csp.decorators import csp_replace
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
+from django.template import TemplateDoesNotExist
+from django.template.loader import get_template
 from django.views.decorators.cache import never_cache
-from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_safe
 
 from accounts.models import User
 from accounts.problems import Problem
-from approvals import queries, services
+from approvals import listing, live, queries, services
+from approvals.changes import FieldChange
 from approvals.kinds import kind_named
 from approvals.models import PendingAction
 from approvals.states import Status
 from approvals.types import Rendered
+from approvals.views import history
+from approvals.views.frame import keys_are_on, leaving_now, seconds_left
 
-# The message may bring its own inline styles and pictures it carries along; nothing is fetched, nothing runs.
-BODY_POLICY = {
-    "default-src": ["'none'"],
-    "script-src": ["'none'"],
-    "style-src": ["'unsafe-inline'"],
-    "img-src": ["data:"],
-    "connect-src": ["'none'"],
-    "frame-src": ["'none'"],
-    "form-action": ["'none'"],
-    "base-uri": ["'none'"],
-    "frame-ancestors": ["'self'"],
-    "sandbox": True,
-}
-VIEWS = ("preview", "text", "source", "history")
+VIEWS = ("preview", "text", "source", "changes", "history")
+# More than that of a text or a source has its own address: the page stays quick, whatever somebody sends.
+SHOWN_CHARACTERS = 40_000
 
 
 @login_required
 @never_cache
 @require_safe
 def page(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    return render_review(request, visible_action(request, action_id))
+    action = visible_action(request, action_id)
+    seen = services.saw(action=action, person=cast(User, request.user)) if request.method == "GET" else None
+    return render_review(request, action, seen=seen)
 
 
 @login_required
 @never_cache
 @require_safe
-@xframe_options_sameorigin
-@csp_replace(BODY_POLICY)  # type: ignore[arg-type]  # its types know views without arguments only
-def body(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    """The HTML of the message alone, for the sandboxed frame of the review page."""
-    content = _rendered(visible_action(request, action_id))
-    if content is None or content.html is None:
-        raise Http404
-    return render(request, "approvals/body.html", {"html": content.html})
+def peek(request: HttpRequest, action_id: UUID) -> HttpResponse:
+    """The message and its decision alone, to be shown beside the queue."""
+    action = visible_action(request, action_id)
+    context = {**about(request, action), "beside_queue": True, "view": "preview"}
+    return render(request, "approvals/peek.html", context)
 
 
 def visible_action(request: HttpRequest, action_id: UUID) -> PendingAction:
@@ -66,29 +56,33 @@ def visible_action(request: HttpRequest, action_id: UUID) -> PendingAction:
 
 
 def render_review(
-    request: HttpRequest, action: PendingAction, *, problem: Problem | None = None, shown_digest: str = ""
+    request: HttpRequest,
+    action: PendingAction,
+    *,
+    problem: Problem | None = None,
+    shown: tuple[str, int] | None = None,
+    seen: int | None = None,
 ) -> HttpResponse:
-    """The page, with what went wrong on top when a decision was refused; the status is that of the problem."""
+    """The page, with what went wrong on top when a decision was refused; the status is that of the problem.
+
+    `shown` is the digest and revision of the form that was posted, `seen` the revision that the person had before them
+    the last time: how the present one differs from either is shown.
+    """
     person = cast(User, request.user)
-    view = request.GET.get("view")
-    now = timezone.now()
-    context: dict[str, Any] = {
-        "action": action,
-        "preview": action.current.preview,
-        "payload": action.current.payload,
-        "content": _rendered(action),
-        "kind_template": f"approvals/previews/{action.kind}.html",
-        "view": view if view in VIEWS else "preview",
-        "views": VIEWS,
-        "may_decide": services.may_decide(person, action),
-        "may_approve": services.may_approve(person, action),
-        "decisions": action.decisions.select_related("person"),
-        "attempts": action.attempts.all(),
-        "waiting": queries.counts_for(person, (Status.PENDING,))[Status.PENDING],
+    mailboxes = listing.mailboxes_of(person)
+    changed_meanwhile = shown is not None and shown[0] != action.digest
+    context = {
+        **about(request, action),
+        "waiting": listing.count(mailboxes, (Status.PENDING,)),
+        "several": len(mailboxes) > 1,
+        "place": listing.place_of(mailboxes, action) if action.status == Status.PENDING else None,
+        "others": live.present([action.pk], mailboxes=[action.mailbox], but=person).get(action.pk, []),
+        "toast": leaving_now(mailboxes, but=action),
+        "keys_on": keys_are_on(request),
         "problem": problem,
-        "changed_meanwhile": bool(shown_digest) and shown_digest != action.digest,
-        "undo_seconds": _seconds_left(action, now),
-        "undo_window": settings.MAILHUB_UNDO_SECONDS,
+        "changed_meanwhile": changed_meanwhile,
+        "difference": _difference(action, shown[1] if changed_meanwhile and shown else seen),
+        "event": live.last_event(),
     }
     response = render(request, "approvals/review.html", context, status=problem.status if problem else 200)
     wait = _refresh_after(action, context["undo_seconds"])
@@ -97,18 +91,68 @@ def render_review(
     return response
 
 
-def _rendered(action: PendingAction) -> Rendered | None:
+def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
+    """What the message part of a page needs."""
+    person = cast(User, request.user)
+    view = request.GET.get("view")
+    current = action.current
+    content = rendered(action, current.payload)
+    return {
+        "action": action,
+        "preview": current.preview,
+        "payload": current.payload,
+        "content": content,
+        "cut": SHOWN_CHARACTERS,
+        "cut_slice": f":{SHOWN_CHARACTERS}",
+        "kind_template": f"approvals/previews/{action.kind}.html",
+        "aside_template": _aside(action) if content else None,
+        "view": view if view in VIEWS else "preview",
+        "views": VIEWS,
+        "domains": _domains(current.preview),
+        "may_decide": services.may_decide(person, action),
+        "may_approve": services.may_approve(person, action),
+        "may_edit": services.may_edit(person, action),
+        "changes": _difference(action, 1) if view == "changes" else (),
+        "past": history.of(action) if view == "history" or not content else (),
+        "decisions": action.decisions.select_related("person"),
+        "attempts": action.attempts.all(),
+        "undo_seconds": seconds_left(action),
+        "undo_window": settings.MAILHUB_UNDO_SECONDS,
+        "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",
+    }
+
+
+def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChange, ...]:
+    """How the present content differs from that of an earlier revision."""
+    if revision is None or not 0 < revision < action.revision:
+        return ()
+    return services.changes_since(action, revision)
+
+
+def rendered(action: PendingAction, payload: Any) -> Rendered | None:
     """None when the content has been purged."""
-    payload = action.current.payload
     if not payload:
         return None
     return kind_named(action.kind).rendered(payload, lambda sha256: queries.blob_of(action, sha256))
 
 
-def _seconds_left(action: PendingAction, now: Any) -> int:
-    if action.status != Status.APPROVED or action.undo_until is None or action.undo_until <= now:
-        return 0
-    return int((action.undo_until - now).total_seconds()) + 1
+def _aside(action: PendingAction) -> str | None:
+    """What a kind shows beside the message, such as the conversation it belongs to."""
+    name = f"approvals/previews/{action.kind}.aside.html"
+    try:
+        get_template(name)
+    except TemplateDoesNotExist:
+        return None
+    return name
+
+
+def _domains(preview: dict[str, Any]) -> list[tuple[str, int]]:
+    """Where many recipients are, in how large a number, the most first."""
+    tally: dict[str, int] = {}
+    for target in preview.get("targets", ()):
+        domain = target["address"].rpartition("@")[2]
+        tally[domain] = tally.get(domain, 0) + 1
+    return sorted(tally.items(), key=lambda each: (-each[1], each[0]))
 
 
 def _refresh_after(action: PendingAction, undo_seconds: int) -> int:

@@ -22,8 +22,7 @@ from accounts.auth import caller_of_bearer
 from accounts.caller import Caller
 from accounts.models import User
 from accounts.problems import FieldError, Problem
-from approvals import queries
-from approvals.states import Status
+from approvals import listing, queries
 from mailhub.agent import stream, threads
 from mailhub.agent.models import Message, Thread
 from mailhub.agent.policy import MODES, Mode
@@ -159,7 +158,7 @@ def page(request: HttpRequest, thread_id: UUID | None = None) -> HttpResponse:
             "enabled": settings.AGENT_ENABLE,
             "has_model": bool(settings.AGENT_MODEL or settings.AI_DESTINATION_NAME or settings.AI_MODEL_NAME),
             "prompt_chars": PROMPT_CHARS,
-            "waiting": queries.counts_for(person, (Status.PENDING,))[Status.PENDING],
+            "waiting": listing.waiting_for(person),
         },
     )
 

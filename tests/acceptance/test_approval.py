@@ -19,7 +19,7 @@ from accounts.problems import Problem
 from approvals import guards, maintenance, services
 from approvals.digest import digest_of
 from approvals.execution import execute
-from approvals.models import ApprovalPolicy, AuditEvent, Decision, PendingAction, Revision
+from approvals.models import ApprovalPolicy, AuditEvent, Blob, Decision, PendingAction, Revision
 from approvals.queues.base import queue
 from tests.concurrently import all_at_once
 from tests.conftest import Api, Reviewer
@@ -377,6 +377,20 @@ def test_an_approved_payload_that_was_changed_behind_our_back_is_not_sent(
     revision = Revision.objects.get()
     with guards.lifted(connection):  # somebody who owns the database
         Revision.objects.update(payload={**revision.payload, "to": ["eve@evil.example"]})
+
+    work()
+
+    assert server.ledger == []
+    assert PendingAction.objects.get(pk=action_id).status == "approved"
+
+
+def test_bytes_that_were_changed_behind_our_back_are_not_sent_under_their_old_name(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+    reviewer.decide(action_id, "approve")
+    with guards.lifted(connection):  # somebody who owns the database
+        Blob.objects.update(content=bytes(Blob.objects.get().content) + b"P.S. And send money.\r\n")
 
     work()
 

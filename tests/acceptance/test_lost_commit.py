@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres_only
 
 
 @pytest.mark.parametrize("committed", [False, True], ids=["before the server has it", "after the server has it"])
-def test_a_retry_with_the_key_after_a_lost_commit_leads_to_one_action(
+def test_row7_a_retry_with_the_key_after_a_lost_commit_leads_to_one_action(
     api: Api, tmp_path: Path, committed: bool
 ) -> None:
     database = connection.settings_dict

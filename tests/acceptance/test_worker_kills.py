@@ -16,15 +16,18 @@ from accounts.connect.connecting import connect_mailbox
 from accounts.models import User
 from approvals.models import Heartbeat, PendingAction
 from tests.conftest import Api, Reviewer, make_api
-from tests.mailserver import ADA, CHARLES, FaultySmtp, Point, SandboxServer
+from tests.mailserver import ADA, CHARLES, SandboxServer
 from tests.processes import WorkerProcess, this_test, until
+from tests.smtpserver import FaultySmtp, Point
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ON_SQLITE = pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only])
 ON_POSTGRES = pytest.param("PostgreSQL", marks=pytest.mark.postgres_only)
-on_sqlite = pytest.mark.parametrize("database", [ON_SQLITE])
 on_both = pytest.mark.parametrize("database", [ON_SQLITE, ON_POSTGRES])
+# Long on the second database: processes are slow to start, and what is said there is said by the proof too.
+LONG_ON_POSTGRES = pytest.param("PostgreSQL", marks=[pytest.mark.postgres_only, pytest.mark.long])
+on_both_in_the_end = pytest.mark.parametrize("database", [ON_SQLITE, LONG_ON_POSTGRES])
 
 
 @dataclass(kw_only=True)
@@ -119,7 +122,7 @@ def killed_at(scene: Scene, point: Point) -> PendingAction:
 
 
 @on_both
-def test_killed_before_the_wire_the_lease_runs_out_and_another_worker_sends_it_once(
+def test_row22_killed_before_the_wire_the_lease_runs_out_and_another_worker_sends_it_once(
     scene: Scene, database: str
 ) -> None:
     action = killed_at(scene, "data")
@@ -134,8 +137,10 @@ def test_killed_before_the_wire_the_lease_runs_out_and_another_worker_sends_it_o
     assert [attempt.verdict for attempt in action.attempts.all()] == ["not_sent", "accepted"]
 
 
-@on_sqlite
-def test_killed_with_nothing_accepted_it_stays_unknown_and_is_never_sent_again(scene: Scene, database: str) -> None:
+@on_both_in_the_end
+def test_row23_killed_with_nothing_accepted_it_stays_unknown_and_is_never_sent_again(
+    scene: Scene, database: str
+) -> None:
     action = killed_at(scene, "dot")
     let_the_lease_run_out(action)
     scene.reaches(action, "unknown")
@@ -149,7 +154,7 @@ def test_killed_with_nothing_accepted_it_stays_unknown_and_is_never_sent_again(s
 
 
 @on_both
-def test_killed_after_it_was_accepted_the_servers_own_copy_proves_it(scene: Scene, database: str) -> None:
+def test_row24_killed_after_it_was_accepted_the_servers_own_copy_proves_it(scene: Scene, database: str) -> None:
     scene.smtp.on_accept = lambda accepted: scene.sandbox.deliver(ADA, accepted.content, folder="Sent")
     action = killed_at(scene, "accepted")
     let_the_lease_run_out(action)
@@ -163,8 +168,8 @@ def test_killed_after_it_was_accepted_the_servers_own_copy_proves_it(scene: Scen
     assert scene.in_sent(action) == 1
 
 
-@on_sqlite
-def test_killed_after_it_was_accepted_without_a_copy_it_stays_unknown(scene: Scene, database: str) -> None:
+@on_both_in_the_end
+def test_row24_killed_after_it_was_accepted_without_a_copy_it_stays_unknown(scene: Scene, database: str) -> None:
     action = killed_at(scene, "accepted")
     let_the_lease_run_out(action)
     scene.reaches(action, "unknown")
@@ -176,8 +181,8 @@ def test_killed_after_it_was_accepted_without_a_copy_it_stays_unknown(scene: Sce
     assert scene.sent().count(action.message_id) == 1
 
 
-@on_sqlite
-def test_a_worker_that_is_told_to_end_finishes_the_send_and_begins_no_other(scene: Scene, database: str) -> None:
+@on_both_in_the_end
+def test_row28_a_worker_that_is_told_to_end_finishes_the_send_and_begins_no_other(scene: Scene, database: str) -> None:
     hold = scene.smtp.hold(at="dot")
     action, next_one = scene.approved("First"), scene.approved("Second")
     worker = scene.worker()  # finds both at its first look
@@ -194,8 +199,8 @@ def test_a_worker_that_is_told_to_end_finishes_the_send_and_begins_no_other(scen
     assert "Traceback" not in scene.log()
 
 
-@on_sqlite
-def test_what_was_approved_while_no_worker_listened_is_sent_once_by_the_next(scene: Scene, database: str) -> None:
+@on_both_in_the_end
+def test_row20_what_was_approved_while_no_worker_listened_is_sent_once_by_the_next(scene: Scene, database: str) -> None:
     action = scene.approved()
     scene.worker()
     scene.reaches(action, "succeeded")
@@ -205,7 +210,7 @@ def test_what_was_approved_while_no_worker_listened_is_sent_once_by_the_next(sce
 
 
 @on_both
-def test_two_workers_share_twenty_mails_and_send_none_twice(scene: Scene, database: str) -> None:
+def test_row19_two_workers_share_twenty_mails_and_send_none_twice(scene: Scene, database: str) -> None:
     for _ in range(2):
         scene.worker()
     holds = [scene.smtp.hold(at="data") for _ in range(2)]

@@ -201,7 +201,7 @@ ODD_HOSTS = [
 
 
 @pytest.mark.parametrize("address", CLOSED)
-def test_one_closed_address_refuses_the_host_and_nothing_is_connected(address: str, canary: Canary) -> None:
+def test_row47_one_closed_address_refuses_the_host_and_nothing_is_connected(address: str, canary: Canary) -> None:
     # The canary's address is allowed, so it would be reached if its neighbour were only skipped.
     for answer in ([address], [address, "127.0.0.1"], ["127.0.0.1", address]):
         with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
@@ -336,7 +336,7 @@ def test_any_text_as_a_host_is_either_looked_up_as_a_name_or_refused(host: str) 
         pytest.param(Names(["10.0.0.1"]), id="private"),
     ],
 )
-def test_a_refusal_does_not_say_why(names: Names) -> None:
+def test_row47_a_refusal_does_not_say_why(names: Names) -> None:
     with pytest.raises(HostRefused) as refusal:
         hosts.connect(endpoint(), timeout=WAIT, allow_loopback=False, resolve=names)
     assert str(refusal.value) == REFUSAL
@@ -352,7 +352,7 @@ def test_an_error_keeps_its_class_and_text_on_the_way_through_a_queue(kind: type
     assert str(copy) == kind.text
 
 
-def test_the_filter_is_asked_again_at_each_connection_and_once_for_each(canary: Canary) -> None:
+def test_row47_the_filter_is_asked_again_at_each_connection_and_once_for_each(canary: Canary) -> None:
     names = Names(["127.0.0.1"], ["169.254.169.254"])
     host = endpoint(port=canary.port, security="starttls")
     with hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names) as sock:

@@ -15,7 +15,7 @@ class Script(SendMail):
     instead: Callable[[ApprovedAction], Outcome] | None = None
     later: Callable[[ApprovedAction], None] = lambda approved: None
     look: Callable[[ApprovedAction], Outcome | None] = lambda approved: None
-    recheck: Callable[[ApprovedAction], tuple[PreviewWarning, ...]] = lambda approved: ()
+    seen: Callable[[ApprovedAction], tuple[PreviewWarning, ...]] = lambda approved: ()
     called: list[str] = field(default_factory=list)
 
     def execute(self, approved: ApprovedAction) -> Outcome:
@@ -24,6 +24,9 @@ class Script(SendMail):
         outcome = self.instead(approved) if self.instead else super().execute(approved)
         self.later(approved)
         return outcome
+
+    def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        return self.seen(approved)
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
         self.called.append("reconcile")

@@ -6,12 +6,14 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals import audit, guards, maintenance, services
+from approvals.management.commands import flush
 from approvals.models import (
     ApprovalPolicy,
     Attempt,
@@ -374,3 +376,22 @@ def test_who_may_approve_is_asked_in_the_code(pending: PendingAction, mailbox: M
         "pending",
         {"code": "approver_lost", "detail": pending.returned and pending.returned["detail"], "warnings": []},
     )
+
+
+def test_the_command_that_empties_the_database_is_not_refused_and_leaves_the_guards(
+    pending: PendingAction,
+) -> None:
+    before = guards_that_stand()
+    call_command(flush.Command(), verbosity=0, interactive=False)
+    assert not PendingAction.objects.exists()
+    assert guards_that_stand() == before != []
+
+
+def guards_that_stand() -> list[str]:
+    catalogue = {
+        "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name",
+        "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal ORDER BY tgname",
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(catalogue[connection.vendor])
+        return [name for (name,) in cursor.fetchall()]

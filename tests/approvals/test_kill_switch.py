@@ -80,8 +80,8 @@ def test_a_pause_that_comes_at_the_last_moment_is_seen_by_the_claim(
         services.pause(mailbox=None, actor="test")
         return ()
 
-    script.recheck = paused_meanwhile
     action = approved()
+    script.seen = paused_meanwhile
 
     assert execute(action.pk, worker="test") is False
     assert server.ledger == []

@@ -9,13 +9,13 @@ from django.utils import timezone
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from accounts.problems import Problem
-from approvals import maintenance
+from approvals import maintenance, services
 from approvals.execution import execute
-from approvals.models import ApprovalPolicy, Attempt, AuditEvent, PendingAction
+from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
 from approvals.types import ApprovedAction, PreviewWarning
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script
-from tests.conftest import Api
+from tests.conftest import Api, Reviewer
 from tests.work import work
 from tools.providers.memory import MemoryServer
 
@@ -167,21 +167,57 @@ def test_row17_a_mailbox_that_is_not_there_for_now_makes_it_wait(
 def test_row17_a_thread_that_moved_on_sends_it_back_with_the_warnings(
     approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
 ) -> None:
-    script.recheck = moved
     action = approved()
+    script.seen = moved
 
     work()
 
     action.refresh_from_db()
     assert (action.status, action.approval_round, script.called) == ("pending", 2, [])
-    assert action.returned == {
-        "code": "thread_moved", "detail": "Mira has written since.",
-        "warnings": [{"code": "thread_moved", "text": "Mira has written since.", "title": "", "severity": "risk"}],
+    told = {
+        "code": "thread_moved", "text": "Mira has written since.", "title": "", "severity": "risk", "mark": "",
     }  # fmt: skip
-    script.recheck = lambda approved: ()
-    approve(action.pk, alice)
+    assert action.returned == {"code": "thread_moved", "detail": "Mira has written since.", "warnings": [told]}
+    assert action.current.preview["warnings"][-1] == told
+    approve(action.pk, alice)  # in view of it: the same found again is no news
     work()
     assert len(server.ledger) == 1
+
+
+def test_what_is_found_out_at_the_approval_is_shown_before_it_counts(
+    api: Api, script: Script, alice: User, bob: User, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+    before = PendingAction.objects.get()
+    script.seen = moved
+
+    refused = reviewer.decide(action_id, "approve")
+
+    assert refused.status_code == 409
+    assert b"Mira has written since." in refused.content
+    action = PendingAction.objects.get()
+    assert (action.status, action.digest, action.revision) == ("pending", before.digest, 2)
+    assert not Decision.objects.exists()
+    with pytest.raises(Problem):  # Bob has the page of before open
+        services.approve(action_id=action.pk, person=bob, digest=before.digest, revision=before.revision)
+
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    work()
+    assert len(server.ledger) == 1
+    assert api.get(f"/actions/{action_id}").json()["review"] == {"by": str(alice), "verdict": "approved"}
+
+
+def test_a_look_that_cannot_be_made_holds_no_approval_up(
+    api: Api, script: Script, alice: User, server: MemoryServer
+) -> None:
+    def unreachable(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        raise ConnectionError
+
+    script.seen = unreachable
+
+    assert approve(api.propose(), alice).status == "approved"
+    work()
+    assert server.ledger == []  # it is looked at again before it leaves
 
 
 def test_a_recheck_that_cannot_be_made_lets_it_wait(
@@ -190,7 +226,7 @@ def test_a_recheck_that_cannot_be_made_lets_it_wait(
     def unreachable(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         raise ConnectionError
 
-    script.recheck = unreachable
+    script.seen = unreachable
     action = approved()
 
     work()
@@ -209,13 +245,13 @@ def test_what_was_looked_at_again_is_what_is_claimed(
     """Undone and approved again during the recheck: another round, which has to be looked at itself."""
 
     def meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        script.recheck = lambda approved: ()
+        script.seen = lambda approved: ()
         PendingAction.objects.update(status="pending", approval_round=2, approvals_given=0)
         approve(approved.id, alice)
         return ()
 
-    script.recheck = meanwhile
     action = approved()
+    script.seen = meanwhile
 
     assert execute(action.pk, worker="test") is False
     assert server.ledger == []
@@ -227,13 +263,13 @@ def test_what_was_found_about_an_earlier_round_does_not_void_a_later_one(
     approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
 ) -> None:
     def meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        script.recheck = lambda approved: ()
+        script.seen = lambda approved: ()
         PendingAction.objects.update(status="pending", approval_round=2, approvals_given=0)
         approve(approved.id, alice)
         return (MOVED,)
 
-    script.recheck = meanwhile
     action = approved()
+    script.seen = meanwhile
 
     assert execute(action.pk, worker="test") is False
 

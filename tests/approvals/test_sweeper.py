@@ -129,8 +129,8 @@ def test_an_idle_sweep_asks_little(db: None) -> None:
     with CaptureQueriesContext(connection) as queries:
         maintenance.sweep()
 
-    # Every 5 s: less than two statements a second.
-    assert len(queries) <= 8
+    # Every 5 s, beside a look into the table, a sign of life and the checks that the connection stands.
+    assert len(queries) == 1
 
 
 def test_a_held_back_mailbox_does_not_stand_in_the_way_of_others(

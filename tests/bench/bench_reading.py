@@ -9,12 +9,12 @@ import pwd
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from imapclient import IMAPClient
 
+from tests.bench.page import write_section
 from tests.dovecot import dovecot
 from tests.office import Office, letter, office
 from tools.catalog import DEFAULT_TOOLSETS, TOOLS, Tool
@@ -23,14 +23,7 @@ from tools.published import published_hints, published_parameters
 __all__ = ["dovecot", "office"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "performance.md"
 ROUNDS = 40
-HEAD = """# What it costs
-
-Written by `make bench`. Times are ratios between two things measured in turn in one run; the figures of other servers
-were measured once, on a mailbox of the same kind.
-
-"""
 
 
 def filled(office: Office, count: int) -> None:
@@ -126,10 +119,10 @@ def test_what_reading_costs(office: Office, capsys: pytest.CaptureFixture[str]) 
         ("P2", "search by a common sender / raw SEARCH and FETCH", search / raw, "0.6"),
         ("P2", "search by what is not there / raw SEARCH", missing / raw_missing, "1.3"),
     ]
-    lines = [HEAD, "| result | bytes | other servers, characters |", "| --- | --- | --- |"]
+    lines = ["| result | bytes | other servers, characters |", "| --- | --- | --- |"]
     lines += [f"| {what} | {size} | {others} |" for what, size, others in sizes(office)]
     lines += ["", "On 10,000 messages:", "", "| goal | what | ratio | at most |", "| --- | --- | --- | --- |"]
     lines += [f"| {goal} | {what} | {ratio:.2f} | {most} |" for goal, what, ratio, most in times]
-    PAGE.write_text("\n".join([lines[0].rstrip("\n"), "", *lines[1:]]) + "\n")
+    section = write_section("Reading", lines)
     with capsys.disabled():
-        print("\n" + PAGE.read_text())  # noqa: T201  # the table is what it is for
+        print("\n" + section)  # noqa: T201  # the table is what it is for

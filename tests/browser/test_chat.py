@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.test_first_road import PATIENCE_MS, QUIET, signed_in
+from tests.browser.conftest import PATIENCE_MS
+from tests.browser.test_first_road import signed_in
 from tests.model_server import ModelServer, Says
 from tests.processes import Mailhub, until
 
@@ -36,14 +37,6 @@ def mailhub(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Ite
     }
     with Mailhub(tmp_path_factory.mktemp("mailhub"), **changes) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=QUIET)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
@@ -76,7 +69,7 @@ def test_the_chat_streams_shows_its_tools_and_follows_what_it_proposed(
     troubles: list[str] = []
     page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.get_by_role("link", name="Assistant").click()
+    page.get_by_role("link", name="Agent", exact=True).click()
     pictures(page, "chat-empty")
     page.set_viewport_size({"width": 1280, "height": 860})
 

@@ -1,42 +1,17 @@
 """The first road in a browser: sign in, look, approve, see it leave. And mail that would like to call home."""
 
 import re
-import threading
 import uuid
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests.browser.conftest import PATIENCE_MS, Canary
 from tests.processes import Mailhub, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
 MIRA = "mira@northwind.example"
-PATIENCE_MS = 30_000
-QUIET = [
-    "--no-sandbox",  # the tests may run as root
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-@pytest.fixture(scope="module")
-def mailhub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailhub]:
-    with Mailhub(tmp_path_factory.mktemp("mailhub"), MAILHUB_UNDO_SECONDS=1) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=QUIET)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])
@@ -53,36 +28,6 @@ def signed_in(window: BrowserContext, mailhub: Mailhub) -> Page:
     page.locator("form[data-action=sign-in] button").click()
     page.wait_for_url(f"{mailhub.url}/")
     return page
-
-
-class Canary:
-    """A web server that nobody should call; it keeps the paths that were asked for."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        asked = self.asked
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                asked.append(self.path)
-                self.send_response(204)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Nothing to standard error."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.05), daemon=True)
-
-    def __enter__(self) -> "Canary":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 def test_a_person_sees_what_waits_approves_it_and_sees_it_leave(window: BrowserContext, mailhub: Mailhub) -> None:

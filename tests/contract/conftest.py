@@ -9,7 +9,8 @@ import pytest
 
 from accounts.connect.imap import ImapAccess
 from tests.dovecot import Dovecot, dovecot
-from tests.mailserver import ADA, CHARLES, MIRA, Accepted, FaultySmtp, SandboxServer, sandbox, sandbox_process
+from tests.mailserver import ADA, CHARLES, MIRA, SandboxServer, sandbox, sandbox_process
+from tests.smtpserver import Accepted, FaultySmtp
 from tools.providers.base import MailProvider
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.sessions import POOL

@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.conftest import EVERYBODY, Side
 from tests.mailserver import ADA, CHARLES, MIRA
-from tools.providers.base import Envelope, Message, Refused
+from tools.providers.base import Envelope, Handover, Message, Refused
 
 MESSAGE_ID = "<0123456789abcdef@lovelace.example>"
 WIRE = SMTP.clone(cte_type="7bit")
@@ -376,11 +376,14 @@ def test_ids_differ_between_messages_and_folders(side: Side) -> None:
 # Sending
 
 
+def handover(wire_started: Callable[[], None] = lambda: None) -> Handover:
+    return Handover(wire_started=wire_started)
+
+
 def test_a_sent_message_reaches_everybody_of_the_envelope_with_its_bytes_unchanged(side: Side) -> None:
     source = letter()
-    side.ada.send(
-        Envelope(sender=ADA, recipients=(CHARLES, MIRA), source=source), wire_started=lambda: None
-    )  # Mira stands in no header: a Bcc
+    # Mira stands in no header: a Bcc
+    side.ada.send(Envelope(sender=ADA, recipients=(CHARLES, MIRA), source=source), handover())
     for address, expected in ((CHARLES, 1), (MIRA, 1), (ADA, 0)):
         arrived = side.inbox_of(address)
         assert len(arrived) == expected
@@ -394,7 +397,7 @@ def test_wire_started_is_called_once_and_before_anything_can_have_arrived(side: 
     seen: list[list[int]] = []
     side.ada.send(
         Envelope(sender=ADA, recipients=(CHARLES,), source=letter()),
-        wire_started=lambda: seen.append([len(side.inbox_of(address)) for address in EVERYBODY]),
+        handover(lambda: seen.append([len(side.inbox_of(address)) for address in EVERYBODY])),
     )
     assert seen == [[0, 0, 0]]
     assert len(side.inbox_of(CHARLES)) == 1
@@ -408,9 +411,9 @@ def test_nothing_is_sent_when_wire_started_raises(side: Side) -> None:
         raise Lost
 
     with pytest.raises(Lost):
-        side.ada.send(Envelope(sender=ADA, recipients=(CHARLES,), source=letter()), wire_started=lost)
+        side.ada.send(Envelope(sender=ADA, recipients=(CHARLES,), source=letter()), handover(lost))
     # What was sent after it is there; so would be what was sent before.
-    side.ada.send(Envelope(sender=ADA, recipients=(CHARLES,), source=letter()), wire_started=lambda: None)
+    side.ada.send(Envelope(sender=ADA, recipients=(CHARLES,), source=letter()), handover())
     assert len(side.inbox_of(CHARLES)) == 1
 
 

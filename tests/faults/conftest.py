@@ -9,7 +9,8 @@ import pytest
 from accounts import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from tests.conftest import Api, make_api
-from tests.mailserver import ADA, Accepted, FaultySmtp, ImapTap, SandboxServer, sandbox, sandbox_process
+from tests.mailserver import ADA, ImapTap, SandboxServer, sandbox, sandbox_process
+from tests.smtpserver import Accepted, FaultySmtp
 
 __all__ = ["sandbox", "sandbox_process"]
 

@@ -19,7 +19,8 @@ from approvals.retry import PROBES
 from tests.concurrently import all_at_once
 from tests.conftest import Api, Reviewer
 from tests.faults.conftest import World
-from tests.mailserver import ADA, CHARLES, MIRA, FaultySmtp, Point
+from tests.mailserver import ADA, CHARLES, MIRA
+from tests.smtpserver import FaultySmtp, Point
 from tests.work import work
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -93,6 +93,8 @@ def _held(caller: Caller, mailbox: Mailbox, parameters: M365RunCommand, command:
         earlier = approvals.replay(caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked)
         if earlier is not None:
             return proposed(earlier, replayed=True)
+    if parameters.replaces is not None:
+        approvals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
     payload = {
         "version": PAYLOAD_VERSION,
         "kind": "m365.command",
@@ -113,6 +115,7 @@ def _held(caller: Caller, mailbox: Mailbox, parameters: M365RunCommand, command:
         proposal=Proposal(
             kind="m365.command", payload=payload, preview=_preview(command, mailbox), message_id=f"m365-{uuid4()}"
         ),
+        replaces=parameters.replaces,
     )  # fmt: skip
     return proposed(action, replayed=replayed)
 

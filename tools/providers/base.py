@@ -3,10 +3,11 @@
 The contract suite in `tests/contract/` runs on every provider and on the in-memory twin with the same assertions.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 
 class ProviderError(Exception):
@@ -38,8 +39,16 @@ class Refused(NotSent):
     """A definite no: unknown message, invalid recipient, too large, policy."""
 
 
+class NotPermitted(Refused):
+    """The access lacks a permission: connecting again with it helps, trying again does not."""
+
+    def __init__(self, required_scope: str, detail: str = "") -> None:
+        super().__init__("auth_error", detail or f"The mailbox was connected without the permission {required_scope}.")
+        self.required_scope = required_scope
+
+
 class NotAuthorized(NotSent):
-    """The mailbox must be reconnected, or lacks a permission."""
+    """The mailbox must be reconnected."""
 
 
 class OutcomeUnknown(ProviderError):
@@ -134,20 +143,56 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredDraft:
-    """A draft as the provider holds it: `source` are its bytes, `number` its UID where there is such a thing."""
+    """A draft as the provider holds it: `source` are its bytes, `number` its UID where there is such a thing.
+
+    `version` is another one after every change; empty where the bytes themselves are the version.
+    """
 
     id: str
     number: int | None
     source: bytes
+    version: str = ""
+
+    @property
+    def seal(self) -> str:
+        """What changes when the draft does."""
+        return self.version or hashlib.sha256(self.source).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Envelope:
-    """What is handed over: the sender, everybody who gets it, and the bytes exactly as they leave."""
+    """What is handed over: the sender, everybody who gets it, and the bytes exactly as they leave.
+
+    The rest is for providers that take no bytes, or not for everything: what sort of mail it is, the id of the
+    original, whether all of its recipients are answered, and the words alone that were written above the quote.
+    """
 
     sender: str
     recipients: tuple[str, ...]
     source: bytes
+    kind: Literal["send", "reply", "forward"] = "send"
+    original: str = ""
+    reply_all: bool = False
+    comment: str = ""
+    save_to_sent: bool = True
+
+
+def _keep_nothing(notes: Mapping[str, Any]) -> None:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handover:
+    """One try to hand a message over.
+
+    `wire_started()` is called directly before the step after which it may have gone out; what fails before is NotSent,
+    what gets no answer after is OutcomeUnknown. `prepared` is what an earlier try has left at the provider, such as the
+    id of a draft; `keep(notes)` commits it for the next one, and for looking whether the message is still there.
+    """
+
+    wire_started: Callable[[], None]
+    prepared: Mapping[str, Any] = field(default_factory=dict)
+    keep: Callable[[Mapping[str, Any]], None] = _keep_nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +208,11 @@ class MailProvider(Protocol):
 
     name: str
     send_scope: str
+
+    @property
+    def writes_quote(self) -> bool:
+        """Whether the provider writes the quote of answers and forwards itself and can only be told the comment."""
+        ...
 
     def test(self) -> None:
         """Sign in to all its services; raises ProviderError."""
@@ -213,14 +263,21 @@ class MailProvider(Protocol):
         """Note on the original what was done with it; idempotent."""
         ...
 
-    def send(self, envelope: Envelope, *, wire_started: Callable[[], None]) -> Receipt:
-        """Hand the message over once. `wire_started` is called directly before the step after which it may have gone
-        out; what fails before is NotSent, what gets no answer after is OutcomeUnknown."""
+    def send(self, envelope: Envelope, handover: Handover) -> Receipt:
+        """Hand the message over, once."""
         ...
 
     def find_sent(self, message_id: str) -> str | None:
         """The Message-ID under which the provider itself shows the message as sent; some give it another and keep
         ours in a header of their own. None proves nothing."""
+        ...
+
+    def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
+        """Whether what was prepared still lies there, untouched and unsent. False proves nothing."""
+        ...
+
+    def discard(self, prepared: Mapping[str, Any]) -> None:
+        """Take away what was prepared, if it is still there and unsent; idempotent."""
         ...
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:

@@ -3,11 +3,11 @@
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.message import Message as Content
-from typing import Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 from accounts import credentials
 from accounts.models import Mailbox
@@ -18,6 +18,7 @@ from tools.providers.base import (
     Card,
     Envelope,
     Folder,
+    Handover,
     Message,
     NotAuthorized,
     Page,
@@ -43,12 +44,17 @@ class Stored:
 
 @dataclass
 class MemoryServer:
-    """What all mailboxes of one test share: folders by address and role, and the ledger of what was handed over."""
+    """What all mailboxes of one test share: folders by address and role, and the ledger of what was handed over.
+
+    It prepares nothing itself; `unsent` names drafts that lie there for a kind that does, `discarded` what was taken.
+    """
 
     name: str = ""
     folders: dict[tuple[str, str], list[Stored]] = field(default_factory=dict)
     ledger: list[Envelope] = field(default_factory=list)
     saves_sent_itself: bool = False
+    unsent: set[str] = field(default_factory=set)
+    discarded: list[str] = field(default_factory=list)
     reachable: bool = True
     accepts_login: bool = True
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -66,6 +72,7 @@ SERVERS: dict[str, MemoryServer] = {}
 class MemoryProvider:
     name = "memory"
     send_scope = "memory.send"
+    writes_quote = False
 
     @classmethod
     def for_mailbox(cls, mailbox: Mailbox) -> Self:
@@ -227,9 +234,9 @@ class MemoryProvider:
             )
         )
 
-    def send(self, envelope: Envelope, *, wire_started: Callable[[], None]) -> Receipt:
+    def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         self.test()
-        wire_started()
+        handover.wire_started()
         with self._server.lock:
             self._server.ledger.append(envelope)
             for recipient in envelope.recipients:
@@ -245,6 +252,14 @@ class MemoryProvider:
             if message_id in (headers["Message-ID"], *(headers[name] for name in lenient.ORIGINAL_ID_HEADERS)):
                 return str(headers["Message-ID"])
         return None
+
+    def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
+        self.test()
+        return prepared.get("draft") in self._server.unsent
+
+    def discard(self, prepared: Mapping[str, Any]) -> None:
+        self.test()
+        self._server.discarded.append(prepared["draft"])
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
         if not self.find_sent(message_id):

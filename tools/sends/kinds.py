@@ -4,36 +4,43 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from hashlib import sha256
 from typing import Any, ClassVar, Literal
 
 from django.db import DatabaseError
 
 from accounts import health
 from accounts.models import Mailbox
-from approvals.types import ApprovedAction, Outcome, Rendered
+from approvals.types import ApprovedAction, Changes, EditField, Outcome, PreviewWarning, Proposal, Rendered, Revisable
 from tools.compose import stamped
 from tools.models import Draft
 from tools.providers import provider_for
 from tools.providers.base import (
     Envelope,
+    Handover,
     MailProvider,
     NotAuthorized,
+    NotPermitted,
     NotSent,
     OutcomeUnknown,
     Refused,
     Unavailable,
     Unsupported,
 )
+from tools.sends import revising
+from tools.sends.revising import REVISED
+from tools.sends.surroundings import acquainted, later_in_thread
+from tools.warnings.course import moved_on
 
 DRAFT_CHANGED = Outcome(
     verdict="refused", code="draft_changed", detail="The draft was changed or removed after it was proposed."
 )
+SEEN_UNSENT = "seen_unsent"
 
 
 class SendMail:
     """mail.send, and what the other kinds share."""
 
+    sort: ClassVar[Literal["send", "reply", "forward"]] = "send"
     marks: ClassVar[Literal["answered", "forwarded"] | None] = None
 
     def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
@@ -41,6 +48,27 @@ class SendMail:
         return Rendered(
             text=payload["text"], html=payload["html"], source=source.decode("ascii", "replace"), size=len(source)
         )
+
+    def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:
+        return revising.fields(payload)
+
+    def revise(self, current: Revisable, changes: Changes) -> Proposal:
+        return revising.revised(current, changes)
+
+    def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        """Whether somebody has written in the thread since. An original that is gone has no thread any more."""
+        payload = approved.payload
+        if self.sort != "reply" or not payload["original"]:
+            return ()
+        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        try:
+            later = later_in_thread(
+                provider_for(mailbox), payload["original"], payload["in_reply_to"], own=approved.message_id
+            )
+        except NotAuthorized:
+            health.login_refused(mailbox.id)
+            raise
+        return (moved_on(later, own=payload["from"]),) if later else ()
 
     def execute(self, approved: ApprovedAction) -> Outcome:
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
@@ -50,16 +78,28 @@ class SendMail:
             sender=approved.payload["from"],
             recipients=recipients,
             source=stamped(approved.blob(approved.payload["source_sha256"]), date=_now()),
+            # What a reviewer has changed is more than a comment on an original: it goes as the bytes it is.
+            kind="send" if approved.payload.get(REVISED) else self.sort,
+            original=approved.payload["original"],
+            reply_all=approved.payload.get("reply_all", False),
+            comment=approved.payload.get("comment", ""),
+            save_to_sent=approved.payload["save_to_sent_items"],
         )
+        prepared = {name: value for name, value in approved.prepared.items() if name != SEEN_UNSENT}
+        if prepared != approved.prepared:
+            approved.keep(prepared)  # what was seen of the try before says nothing about this one
+        handover = Handover(wire_started=approved.wire_started, prepared=prepared, keep=approved.keep)
         try:
             if _draft_changed(provider, approved.payload):
                 return DRAFT_CHANGED
-            receipt = provider.send(envelope, wire_started=approved.wire_started)
+            receipt = provider.send(envelope, handover)
         except NotAuthorized as error:
             health.login_refused(mailbox.id)
             return Outcome(
                 verdict="not_sent", code="auth_error", detail=error.detail, required_scope=provider.send_scope
             )
+        except NotPermitted as error:
+            return Outcome(verdict="refused", code=error.code, detail=error.detail, required_scope=error.required_scope)
         except (Refused, Unsupported) as error:
             return Outcome(verdict="refused", code=error.code, detail=error.detail)
         except NotSent as error:
@@ -79,39 +119,58 @@ class SendMail:
         return _accepted(provider.name, len(recipients), receipt.at)
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
-        """Found in Sent, where only the server itself can have put it: our own copy is made after success alone."""
+        """Found in Sent, where only the server itself can have put it: our own copy is made after success alone.
+
+        What was prepared and lies there unsent proves the contrary when it was seen so twice: an order that was taken
+        may be carried out late.
+        """
         provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
         found = provider.find_sent(approved.message_id)
         if found is None:
+            if not provider.is_unsent(approved.prepared):
+                return None
+            if SEEN_UNSENT in approved.prepared:
+                return Outcome(verdict="not_sent", code="still_a_draft")
+            approved.keep({**approved.prepared, SEEN_UNSENT: True})
             return None
         return _accepted(provider.name, len(_recipients(approved.payload)), datetime.now(UTC), reference=found)
 
     def settle(self, approved: ApprovedAction) -> None:
         """The copy in Sent, the mark on the original, and the draft that is a draft no more; each idempotent."""
         payload = approved.payload
-        provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
+        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        acquainted(mailbox, _recipients(payload))
+        marks = self.marks if payload["original"] else None
+        if not (payload["save_to_sent_items"] or marks or payload["draft"]):
+            return
+        provider = provider_for(mailbox)
         if payload["save_to_sent_items"]:
             left_at = datetime.fromisoformat(approved.receipt["at"]) if approved.receipt else datetime.now(UTC)
             copy = stamped(
                 approved.blob(payload["source_sha256"]), date=format_datetime(left_at), bcc=tuple(payload["bcc"])
             )
             provider.save_sent_copy(copy, approved.message_id)
-        if self.marks and payload["original"]:
-            _unless_gone(lambda: provider.mark(payload["original"], self.marks or "answered"))
+        if marks:
+            _unless_gone(lambda: provider.mark(payload["original"], marks))
         if payload["draft"]:
             _unless_gone(lambda: provider.delete_draft(payload["draft"]["id"]))
             Draft.objects.filter(mailbox=approved.mailbox_id, provider_id=payload["draft"]["id"]).delete()
+
+    def discard(self, approved: ApprovedAction) -> None:
+        provider_for(Mailbox.objects.get(pk=approved.mailbox_id)).discard(approved.prepared)
 
 
 class ReplyMail(SendMail):
     """mail.reply"""
 
+    sort = "reply"
     marks = "answered"
 
 
 class ForwardMail(SendMail):
     """mail.forward"""
 
+    sort = "forward"
     marks = "forwarded"
 
 
@@ -123,7 +182,7 @@ def _draft_changed(provider: MailProvider, payload: Mapping[str, Any]) -> bool:
         stored = provider.read_draft(draft["id"])
     except Refused:
         return True
-    return bool(sha256(stored.source).hexdigest() != draft["sha256"])
+    return bool(stored.seal != draft["sha256"])
 
 
 def _unless_gone(call: Callable[[], None]) -> None:

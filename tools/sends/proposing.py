@@ -1,9 +1,8 @@
 """Tools that send: each composes the complete message, previews it, or proposes it to a person. Nothing leaves here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -32,8 +31,9 @@ from tools.originals import as_original, travelling, whom_to_answer
 from tools.providers import provider_for
 from tools.schemas import ForwardEmail, ReplyEmail, SendDraft, SendEmail, SendingParameters
 from tools.sends.snapshot import request_of_draft
+from tools.sends.surroundings import all_text, later_in_thread, surroundings
 from tools.uploads import attached
-from tools.warnings import Context
+from tools.warnings import Context, Later
 
 if TYPE_CHECKING:
     from approvals.models import PendingAction
@@ -55,13 +55,17 @@ class Proposed:
 
 @dataclass(frozen=True, kw_only=True)
 class Composed:
-    """What a tool asks to be sent, and where it comes from."""
+    """What a tool asks to be sent, and where it comes from. `later` is a newer message of the thread it answers."""
 
     request: Request
     original: Original | None = None
     original_id: str = ""
+    reply_all: bool = False
+    comment: str = ""
     draft: dict[str, str] | None = None
+    quote_by_provider: bool = False
     send_at: datetime | None = None
+    later: Later | None = None
 
 
 def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> dict[str, Any] | Proposed:
@@ -90,7 +94,10 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
 
     def compose() -> Composed:
         with told_as_problems(mailbox):
-            original = as_original(provider_for(mailbox).read_message(parameters.message_id, body=True))
+            provider = provider_for(mailbox)
+            original = as_original(provider.read_message(parameters.message_id, body=True))
+            later = later_in_thread(provider, parameters.message_id, original.message_id)
+        own = written(parameters.comment, "text")
         to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
         request = Request(
             kind="reply",
@@ -99,12 +106,16 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
             to=to,
             cc=cc,
             subject=reply_subject(original.subject),
-            content=answering(written(parameters.comment, "text"), original),
+            content=own if provider.writes_quote else answering(own, original),
             attachments=attached(caller, parameters.attachments),
             in_reply_to=parent(original),
             references=chain(original),
         )
-        return Composed(request=request, original=original, original_id=parameters.message_id)
+        return Composed(
+            request=request, original=original, original_id=parameters.message_id,
+            reply_all=parameters.reply_all, comment=parameters.comment, quote_by_provider=provider.writes_quote,
+            later=later,
+        )  # fmt: skip
 
     return _propose(caller, mailbox, "reply_email", parameters, compose)
 
@@ -118,18 +129,22 @@ def forward_email(caller: Caller, mailbox: Mailbox, parameters: ForwardEmail) ->
             message = provider.read_message(parameters.message_id, body=True)
             original = as_original(message)
             attachments = travelling(provider, message)
-        comment: Content | None = written(parameters.comment, "text") if parameters.comment else None
+        own = written(parameters.comment or "", "text")
+        comment: Content | None = own if parameters.comment else None
         request = Request(
             kind="forward",
             from_address=mailbox.address,
             from_name=mailbox.name,
             to=tuple(parameters.to),
             subject=forward_subject(original.subject),
-            content=forwarding(comment, original),
+            content=own if provider.writes_quote else forwarding(comment, original),
             attachments=attachments,
             references=chain(original),
         )
-        return Composed(request=request, original=original, original_id=parameters.message_id)
+        return Composed(
+            request=request, original=original, original_id=parameters.message_id, comment=parameters.comment or "",
+            quote_by_provider=provider.writes_quote,
+        )  # fmt: skip
 
     return _propose(caller, mailbox, "forward_email", parameters, compose)
 
@@ -141,7 +156,7 @@ def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> dict[
         with told_as_problems(mailbox):
             stored = provider_for(mailbox).read_draft(parameters.draft_id)
         request = request_of_draft(stored.source, mailbox)
-        return Composed(request=request, draft={"id": stored.id, "sha256": sha256(stored.source).hexdigest()})
+        return Composed(request=request, draft={"id": stored.id, "sha256": stored.seal})
 
     return _propose(caller, mailbox, "send_draft", parameters, compose)
 
@@ -161,12 +176,14 @@ def _propose(
         earlier = approvals.replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked)
         if earlier is not None:
             return proposed(earlier, replayed=True)
+    if parameters.replaces is not None:
+        approvals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
     composed = compose()
     try:
         message = new_message(composed.request)
     except ComposeError:
         raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
-    preview = previews.of_message(message, _context(mailbox, composed.request, parameters))
+    preview = previews.of_message(message, _context(mailbox, composed, parameters))
     payload = _payload(message, mailbox, composed)
     if not parameters.confirm:
         return previews.as_result(
@@ -178,6 +195,7 @@ def _propose(
             kind=payload["kind"], payload=payload, preview=preview, message_id=message.message_id,
             blobs=(message.source,), send_at=composed.send_at,
         ),
+        replaces=parameters.replaces,
     )  # fmt: skip
     return proposed(action, replayed=replayed)
 
@@ -201,6 +219,8 @@ def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> 
         "in_reply_to": request.in_reply_to,
         "references": list(request.references),
         "original": composed.original_id,
+        "reply_all": composed.reply_all,
+        "comment": composed.comment,
         "draft": composed.draft,
         "send_at": composed.send_at.isoformat() if composed.send_at else None,
         "save_to_sent_items": request.save_to_sent,
@@ -218,23 +238,30 @@ def _checked_moment(send_at: datetime | None) -> datetime | None:
     return send_at
 
 
-def _context(mailbox: Mailbox, request: Request, parameters: SendingParameters) -> Context:
+def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters) -> Context:
     """What is known beside the message. That the same waits already is said in a preview without a key alone: there
     it may still spare a second proposal."""
+    request = composed.request
     asking = not parameters.confirm and parameters.idempotency_key is None
     fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
-    return Context(
-        own_domains=frozenset({mailbox.domain}),
+    return replace(
+        surroundings(mailbox, (*request.to, *request.cc, *request.bcc)),
         recent_duplicate=approvals.duplicates_of(
             mailbox=mailbox, fingerprint=fingerprint, window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS)
         ),
         open_twin=asking and approvals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
+        reply_all=composed.reply_all,
+        prompted_by=all_text(composed.original) if composed.original else "",
+        later=composed.later,
+        quote_by_provider=composed.quote_by_provider,
     )
 
 
 def request_digest(tool: str, parameters: SendingParameters) -> str:
     """What makes two requests the same: all that was asked for, whichever way the mailbox was named."""
     asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
+    if parameters.replaces is None:
+        del asked["replaces"]
     return digest_of({"tool": tool, "parameters": asked})
 
 

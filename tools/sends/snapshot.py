@@ -63,7 +63,11 @@ def _content(draft: EmailMessage) -> Content:
     given = str(page.get_content()).replace("\r\n", "\n")
     html = cleaned(given)
     return Content(
-        body=text or given, text=text or text_of(html), html=html, content_removed=lost_something(given, html)
+        body=text or given,
+        text=text or text_of(html),
+        html=html,
+        proposed_html=given,
+        content_removed=lost_something(given, html),
     )
 
 

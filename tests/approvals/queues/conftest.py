@@ -1,6 +1,5 @@
 """Real workers of every queue on the database of the test; the ledger of an SMTP server is the witness."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,9 +18,10 @@ from accounts.models import User
 from approvals.models import Heartbeat, PendingAction
 from approvals.queues.base import queue
 from tests.conftest import Api, Reviewer, make_api
-from tests.mailserver import ADA, FaultySmtp, SandboxServer, sandbox, sandbox_process
-from tests.processes import MANAGE, PROJECT, Program, environment, this_test, until
+from tests.mailserver import ADA, SandboxServer, sandbox, sandbox_process
+from tests.processes import MANAGE, PROJECT, Program, this_test, until
 from tests.services import Redis, Service
+from tests.smtpserver import FaultySmtp
 
 __all__ = ["sandbox", "sandbox_process"]
 
@@ -42,19 +42,10 @@ class Worker(Program):
 
     def __init__(self, home: Path, command: list[str], **changes: object) -> None:
         super().__init__(home, **changes)
-        self.command = command
+        self._command = command
 
-    def start(self) -> None:
-        with (self.home / "stdout").open("ab") as out, (self.home / "stderr").open("ab") as err:
-            self.process = subprocess.Popen(
-                self.command,
-                env=environment(self.home, self._changes),
-                cwd=self.home,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
+    def command(self) -> list[str]:
+        return self._command
 
 
 @dataclass(kw_only=True)

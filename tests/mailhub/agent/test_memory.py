@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from accounts.models import Mailbox, User
-from approvals.maintenance import sweep
+from approvals.maintenance import purge_others
 from mailhub.agent.history import BUDGET, KEPT_TURNS, compacted, fitted, size
 from mailhub.agent.models import Checkpoint, Message, Thread, ToolCall
 from tests.conftest import Reviewer, make_api
@@ -204,7 +204,7 @@ def test_what_is_old_is_forgotten_by_the_sweeper(chat: Chat, model: ModelServer,
     long_ago = timezone.now() - timedelta(days=settings.MAILHUB_RETENTION_DAYS + 1)
     ToolCall.objects.update(at=long_ago)
     Thread.objects.filter(name="old").update(updated_at=long_ago)
-    sweep()
+    purge_others()
     assert list(Thread.objects.values_list("name", flat=True)) == ["new"]
     assert not ToolCall.objects.exists()
     assert Checkpoint.objects.count() == 1

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.mailserver import FaultySmtp, sandbox, sandbox_process
+from tests.mailserver import sandbox, sandbox_process
+from tests.smtpserver import FaultySmtp
 
 __all__ = ["sandbox", "sandbox_process"]
 

@@ -7,8 +7,18 @@ from typing import Any
 import pytest
 
 from accounts.connect.imap import ImapAccess
-from tests.mailserver import ADA, CHARLES, MIRA, FaultySmtp, Point, plain
-from tools.providers.base import Envelope, NotAuthorized, NotSent, OutcomeUnknown, ProviderError, Refused, Unavailable
+from tests.mailserver import ADA, CHARLES, MIRA, plain
+from tests.smtpserver import FaultySmtp, Point
+from tools.providers.base import (
+    Envelope,
+    Handover,
+    NotAuthorized,
+    NotSent,
+    OutcomeUnknown,
+    ProviderError,
+    Refused,
+    Unavailable,
+)
 from tools.providers.imap import ImapProvider
 
 SOURCE = b"Subject: Hello\r\nTo: charles@lovelace.example\r\n\r\nHello.\r\n"
@@ -34,7 +44,9 @@ def provider(smtp: FaultySmtp) -> ImapProvider:
 def send(
     smtp: FaultySmtp, *, source: bytes = SOURCE, recipients: tuple[str, ...] = EVERYBODY, wire: Wire | None = None
 ) -> None:
-    provider(smtp).send(Envelope(sender=ADA, recipients=recipients, source=source), wire_started=wire or Wire())
+    provider(smtp).send(
+        Envelope(sender=ADA, recipients=recipients, source=source), Handover(wire_started=wire or Wire())
+    )
 
 
 def failure(smtp: FaultySmtp, **changes: Any) -> ProviderError:
@@ -274,7 +286,7 @@ def test_nothing_is_sent_when_wire_started_raises(smtp: FaultySmtp) -> None:
         raise Lost
 
     with pytest.raises(Lost):
-        provider(smtp).send(Envelope(sender=ADA, recipients=(CHARLES,), source=SOURCE), wire_started=lost)
+        provider(smtp).send(Envelope(sender=ADA, recipients=(CHARLES,), source=SOURCE), Handover(wire_started=lost))
     send(smtp)
     assert (len(smtp.ledger), smtp.data_commands) == (1, 2)
 
@@ -287,7 +299,7 @@ def test_wire_started_comes_before_the_server_can_have_seen_the_end(smtp: Faulty
         seen.append((smtp.data_commands, len(smtp.raw_contents)))
         at_the_dot.release()
 
-    provider(smtp).send(Envelope(sender=ADA, recipients=(CHARLES,), source=SOURCE), wire_started=started)
+    provider(smtp).send(Envelope(sender=ADA, recipients=(CHARLES,), source=SOURCE), Handover(wire_started=started))
     assert seen == [(1, 0)]
 
 

@@ -1,12 +1,12 @@
 """A mailbox behind IMAP and SMTP."""
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from django.conf import settings
 
 from accounts.connect.imap import open_smtp, prove
-from tools.providers.base import Envelope, Receipt
+from tools.providers.base import Envelope, Handover, Receipt
 from tools.providers.imap.drafting import ImapDrafts
 from tools.providers.imap.mailbox import errors_translated
 from tools.providers.imap.reading import ImapReading
@@ -18,17 +18,24 @@ FLAGS = {"answered": rb"\Answered", "forwarded": rb"$Forwarded"}
 class ImapProvider(ImapReading, ImapDrafts):
     name = "imap"
     send_scope = "SMTP"
+    writes_quote = False
 
     def test(self) -> None:
         with errors_translated():
             prove(self._access)
 
-    def send(self, envelope: Envelope, *, wire_started: Callable[[], None]) -> Receipt:
+    def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         with errors_translated():
             smtp = open_smtp(self._access)
         return hand_over(
-            smtp, envelope, wire_started=wire_started, answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS
+            smtp, envelope, wire_started=handover.wire_started, answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS
         )
+
+    def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
+        return False  # nothing is prepared: SMTP takes a message at once or not at all
+
+    def discard(self, prepared: Mapping[str, Any]) -> None:
+        pass
 
     def find_sent(self, message_id: str) -> str | None:
         with self._session() as session:

@@ -1,0 +1,188 @@
+"""Access to a Microsoft 365 mailbox: how it is granted, and how its tokens are renewed (msal).
+
+Three ways in: the web (authorization code with PKCE), a device code on the command line, and client credentials for an
+application mailbox. All end as the same secrets. The app is told what was granted; tokens are never looked into.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import time
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx2
+import msal
+from django.conf import settings
+
+from accounts.connect.refreshing import GrantEnded, NoToken
+from accounts.credentials import Secrets
+
+READ, DRAFT, SEND, PROFILE = "Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read"
+DELEGATED = (DRAFT, SEND, PROFILE)
+TIMEOUT = httpx2.Timeout(15.0)
+# https://learn.microsoft.com/entra/identity-platform/reference-error-codes: what only a person can mend.
+ENDED = {"invalid_grant", "interaction_required", "consent_required", "login_required"}
+
+
+class SignInFailed(Exception):
+    """Nothing was granted; `code` is the OAuth error, its description is for a log of Microsoft's, not for ours."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(code)
+        self.code = code
+        self.sentence = sentence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Granted:
+    """What a sign-in brought: the secrets to keep, and the permissions among them that concern mail."""
+
+    scopes: tuple[str, ...]
+    secrets: dict[str, Any] = field(repr=False)
+
+
+def begin_sign_in(redirect_uri: str, *, login_hint: str = "") -> dict[str, Any]:
+    """Begin the way through the browser: the flow holds state, nonce and PKCE verifier and belongs in the session;
+    its `auth_uri` is where the person goes."""
+    with _application() as app:
+        flow: dict[str, Any] = app.initiate_auth_code_flow(
+            _scopes(DELEGATED), redirect_uri=redirect_uri, login_hint=login_hint or None
+        )
+    return flow
+
+
+def finish_sign_in(flow: dict[str, Any], answer: Mapping[str, str]) -> Granted:
+    """Redeem what the browser came back with. Raises SignInFailed, also when the answer is not of this flow."""
+    with _application() as app:
+        try:
+            result = app.acquire_token_by_auth_code_flow(flow, dict(answer))
+        except ValueError:  # msal's word for a state that does not match
+            raise SignInFailed("invalid_state", "This sign-in was not begun here. Begin again.") from None
+    return _granted(result)
+
+
+def by_device_code(show: Callable[[str], object]) -> Granted:
+    """Let a person sign in on another device; `show` gets the sentence that says where and with which code."""
+    with _application(public=True) as app:
+        flow = app.initiate_device_flow(_scopes(DELEGATED))
+        if "message" not in flow:
+            raise _failed(flow)
+        show(str(flow["message"]))
+        granted = _granted(app.acquire_token_by_device_flow(flow))
+    return Granted(scopes=granted.scopes, secrets={**granted.secrets, "public": True})
+
+
+def by_client_credentials() -> Granted:
+    """Access of the application itself to the mailboxes it was given. Microsoft does not say which permissions that
+    are; one that is missing shows when it is needed."""
+    secrets = client_credentials(Secrets())
+    return Granted(scopes=(DRAFT, SEND), secrets={**secrets, "application": True})
+
+
+def client_credentials(secrets: Secrets) -> dict[str, Any]:
+    with _application(confidential=True) as app:
+        result = app.acquire_token_for_client([f"{_graph_origin()}/.default"])
+    return {**secrets, **_tokens(result)}
+
+
+def refresh(secrets: Secrets) -> dict[str, Any]:
+    """New tokens for a mailbox's secrets. Raises GrantEnded or NoToken."""
+    try:
+        if secrets.get("application"):
+            return client_credentials(secrets)
+        with _application(public=bool(secrets.get("public"))) as app:
+            result = app.acquire_token_by_refresh_token(secrets["refresh_token"], _scopes(DELEGATED))
+        return {**secrets, **_tokens(result)}
+    except SignInFailed as error:
+        if error.code in ENDED:
+            raise GrantEnded from None
+        raise NoToken from None
+
+
+def refuse_another(address: str, access_token: str) -> None:
+    """See that who signed in is this address, by either name Microsoft has for them. Raises SignInFailed."""
+    me = _ask_graph("/me?$select=mail,userPrincipalName", access_token)
+    if address.strip().lower() not in {str(me.get(name)).lower() for name in ("mail", "userPrincipalName")}:
+        raise SignInFailed("another_address", "Somebody else signed in: Microsoft names another address.")
+
+
+def prove_application(address: str, access_token: str) -> None:
+    """See that the application may open this mailbox. Raises SignInFailed."""
+    _ask_graph(f"/users/{quote(address)}/mailFolders/inbox?$select=id", access_token)
+
+
+def _ask_graph(path: str, access_token: str) -> dict[str, Any]:
+    try:
+        answer = httpx2.get(
+            f"{settings.GRAPH_BASE_URL}{path}", headers={"Authorization": f"Bearer {access_token}"}, timeout=TIMEOUT
+        )
+        found = answer.json() if answer.is_success else None
+    except (httpx2.HTTPError, ValueError):
+        raise SignInFailed("unreachable", "Microsoft Graph cannot be reached.") from None
+    if not isinstance(found, dict):
+        raise SignInFailed("graph_refused", f"Microsoft Graph refused it ({answer.status_code}).")
+    return found
+
+
+@contextmanager
+def _application(*, confidential: bool = False, public: bool = False) -> Iterator[Any]:
+    """An msal application that repeats nothing by itself and keeps no cache of its own.
+
+    `public`: without the secret, as what was begun with a device code must go on.
+    """
+    if not settings.MICROSOFT_CLIENT_ID:
+        raise SignInFailed("not_configured", "MICROSOFT_CLIENT_ID is not set: docs/permissions.md says how to get one.")
+    if confidential and not settings.MICROSOFT_CLIENT_SECRET:
+        raise SignInFailed("not_configured", "An application mailbox needs MICROSOFT_CLIENT_SECRET.")
+    authority = settings.MICROSOFT_AUTHORITY or "https://login.microsoftonline.com"
+    with httpx2.Client(timeout=TIMEOUT) as http:
+        options = {
+            "client_id": settings.MICROSOFT_CLIENT_ID,
+            "authority": f"{authority}/{settings.MICROSOFT_TENANT}",
+            "http_client": http,
+            **({"instance_discovery": False} if settings.MICROSOFT_AUTHORITY else {}),
+        }
+        try:
+            if settings.MICROSOFT_CLIENT_SECRET and not public:
+                secret = settings.MICROSOFT_CLIENT_SECRET
+                yield msal.ConfidentialClientApplication(client_credential=secret, **options)
+            else:
+                yield msal.PublicClientApplication(**options)
+        except httpx2.HTTPError:
+            raise SignInFailed("unreachable", "The sign-in service of Microsoft cannot be reached.") from None
+        except ValueError:  # no OpenID configuration at the address, or none that is any
+            raise SignInFailed("unreachable", "The sign-in service of Microsoft gave no usable answer.") from None
+
+
+def _granted(result: Mapping[str, Any]) -> Granted:
+    tokens = _tokens(result)
+    named = [scope.rpartition("/")[2] for scope in str(result.get("scope", "")).split()]
+    return Granted(scopes=tuple(scope for scope in (READ, DRAFT, SEND) if scope in named), secrets=tokens)
+
+
+def _tokens(result: Mapping[str, Any]) -> dict[str, Any]:
+    if "access_token" not in result:
+        raise _failed(result)
+    tokens: dict[str, Any] = {
+        "access_token": result["access_token"],
+        "expires_at": time() + float(result.get("expires_in", 0)),
+    }
+    # A refresh token that is not sent anew goes on being good.
+    return tokens | ({"refresh_token": result["refresh_token"]} if result.get("refresh_token") else {})
+
+
+def _failed(result: Mapping[str, Any]) -> SignInFailed:
+    code = str(result.get("error") or "no_answer")[:60]
+    return SignInFailed(code, f"Microsoft refused the sign-in ({code}).")
+
+
+def _scopes(names: tuple[str, ...]) -> list[str]:
+    """Plain names mean the Graph of the public cloud; others need the address of theirs in front."""
+    origin = _graph_origin()
+    return list(names) if origin == "https://graph.microsoft.com" else [f"{origin}/{name}" for name in names]
+
+
+def _graph_origin() -> str:
+    url = urlsplit(settings.GRAPH_BASE_URL)
+    return f"{url.scheme}://{url.netloc}"

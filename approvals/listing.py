@@ -1,0 +1,173 @@
+"""Pages of actions for people: by keyset, filtered, and bounded however many there are.
+
+One index (mailbox, status, created_at, id) serves everything: for each mailbox and state it gives the next few in
+order, and these are merged. A search looks through the next `WINDOW` of them and says where it stopped; a list never
+reads a payload.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, Q, QuerySet, TextField
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
+
+from accounts.models import Mailbox, User
+from approvals.models import PendingAction
+from approvals.queries import beyond, cursor_of, with_preview
+from approvals.states import Status
+
+WINDOW = 2000
+TERM = re.compile(r'(?:(from|to|warning):)?(?:"([^"]*)"|(\S+))')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a list is to hold beside its states; everything given must hold."""
+
+    words: tuple[str, ...] = ()
+    asked_by: tuple[str, ...] = ()
+    to: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    warned: bool = False
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.words or self.asked_by or self.to or self.warnings or self.warned)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """`next_cursor` leads on; `stopped_early` when a search had looked through its window before the page was full."""
+
+    rows: list[PendingAction]
+    next_cursor: str | None
+    stopped_early: bool = False
+
+
+def wanted(text: str, *, warned: bool = False) -> Wanted:
+    """What somebody typed: words, `from:agent`, `to:domain`, `warning:code`; quotes hold words together."""
+    found: dict[str, list[str]] = {"": [], "from": [], "to": [], "warning": []}
+    for field, quoted, bare in TERM.findall(text[:300]):
+        if term := (quoted or bare).strip():
+            found[field].append(term)
+    return Wanted(
+        words=tuple(found[""]), asked_by=tuple(found["from"]), to=tuple(found["to"]),
+        warnings=tuple(found["warning"]), warned=warned,
+    )  # fmt: skip
+
+
+def mailboxes_of(person: User) -> list[Mailbox]:
+    """The mailboxes whose actions this person may see."""
+    columns = ("id", "address", "name", "status", "provider")
+    return list(Mailbox.objects.filter(memberships__user=person).only(*columns).order_by("address"))
+
+
+def page(
+    mailboxes: Sequence[Mailbox],
+    statuses: Sequence[Status],
+    *,
+    cursor: str | None,
+    limit: int,
+    newest_first: bool,
+    what: Wanted | None = None,
+) -> Listed:
+    """One page, with `shown` on each row. Raises `invalid_input` for a cursor that no list has given."""
+    what = what or Wanted()
+    order = ("-created_at", "-id") if newest_first else ("created_at", "id")
+    take = WINDOW if what.anything else limit + 1
+    keys = _keys(mailboxes, statuses, after=beyond(cursor, newest_first=newest_first), order=order, take=take)
+    if not keys:
+        return Listed(rows=[], next_cursor=None)
+    found = _matching(PendingAction.objects.filter(pk__in=[key for _, key in keys]), what)
+    rows = list(with_preview(found).select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
+    if len(rows) > limit:
+        rows = rows[:limit]
+        return Listed(rows=rows, next_cursor=cursor_of(rows[-1].created_at, rows[-1].pk))
+    stopped = what.anything and len(keys) == take
+    return Listed(rows=rows, next_cursor=cursor_of(*keys[-1]) if stopped else None, stopped_early=stopped)
+
+
+def these(mailboxes: Sequence[Mailbox], ids: Sequence[UUID], *, what: Wanted) -> list[PendingAction]:
+    """Those of these actions that belong to the mailboxes and match."""
+    if not ids:
+        return []
+    found = PendingAction.objects.filter(pk__in=ids, mailbox__in=[each.pk for each in mailboxes])
+    return list(with_preview(_matching(found, what)).select_related("mailbox", "proposer").order_by("created_at", "id"))
+
+
+def count(mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, at_most: int = 100) -> int:
+    """How many, counted no further than `at_most` in each mailbox: nobody reads 'pending 48,113' as a number."""
+    merged = _merged(mailboxes, statuses, after=Q(), order=("created_at", "id"), take=at_most)
+    return 0 if merged is None else merged.count()
+
+
+def waiting_for(person: User) -> int:
+    """How many wait for a decision, as far as anybody counts."""
+    return count(mailboxes_of(person), (Status.PENDING,))
+
+
+def next_after(mailboxes: Sequence[Mailbox], action: PendingAction) -> PendingAction | None:
+    """The next that waits, oldest first: what came after this one, else what is left from before it."""
+    for cursor in (cursor_of(action.created_at, action.pk), None):
+        listed = page(mailboxes, (Status.PENDING,), cursor=cursor, limit=2, newest_first=False)
+        for row in listed.rows:
+            if row.pk != action.pk:
+                return row
+    return None
+
+
+def place_of(mailboxes: Sequence[Mailbox], action: PendingAction, *, at_most: int = 99) -> int:
+    """Where it stands among what waits, 1 for the oldest; 0 when that is too far down to say."""
+    keys = _keys(mailboxes, (Status.PENDING,), after=Q(), order=("created_at", "id"), take=at_most)
+    return next((number for number, (_, key) in enumerate(keys, start=1) if key == action.pk), 0)
+
+
+def _keys(
+    mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, after: Q, order: tuple[str, str], take: int
+) -> list[tuple[Any, UUID]]:
+    merged = _merged(mailboxes, statuses, after=after, order=order, take=take)
+    return [] if merged is None else list(merged.order_by(*order)[:take])
+
+
+def _merged(
+    mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, after: Q, order: tuple[str, str], take: int
+) -> QuerySet[PendingAction, tuple[Any, UUID]] | None:
+    """The first `take` of each mailbox and state, together. SQLite takes no LIMIT in a part of a UNION, so each part
+    names its rows by their keys."""
+    parts = []
+    for mailbox in mailboxes:
+        for status in statuses:
+            first = PendingAction.objects.filter(after, mailbox=mailbox, status=status).order_by(*order)[:take]
+            rows = PendingAction.objects.filter(pk__in=first.values("pk")).order_by()
+            parts.append(rows.values_list("created_at", "id"))
+    return parts[0].union(*parts[1:], all=True) if len(parts) > 1 else parts[0] if parts else None
+
+
+def _matching(actions: QuerySet[PendingAction], what: Wanted) -> QuerySet[PendingAction]:
+    """Over what the preview of the current revision says. SQLite folds the case of ASCII letters alone."""
+    if not what.anything:
+        return actions
+    conditions = Q(its_warnings__contains="{") if what.warned else Q()
+    for word in what.words:
+        conditions &= _any(word, "its_title", "its_excerpt", "its_targets", "proposer_name")
+    for word in what.asked_by:
+        conditions &= _any(word, "proposer_name", "proposer__email", "proposer__first_name", "proposer__last_name")
+    for word in what.to:
+        conditions &= _any(word, "its_targets")
+    for word in what.warnings:
+        conditions &= _any(f'"{word}"', "its_warnings")
+    seen = {
+        f"its_{part}": Cast(KeyTextTransform(part, "revisions__preview"), TextField())
+        for part in ("title", "excerpt", "targets", "warnings")
+    }
+    return actions.filter(revisions__number=F("revision")).annotate(**seen).filter(conditions)
+
+
+def _any(word: str, *columns: str) -> Q:
+    return reduce(or_, (Q(**{f"{column}__icontains": word}) for column in columns))

@@ -1,0 +1,188 @@
+"""What happens while a page is open: who else is looking, what has changed, and a bell for every open page.
+
+The ids of audit events are the clock: a page knows the last one it has seen and asks for what changed since. The hub
+only rings. One thread in a process looks into the database for all pages that are open there, and none when none is.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+from django.db import DatabaseError, connection
+from django.utils import timezone
+
+from accounts.models import Mailbox, Membership, User
+from approvals.models import AuditEvent, Presence
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS = 1.2  # with the look at memberships below: one statement a second
+MEMBERS_SECONDS = 6.0
+PING_SECONDS = 15.0
+STREAM_SECONDS = 300.0  # then the browser asks again, and is asked again who it is
+# Transactions end in another order than they took their ids: an event may show itself after a later one.
+OVERLAP = 20
+PRESENT = timedelta(seconds=30)
+FORGET = timedelta(hours=1)
+MOST_CHANGES = 200
+
+
+def last_event() -> int:
+    """The id of the newest audit event; 0 before the first."""
+    return AuditEvent.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+
+
+def changed_since(mailboxes: Sequence[Mailbox], event: int) -> tuple[list[UUID], int]:
+    """The actions of these mailboxes that something happened to, and the event up to which that is the answer."""
+    newer = AuditEvent.objects.filter(pk__gt=max(event - OVERLAP, 0)).order_by("pk")
+    rows = list(newer.values_list("pk", "mailbox_id", "action_id")[:MOST_CHANGES])
+    mine = {mailbox.pk for mailbox in mailboxes}
+    found = dict.fromkeys(action for _, mailbox, action in rows if action is not None and mailbox in mine)
+    return list(found), max([event, *(pk for pk, _, _ in rows)])
+
+
+def come(person: User, action_id: UUID) -> None:
+    """Say that this person has the action open; to be said again while they have."""
+    now = timezone.now()
+    Presence.objects.update_or_create(action_id=action_id, person=person, defaults={"seen_at": now})
+    Presence.objects.filter(seen_at__lt=now - FORGET).delete()
+
+
+def go(person: User, action_id: UUID) -> None:
+    Presence.objects.filter(action=action_id, person=person).delete()
+
+
+def present(action_ids: Iterable[UUID], *, mailboxes: Sequence[Mailbox], but: User) -> dict[UUID, list[str]]:
+    """Who else has each of these open, as far as they belong to these mailboxes."""
+    fresh = Presence.objects.filter(
+        action__in=list(action_ids), action__mailbox__in=mailboxes, seen_at__gt=timezone.now() - PRESENT
+    )
+    found: dict[UUID, list[str]] = {}
+    for row in fresh.exclude(person=but).select_related("person").order_by("person__email"):
+        found.setdefault(row.action_id, []).append(row.person.get_short_name() or str(row.person))
+    return found
+
+
+@dataclass(eq=False, kw_only=True)
+class Listener:
+    """One open page. `mailboxes` is kept up to date by the hub; `bell` holds the newest event, if any."""
+
+    person_id: int
+    mailboxes: frozenset[UUID]
+    loop: asyncio.AbstractEventLoop
+    bell: "asyncio.Queue[int]"
+
+    def ring(self, event: int) -> None:
+        """From the hub's thread."""
+        self.loop.call_soon_threadsafe(self._put, event)
+
+    def _put(self, event: int) -> None:
+        if self.bell.full():
+            self.bell.get_nowait()
+        self.bell.put_nowait(event)
+
+
+class Hub:
+    """The pages that are open in this process, and the thread that looks for them."""
+
+    def __init__(self) -> None:
+        self._listeners: set[Listener] = set()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def add(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners.add(listener)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._follow, name="live", daemon=True)
+                self._thread.start()
+
+    def remove(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners.discard(listener)
+
+    def _current(self) -> list[Listener]:
+        """The open pages; an empty answer ends the thread."""
+        with self._lock:
+            if not self._listeners:
+                self._thread = None
+            return list(self._listeners)
+
+    def _follow(self) -> None:
+        seen: dict[int, float] = {}
+        floor: int | None = None
+        members_due = time.monotonic() + MEMBERS_SECONDS
+        try:
+            while listeners := self._current():
+                try:
+                    if floor is None:
+                        floor = last_event()
+                    floor = _ring(listeners, floor, seen)
+                    if time.monotonic() >= members_due:
+                        members_due = time.monotonic() + MEMBERS_SECONDS
+                        _refresh(listeners)
+                except DatabaseError:  # the pages look by themselves meanwhile
+                    log.exception("live_failed")
+                    connection.close()
+                time.sleep(LOOK_SECONDS)
+        finally:
+            connection.close()
+
+
+HUB = Hub()
+
+
+async def stream(person: User, mailboxes: frozenset[UUID], *, since: int, now: int) -> AsyncIterator[str]:
+    """Server-sent events for one page: the id of the newest event of its mailboxes, and a ping when it is quiet."""
+    listener = Listener(
+        person_id=person.pk, mailboxes=mailboxes, loop=asyncio.get_running_loop(), bell=asyncio.Queue(maxsize=1)
+    )
+    HUB.add(listener)
+    ends = time.monotonic() + STREAM_SECONDS
+    try:
+        yield "retry: 3000\n\n"
+        # What was missed while the connection was lost; a page that missed nothing asks once for nothing.
+        yield f"id: {now}\ndata: {now}\n\n" if since and now > since else ": hello\n\n"
+        while time.monotonic() < ends:
+            try:
+                event = await asyncio.wait_for(listener.bell.get(), PING_SECONDS)
+            except TimeoutError:
+                yield ": ping\n\n"
+            else:
+                yield f"id: {event}\ndata: {event}\n\n"
+    finally:
+        HUB.remove(listener)
+
+
+def _ring(listeners: list[Listener], floor: int, seen: dict[int, float]) -> int:
+    """Ring for each event that was not there at the last look; returns from where to look next."""
+    rows = AuditEvent.objects.filter(pk__gt=max(floor - OVERLAP, 0)).order_by("pk").values_list("pk", "mailbox_id")
+    begun = bool(seen)
+    start = floor
+    for pk, mailbox_id in rows[:MOST_CHANGES]:
+        if pk in seen:
+            continue
+        if begun or pk > start:
+            for listener in listeners:
+                if mailbox_id in listener.mailboxes:
+                    listener.ring(pk)
+        seen[pk] = time.monotonic()
+        floor = max(floor, pk)
+    for pk in [pk for pk in seen if pk <= floor - 2 * OVERLAP]:
+        del seen[pk]
+    return floor
+
+
+def _refresh(listeners: list[Listener]) -> None:
+    """Who may see what, as it is now; who may sign in no more hears nothing more."""
+    members = Membership.objects.filter(user__in={each.person_id for each in listeners}, user__is_active=True)
+    found: dict[int, set[UUID]] = {}
+    for person_id, mailbox_id in members.values_list("user_id", "mailbox_id"):
+        found.setdefault(person_id, set()).add(mailbox_id)
+    for listener in listeners:
+        listener.mailboxes = frozenset(found.get(listener.person_id, ()))

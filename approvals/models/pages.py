@@ -1,0 +1,37 @@
+"""What people keep on the pages: views they come back to, and that they are looking at something just now."""
+
+from django.conf import settings
+from django.db import models
+
+from approvals.models.action import PendingAction
+
+
+class SavedView(models.Model):
+    """A name for a filter of the queue; `query` is the part of its address after the question mark."""
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    name = models.CharField(max_length=60)
+    query = models.CharField(max_length=500)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["person", "name"], name="saved_view_name_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Presence(models.Model):
+    """Somebody has the page of an action open; good for some seconds after `seen_at`."""
+
+    action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["action", "person"], name="presence_once")]
+        indexes = [models.Index(fields=["seen_at"], name="presence_seen")]
+
+    def __str__(self) -> str:
+        return f"{self.person_id} at {self.action_id}"

@@ -1,0 +1,66 @@
+"""What a kind leaves on the other side before the effect: kept for the next try, taken away when nothing leaves."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from approvals import conditions
+from approvals.kinds import kind_named
+from approvals.models import PendingAction, Preparation
+from approvals.reading import approved_action
+from approvals.states import FINAL, Status
+from approvals.types import ApprovedAction, Kind, LeaseLost, Prepares
+
+log = structlog.get_logger(__name__)
+
+TIDY_AGAIN = timedelta(minutes=5)
+UNSENT = (Status.PENDING, *(status for status in FINAL if status is not Status.SUCCEEDED))
+
+
+@transaction.atomic
+def keep(action: PendingAction, notes: Mapping[str, Any], *, held: Q) -> None:
+    """Commit the notes; raises LeaseLost when the action is not `held` any more."""
+    if not PendingAction.objects.select_for_update().filter(held, pk=action.pk, digest=action.digest).exists():
+        raise LeaseLost
+    Preparation.objects.update_or_create(action=action, defaults={"digest": action.digest, "notes": dict(notes)})
+
+
+def discard_outdated(kind: Kind, approved: ApprovedAction, notes: Mapping[str, Any]) -> None:
+    """What was prepared for an earlier revision goes before this one is prepared, or nobody would know of it."""
+    if isinstance(kind, Prepares):
+        kind.discard(replace(approved, prepared=notes))
+    Preparation.objects.filter(action=approved.id).exclude(digest=approved.digest).delete()
+
+
+def to_tidy() -> QuerySet[Preparation]:
+    """What was prepared for what did not leave in the end."""
+    return Preparation.objects.filter(
+        tidy_at__lte=Now(), action__status__in=UNSENT, action__mailbox__status__in=conditions.MAY_LOOK
+    )
+
+
+def tidy(action_id: UUID) -> None:
+    """Take away what lies there for an action that will not leave.
+
+    Without its digest it is of no use to a worker that may begin now: that one would discard it too, first.
+    """
+    mine = Preparation.objects.filter(pk=action_id, action__status__in=UNSENT, tidy_at__lte=Now())
+    notes = mine.values_list("notes", flat=True).first()
+    if notes is None or not mine.update(digest="", tidy_at=Now() + TIDY_AGAIN):
+        return
+    try:
+        approved = approved_action(action_id)
+        kind = kind_named(approved.kind)
+        if isinstance(kind, Prepares):
+            kind.discard(replace(approved, prepared=notes))
+    except Exception:  # it lies there a little longer; nothing leaves by that
+        log.exception("tidy_failed", action=str(action_id))
+        return
+    Preparation.objects.filter(pk=action_id, digest="").delete()

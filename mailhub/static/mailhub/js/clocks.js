@@ -1,0 +1,21 @@
+// Seconds count down as the server has counted them; what they say is decided by the server alone.
+const ends = new WeakMap();
+
+function tick() {
+  for (const place of document.querySelectorAll("[data-seconds]")) {
+    if (!ends.has(place)) ends.set(place, performance.now() + Number(place.dataset.seconds) * 1000);
+    const left = Math.max(Math.ceil((ends.get(place) - performance.now()) / 1000), 0);
+    if (place.textContent !== String(left)) place.textContent = left;
+    if (left === 0) place.closest(".toast")?.remove();
+  }
+  for (const time of document.querySelectorAll("time[datetime]:not([data-local])")) {
+    const at = new Date(time.dateTime);
+    time.dataset.local = "";
+    if (!Number.isNaN(at.valueOf())) time.title = at.toLocaleString();
+  }
+}
+
+export function followClocks() {
+  tick();
+  setInterval(tick, 250);
+}

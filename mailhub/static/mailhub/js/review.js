@@ -1,0 +1,50 @@
+// The page of one mail: its keys, and who else is looking at it.
+import { InView, reveal } from "./keys.js";
+import { say, word } from "./words.js";
+
+const HERE_EVERY = 10_000;
+const view = new InView();
+
+export function startReview() {
+  view.begin();
+  document.addEventListener("visibilitychange", () => { view.begin(); if (!document.hidden) here(); });
+  document.querySelector("iframe.frame")?.addEventListener("load", () => view.begin(), { once: true });
+  here();
+  setInterval(here, HERE_EVERY);
+  document.body.addEventListener("rung", here);
+  addEventListener("pagehide", () => navigator.sendBeacon(document.body.dataset.presence, form({ going: "1" })));
+  return {
+    a: approve,
+    e: () => document.querySelector("form[data-action=edit]")?.requestSubmit(),
+    c: () => reveal(document, "c"),
+    r: () => reveal(document, "r"),
+    u: () => location.assign(document.body.dataset.back),
+  };
+}
+
+function approve() {
+  const next = document.querySelector("form[data-action=approve-next]") ?? document.querySelector("form[data-action=approve]");
+  if (!next) return;
+  if (!document.querySelector("[data-changed]").hidden) { say(word("changed")); return; }
+  if (!view.long()) { say(word("look")); return; }
+  next.requestSubmit();
+}
+
+function form(fields) {
+  const token = document.querySelector("input[name=csrfmiddlewaretoken]")?.value ?? "";
+  return new URLSearchParams({ csrfmiddlewaretoken: token, ...fields });
+}
+
+async function here() {
+  if (document.hidden) return;
+  let answer;
+  try {
+    answer = await fetch(document.body.dataset.presence, { method: "POST", body: form({}) });
+    if (answer.redirected || !answer.ok) return;
+  } catch { return; }
+  const found = await answer.json();
+  const place = document.querySelector("[data-looking]");
+  const names = found.others.join(", ");
+  if (place) place.textContent = names ? ` · ${word(found.others.length > 1 ? "reviewingMany" : "reviewingOne", names)}` : "";
+  if (found.mark !== document.body.dataset.mark) document.querySelector("[data-changed]").hidden = false;
+}

@@ -1,0 +1,14 @@
+// What is said to a person, in their language: the page brings the words along.
+const words = document.getElementById("words")?.dataset ?? {};
+
+export const word = (name, put = "") => (words[name] ?? "").replace("#", put);
+
+export function say(text) {
+  const place = document.getElementById("said");
+  if (!place) return;
+  place.classList.remove("sr");
+  place.className = "said-now";
+  place.textContent = text;
+  clearTimeout(say.timer);
+  say.timer = setTimeout(() => { place.className = "sr"; }, 4000);
+}

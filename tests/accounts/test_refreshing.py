@@ -1,0 +1,212 @@
+"""Access tokens: one refresh at a time, the newest kept, a dead grant said once (rows 36, 58, 59)."""
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connection
+from django.utils import timezone
+
+from accounts import credentials
+from accounts.connect.connecting import connect_mailbox
+from accounts.connect.refreshing import GrantEnded, NoToken, access_token
+from accounts.credentials import CannotDecrypt, Secrets
+from accounts.models import Mailbox, TokenRefresh, User
+from tests.concurrently import all_at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HOUR = 3600.0
+SECONDS = 20.0
+KEYS = ["a" * 42 + "w=", "b" * 42 + "w="]
+
+
+def connected(owner: User, *, left: float = 0.0, token: str = "token 0") -> Mailbox:
+    secrets = {"refresh_token": "refresh 0", "access_token": token, "expires_at": time.time() + left}
+    return connect_mailbox(owner=owner, address="ada@grid.example", provider="microsoft", secrets=secrets, scopes=[])
+
+
+def stored(mailbox: Mailbox) -> Secrets:
+    return credentials.decrypt(bytes(Mailbox.objects.get(pk=mailbox.pk).credentials), mailbox_id=mailbox.pk)
+
+
+class Provider:
+    """The other side: numbers what it hands out; `meanwhile` runs while it is asked."""
+
+    def __init__(self, meanwhile: Callable[[int], object] = lambda number: None) -> None:
+        self.asked: list[str] = []
+        self._meanwhile = meanwhile
+        self._lock = threading.Lock()
+
+    def __call__(self, secrets: Secrets) -> dict[str, Any]:
+        assert not connection.in_atomic_block
+        with self._lock:
+            self.asked.append(secrets["refresh_token"])
+            number = len(self.asked)
+        self._meanwhile(number)
+        return {
+            **secrets, "access_token": f"token {number}", "refresh_token": f"refresh {number}",
+            "expires_at": time.time() + HOUR,
+        }  # fmt: skip
+
+
+def test_a_token_that_is_good_for_long_is_used_without_asking(alice: User) -> None:
+    provider = Provider()
+    mailbox = connected(alice, left=HOUR)
+    assert access_token(mailbox.pk, provider) == "token 0"
+    assert provider.asked == []
+
+
+def test_row59_eight_at_once_make_one_refresh_and_all_get_its_token(alice: User) -> None:
+    mailbox = connected(alice)
+    provider = Provider()
+    tokens = all_at_once([lambda: access_token(mailbox.pk, provider)] * 8)
+    assert tokens == ["token 1"] * 8
+    assert provider.asked == ["refresh 0"]
+    assert stored(mailbox)["refresh_token"] == "refresh 1"
+
+
+def test_who_finds_a_refresh_under_way_uses_the_token_that_is_still_good(alice: User) -> None:
+    mailbox = connected(alice, left=60)
+    beside: list[str] = []
+    provider = Provider(lambda number: beside.append(access_token(mailbox.pk, provider)))
+    assert access_token(mailbox.pk, provider) == "token 1"
+    assert beside == ["token 0"]
+    assert len(provider.asked) == 1
+
+
+@pytest.mark.parametrize("first_to_come_back", [1, 2])
+def test_row59_of_two_refreshes_at_once_the_later_one_is_kept(alice: User, first_to_come_back: int) -> None:
+    mailbox = connected(alice)
+    begun, back = {1: threading.Event(), 2: threading.Event()}, {1: threading.Event(), 2: threading.Event()}
+
+    def meanwhile(number: int) -> None:
+        begun[number].set()
+        assert begun[2].wait(SECONDS)
+        if number != first_to_come_back:
+            assert back[first_to_come_back].wait(SECONDS)
+
+    provider = Provider(meanwhile)
+
+    def outlives_its_lease() -> str:
+        token = access_token(mailbox.pk, provider)
+        back[1].set()
+        return token
+
+    def comes_after() -> str:
+        assert begun[1].wait(SECONDS)
+        TokenRefresh.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+        token = access_token(mailbox.pk, provider)
+        back[2].set()
+        return token
+
+    assert all_at_once([outlives_its_lease, comes_after]) == ["token 1", "token 2"]
+    assert stored(mailbox)["refresh_token"] == "refresh 2"
+    assert TokenRefresh.objects.get().lease_until is None
+
+
+def test_row36_a_grant_that_ended_is_asked_for_once_and_said(alice: User) -> None:
+    mailbox = connected(alice)
+    asked = []
+
+    def ended(secrets: Secrets) -> dict[str, Any]:
+        asked.append(1)
+        raise GrantEnded
+
+    for _ in range(3):
+        with pytest.raises(GrantEnded):
+            access_token(mailbox.pk, ended)
+    assert len(asked) == 1
+    assert Mailbox.objects.get().status == "needs_reauth"
+
+    TokenRefresh.objects.update(try_again_at=timezone.now())
+    with pytest.raises(GrantEnded):
+        access_token(mailbox.pk, ended)
+    assert len(asked) == 2
+
+
+def test_a_refresh_that_failed_is_not_tried_again_at_once(alice: User) -> None:
+    mailbox = connected(alice)
+    asked = []
+
+    def not_now(secrets: Secrets) -> dict[str, Any]:
+        asked.append(1)
+        raise NoToken(120)
+
+    waits = []
+    for _ in range(3):
+        with pytest.raises(NoToken) as caught:
+            access_token(mailbox.pk, not_now)
+        waits.append(caught.value.retry_after or 0)
+    assert len(asked) == 1
+    assert waits[0] == 120
+    assert all(100 < wait <= 120 for wait in waits)
+    assert Mailbox.objects.get().status == "active"
+
+
+def test_a_token_that_the_provider_refused_is_renewed_once(alice: User) -> None:
+    mailbox = connected(alice, left=HOUR)
+    provider = Provider()
+    assert access_token(mailbox.pk, provider, rejected="token 0") == "token 1"
+    assert access_token(mailbox.pk, provider, rejected="token 0") == "token 1"
+    assert len(provider.asked) == 1
+
+
+def test_a_mailbox_connected_anew_keeps_its_new_access(alice: User) -> None:
+    mailbox = connected(alice)
+    provider = Provider(lambda number: connected(alice, left=HOUR, token="of the new sign-in"))
+    access_token(mailbox.pk, provider)
+    assert stored(mailbox)["access_token"] == "of the new sign-in"
+    assert access_token(mailbox.pk, provider) == "of the new sign-in"
+
+
+def test_connecting_anew_ends_the_wait_after_a_dead_grant(alice: User) -> None:
+    mailbox = connected(alice)
+
+    def ended(secrets: Secrets) -> dict[str, Any]:
+        raise GrantEnded
+
+    with pytest.raises(GrantEnded):
+        access_token(mailbox.pk, ended)
+    connected(alice)
+    assert access_token(mailbox.pk, Provider()) == "token 1"
+    assert Mailbox.objects.get().status == "active"
+
+
+def test_row59_keys_are_rotated_while_tokens_are_refreshed(alice: User, settings: Any) -> None:
+    settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[0]]
+    mailbox = connected(alice)
+    settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[1], KEYS[0]]
+    provider = Provider(lambda number: call_command("rotate_keys", verbosity=0))
+    access_token(mailbox.pk, provider)
+    settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[1]]
+    assert stored(mailbox)["refresh_token"] == "refresh 1"
+
+
+def test_row59_after_a_rotation_the_old_key_is_needed_no_more(alice: User, settings: Any) -> None:
+    settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[0]]
+    mailbox = connected(alice)
+    settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[1]]
+    with pytest.raises(CommandError, match=str(mailbox.pk)):
+        call_command("rotate_keys")
+    settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[1], KEYS[0]]
+    call_command("rotate_keys", verbosity=0)
+    settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[1]]
+    assert stored(mailbox)["refresh_token"] == "refresh 0"
+
+
+def test_row58_the_database_holds_no_readable_token_and_none_that_another_row_could_use(alice: User) -> None:
+    mailbox = connected(alice)
+    access_token(mailbox.pk, Provider())
+    record = bytes(Mailbox.objects.get().credentials)
+    for secret in (b"token 1", b"refresh 1"):
+        assert secret not in record
+    with pytest.raises(CannotDecrypt):
+        credentials.decrypt(record, mailbox_id=alice.memberships.create(
+            mailbox=Mailbox.objects.create(address="b@grid.example", provider="imap", credentials=record), role="viewer"
+        ).mailbox_id)  # fmt: skip
+    assert "token 1" not in repr(stored(mailbox))

@@ -1,0 +1,316 @@
+"""The queue and the review page as a browser without scripts gets them: what they show, and what their forms do."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts.models import Mailbox, Membership, Role, User
+from approvals import services
+from approvals.execution import execute
+from approvals.models import Decision, PendingAction, Presence, Revision, SavedView
+from tests.approvals.kinds import Script, handed_over
+from tests.conftest import Api, Reviewer, make_mailbox
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def text_of(answer: Any) -> str:
+    return str(answer.content.decode())
+
+
+def seal_of(action_id: str) -> dict[str, Any]:
+    action = PendingAction.objects.get(pk=action_id)
+    return {"digest": action.digest, "revision": action.revision}
+
+
+def filled(mailbox: Mailbox, proposer: User, count: int) -> None:
+    """So many actions waiting, as the gate stores them."""
+    now = timezone.now()
+    actions = [
+        PendingAction(
+            kind="mail.send", tool="send_email", mailbox=mailbox, proposer=proposer, proposer_name="agent",
+            digest=f"{n:064x}", message_id=f"<{mailbox.pk}{n}@x>", fingerprint="f",
+            created_at=now - timedelta(seconds=n), expires_at=now + timedelta(days=1),
+        )
+        for n in range(count)
+    ]  # fmt: skip
+    PendingAction.objects.bulk_create(actions)
+    Revision.objects.bulk_create(
+        Revision(
+            action=action, number=1, author=proposer, payload={"text": "long " * 20}, digest=action.digest,
+            preview={
+                "title": f"Number {n}", "excerpt": "Hello", "warnings": [],
+                "targets": [{"address": f"p{n}@northwind.example", "role": "to", "name": "", "external": True}],
+            },
+            created_at=now,
+        )
+        for n, action in enumerate(actions)
+    )  # fmt: skip
+
+
+def test_p9_a_page_of_the_queue_is_read_by_index_with_the_same_number_of_queries(
+    mailbox: Mailbox, foreign_mailbox: Mailbox, alice: User, charlie: User, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    second = make_mailbox("second@lovelace.example", server, alice)
+    filled(mailbox, alice, 10)
+    reviewer.client.get("/")
+    with CaptureQueriesContext(
+        connection,
+    ) as few:
+        reviewer.client.get("/")
+    for each, owner in ((second, alice), (foreign_mailbox, charlie)):
+        filled(each, owner, 800)
+    for address in ("/", "/?tab=sent", "/?q=Number+69"):
+        with CaptureQueriesContext(connection) as many:
+            shown = reviewer.client.get(address)
+        assert shown.status_code == 200
+        assert len(many) <= len(few), [query["sql"] for query in many]
+        assert not any("payload" in query["sql"] or "OFFSET" in query["sql"] for query in many)
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+            for query in many:
+                if not query["sql"].startswith("SELECT"):
+                    continue
+                explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
+                cursor.execute(explain + query["sql"].replace("%", "%%"))
+                plan = "\n".join(str(row) for row in cursor.fetchall())
+                whole = re.search(
+                    r"SCAN approvals_(pendingaction|revision)\b(?! USING (COVERING )?INDEX)|"
+                    r"Seq Scan on approvals_(pendingaction|revision)",
+                    plan,
+                )
+                assert not whole, (query["sql"], plan)
+
+
+def test_pages_follow_each_other_and_a_search_says_what_it_looked_through(
+    mailbox: Mailbox, alice: User, reviewer: Reviewer
+) -> None:
+    filled(mailbox, alice, 60)
+    first = text_of(reviewer.client.get("/"))
+    following = re.search(r'href="([^"]+)" rel="next"', first)
+    assert following
+    second = text_of(reviewer.client.get(following[1].replace("&amp;", "&")))
+    titles = re.findall(r"<bdi>(Number \d+)</bdi></a>", first), re.findall(r"<bdi>(Number \d+)</bdi></a>", second)
+    assert [len(each) for each in titles] == [50, 10]
+    assert not set(titles[0]) & set(titles[1])
+    for words, expected in (
+        ("p7@", 1),
+        ("to:p59", 1),
+        ("from:agent Number", 50),
+        ("from:nobody", 0),
+        ('"Number 5"', 11),
+    ):
+        found = text_of(reviewer.client.get("/", {"q": words}))
+        assert len(re.findall(r'<li id="row-', found)) == expected, words
+    assert "Nothing matches" in text_of(reviewer.client.get("/", {"q": "nobody"}))
+    assert reviewer.client.get("/?cursor=elsewhere").status_code == 302
+
+
+def test_a_stale_form_shows_what_has_changed_word_by_word(api: Api, reviewer: Reviewer, bob: User) -> None:
+    action_id = api.propose(body="We come on Thursday.")
+    shown = seal_of(action_id)
+    services.edit(action_id=PendingAction.objects.get().pk, person=bob, **shown, changes={"body": "We come on Friday."})
+
+    answer = reviewer.decide(action_id, "approve", **shown)
+
+    assert answer.status_code == 409
+    assert "<del>Thursday</del>" in text_of(answer)
+    assert "<ins>Friday</ins>" in text_of(answer)
+    assert not Decision.objects.exists()
+
+
+def test_a_reviewer_edits_every_field_and_what_is_wrong_stands_beside_it(api: Api, reviewer: Reviewer) -> None:
+    action_id = api.propose()
+    assert 'data-action="edit"' in text_of(reviewer.page(action_id))
+
+    wrong = reviewer.decide(action_id, "edit", to="mira@northwind.example\nnobody", subject="Kept as typed")
+    assert wrong.status_code == 422
+    assert "nobody: " in text_of(wrong)
+    assert "Kept as typed" in text_of(wrong)
+
+    file = SimpleUploadedFile("offer.txt", b"offer", content_type="text/plain")
+    done = reviewer.decide(
+        action_id, "edit", to="paul@lovelace.example", cc="mira@northwind.example", subject="Other", body="<p>New</p>",
+        body_type="html", attachments=file,
+    )  # fmt: skip
+
+    assert done.status_code == 302
+    payload = PendingAction.objects.get().current.payload
+    assert (payload["to"], payload["cc"]) == (["paul@lovelace.example"], ["mira@northwind.example"])
+    assert (payload["subject"], payload["html"]) == ("Other", "<p>New</p>")
+    assert [each["name"] for each in payload["attachments"]] == ["offer.txt"]
+    history = text_of(reviewer.client.get(f"/actions/{action_id}/?view=history"))
+    assert "Edited" in history
+
+
+def test_asking_back_reaches_the_program_and_needs_a_note(api: Api, reviewer: Reviewer) -> None:
+    action_id = api.propose()
+
+    assert reviewer.decide(action_id, "ask_back", note=" ").status_code == 422
+    assert reviewer.decide(action_id, "ask_back", note="Shorter").status_code == 302
+
+    review = api.get(f"/actions/{action_id}").json()["review"]
+    assert (review["verdict"], review["note"]) == ("changes_requested", "Shorter")
+
+
+@pytest.mark.parametrize(("ruling", "state"), [("sent", "succeeded"), ("not_sent", "approved")])
+def test_an_unknown_outcome_says_what_is_known_and_takes_a_ruling(
+    api: Api, reviewer: Reviewer, approved: Callable[..., PendingAction], script: Script, ruling: str, state: str
+) -> None:
+    action = approved()
+    script.instead = handed_over
+    execute(action.pk, worker="test")
+    tabs = text_of(reviewer.client.get("/"))
+    assert tabs.index(">Unknown ") < tabs.index(">Pending ")
+
+    page = text_of(reviewer.page(str(action.pk)))
+    assert "Handed over at" in page
+    assert "It is never sent again on its own." in page
+    assert reviewer.decide(str(action.pk), "resolve", ruling="perhaps").status_code == 422
+    assert reviewer.decide(str(action.pk), "resolve", ruling=ruling).status_code == 302
+
+    action.refresh_from_db()
+    assert action.status == state
+
+
+def test_several_are_approved_only_when_they_are_alike(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
+    alike = [api.propose(subject=name) for name in ("One", "Two")]
+    other = api.propose(subject="Three", to=["bob@lovelace.example"])
+
+    def items(ids: list[str]) -> list[str]:
+        return [f"{each}:{seal_of(each)['digest']}:1" for each in ids]
+
+    reviewer.client.get("/")
+    token = {"csrfmiddlewaretoken": reviewer.client.cookies["csrftoken"].value}
+    for ids in ([*alike, other], []):
+        for step in ("/bulk/", "/bulk/approve/"):
+            assert reviewer.client.post(step, {"item": items(ids), **token}).status_code == 409
+    confirm = reviewer.client.post("/bulk/", {"item": items(alike), **token})
+    assert confirm.status_code == 200
+    assert text_of(confirm).count("mira@northwind.example") == 2
+    assert PendingAction.objects.filter(status="pending").count() == 3
+
+    services.reject(action_id=PendingAction.objects.get(pk=alike[1]).pk, person=reviewer.user)
+    assert reviewer.client.post("/bulk/approve/", {"item": items(alike), **token}).status_code == 200
+    assert PendingAction.objects.get(pk=alike[0]).status == "approved"
+    assert PendingAction.objects.get(pk=alike[1]).status == "rejected"
+
+
+def test_what_is_going_on_is_told_to_members_alone(
+    api: Api, foreign_api: Api, reviewer: Reviewer, bob: User, charlie: User, settings: Any
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    mine, theirs = api.propose(), foreign_api.propose()
+    colleague, stranger = Reviewer.signed_in(bob), Reviewer.signed_in(charlie)
+    colleague.page(mine)
+    token = colleague.client.cookies["csrftoken"].value
+    colleague.client.post(f"/actions/{mine}/presence/", {"csrfmiddlewaretoken": token})
+
+    told = reviewer.client.get("/live/changes/", {"since": "0", "shown": mine}).json()
+    assert [row["id"] for row in told["rows"]] == [mine]
+    assert told["looking"] == {mine: ["Bob"]}
+    assert "Bob is reviewing" in text_of(reviewer.client.get("/"))
+    assert reviewer.client.get("/live/").status_code == 204  # no streams over WSGI: it asks now and then
+
+    elsewhere = stranger.client.get("/live/changes/", {"since": "0", "shown": mine}).json()
+    assert [row["id"] for row in elsewhere["rows"]] == [theirs]
+    assert elsewhere["looking"] == {}
+    for path in ("", "peek/", "edit/", "conversation/", "text/"):
+        assert stranger.client.get(f"/actions/{mine}/{path}").status_code == 404
+    assert stranger.client.post(f"/actions/{mine}/presence/").status_code in (403, 404)
+
+    # Approved by Bob: everybody of the mailbox sees that it leaves and may take it back.
+    colleague.decide(mine, "approve")
+    told = reviewer.client.get("/live/changes/", {"since": str(told["last"])}).json()
+    assert told["rows"][0]["here"] is False
+    assert "Undo" in told["toast"]
+    assert reviewer.decide(mine, "undo").status_code == 302
+    Presence.objects.update(seen_at=timezone.now() - timedelta(minutes=1))
+    assert "Bob is reviewing" not in text_of(reviewer.client.get("/"))
+
+
+def test_views_are_kept_and_single_keys_can_be_turned_off(reviewer: Reviewer, alice: User, mailbox: Mailbox) -> None:
+    reviewer.client.get("/?q=offer&warned=1")
+    token = {"csrfmiddlewaretoken": reviewer.client.cookies["csrftoken"].value}
+    reviewer.client.post("/views/", {"name": "Offers", "query": "tab=pending&q=offer&warned=1&next=//x", **token})
+    view = SavedView.objects.get(person=alice)
+    assert view.query == "tab=pending&q=offer&warned=1"
+    assert "Offers" in text_of(reviewer.client.get("/"))
+    reviewer.client.post(f"/views/{view.pk}/remove/", token)
+    assert not SavedView.objects.exists()
+
+    assert 'data-keys="on"' in text_of(reviewer.client.get("/"))
+    reviewer.client.post("/keyboard/", {"keys": "off", **token})
+    assert 'data-keys="off"' in text_of(reviewer.client.get("/"))
+
+
+def test_approving_leads_to_the_next_that_waits(api: Api, reviewer: Reviewer) -> None:
+    first, second = api.propose(subject="First"), api.propose(subject="Second")
+    assert reviewer.decide(second, "approve", then="next")["Location"] == f"/actions/{first}/"
+    assert reviewer.decide(first, "approve", then="next")["Location"] == "/"
+    third = api.propose(subject="Third")
+    onward = reviewer.decide(third, "approve", then="queue", query="tab=pending&q=x&evil=//y")
+    assert onward["Location"] == "/?tab=pending&q=x"
+
+
+def test_mail_out_of_the_ordinary_is_shown_whole_or_says_that_it_is_not(api: Api, reviewer: Reviewer) -> None:
+    everybody = [f"guest{n}@domain{n % 7}.example" for n in range(500)]
+    page = text_of(reviewer.page(api.propose(to=everybody, subject="😀" * 255)))
+    assert all(address in page for address in everybody)
+    assert "500 addresses." in page
+    assert "😀" * 255 in page
+    page = text_of(reviewer.page(api.propose(subject="<script>alert(1)</script>", body="x" * 100_000)))
+    assert "<script>alert(1)" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "Only the beginning is shown; all of it would leave." in page
+    rtl = api.propose(subject="עדכון", body="שלום מירה")
+    assert "<bdi>עדכון</bdi>" in text_of(reviewer.page(rtl))
+    whole = reviewer.client.get(f"/actions/{rtl}/text/")
+    assert "attachment" in whole["Content-Disposition"]
+    assert "שלום" in text_of(whole)
+
+
+def test_row14_an_ended_session_decides_nothing_and_leads_to_the_sign_in(api: Api, reviewer: Reviewer) -> None:
+    action_id = api.propose()
+    reviewer.page(action_id)
+    token = reviewer.client.cookies["csrftoken"].value
+    reviewer.client.logout()
+    reviewer.client.cookies["csrftoken"] = token
+    answer = reviewer.client.post(
+        f"/actions/{action_id}/approve/", {**seal_of(action_id), "csrfmiddlewaretoken": token}
+    )
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/sign-in/")
+    assert PendingAction.objects.get().status == "pending"
+
+
+def test_who_may_only_look_gets_no_way_to_decide(api: Api, mailbox: Mailbox, charlie: User) -> None:
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.VIEWER)
+    viewer = Reviewer.signed_in(charlie)
+    action_id = api.propose()
+    page = text_of(viewer.page(action_id))
+    assert not re.findall(r'data-action="(approve|edit|ask_back|reject|undo)', page)
+    assert 'class="pick"' not in text_of(viewer.client.get("/"))
+    assert viewer.decide(action_id, "edit", subject="Mine").status_code == 403
+    assert viewer.decide(action_id, "ask_back", note="Mine").status_code == 403
+
+
+def test_rows_told_anew_are_those_of_the_page(api: Api, reviewer: Reviewer) -> None:
+    """A row that has not changed is the same text, or the page would swap it for nothing."""
+    api.propose()
+    page = text_of(reviewer.client.get("/"))
+    told = json.loads(reviewer.client.get("/live/changes/?since=0").content)["rows"][0]["html"]
+
+    def bare(html: str) -> str:
+        return re.sub(r"\s+", " ", re.sub(r"<time.*?</time>", "", html, flags=re.DOTALL)).strip()
+
+    assert bare(told) in bare(page)

@@ -1,0 +1,146 @@
+"""What a kind leaves on the other side before the effect: used again, looked for, taken away when nothing leaves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from accounts.models import User
+from approvals import maintenance
+from approvals.execution import execute
+from approvals.models import PendingAction, Preparation
+from approvals.types import ApprovedAction, LeaseLost, Outcome, PreviewWarning
+from tests.approvals.conftest import approve
+from tests.approvals.kinds import NOT_NOW, Script, handed_over
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@dataclass
+class Desk:
+    """A provider's drafts, as a kind that prepares one sees them."""
+
+    drafts: list[str] = field(default_factory=list)
+    used: list[str] = field(default_factory=list)
+
+    def prepare(self, approved: ApprovedAction) -> str:
+        if "draft" not in approved.prepared:
+            self.drafts.append(f"draft {len(self.drafts) + 1}")
+            approved.keep({"draft": self.drafts[-1]})
+        self.used.append(approved.prepared.get("draft", self.drafts[-1]))
+        return self.used[-1]
+
+
+@pytest.fixture
+def desk(script: Script) -> Desk:
+    desk = Desk()
+
+    def not_now(approved: ApprovedAction) -> Outcome:
+        desk.prepare(approved)
+        return NOT_NOW
+
+    script.instead = not_now
+    return desk
+
+
+def run(action: PendingAction) -> PendingAction:
+    PendingAction.objects.filter(pk=action.pk, status="approved").update(not_before=None)
+    execute(action.pk, worker="test")
+    action.refresh_from_db()
+    return action
+
+
+def send_back(action: PendingAction, script: Script) -> None:
+    script.seen = lambda approved: (PreviewWarning(code="thread_moved", text="There is a newer mail."),)
+    assert run(action).status == "pending"
+    script.seen = lambda approved: ()
+
+
+def test_what_was_prepared_is_used_again_by_the_next_try(approved: Callable[..., PendingAction], desk: Desk) -> None:
+    action = run(run(approved()))
+    assert action.status == "approved"
+    assert desk.used == ["draft 1", "draft 1"]
+
+
+def test_it_is_taken_away_when_nothing_leaves_after_all(
+    approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer
+) -> None:
+    action = run(approved())
+    maintenance.sweep()
+    assert server.discarded == []
+    send_back(action, script)
+    maintenance.sweep()
+    maintenance.sweep()
+    assert server.discarded == ["draft 1"]
+    assert not Preparation.objects.exists()
+
+
+def test_it_is_left_alone_when_the_mail_has_gone_out(
+    approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer
+) -> None:
+    action = run(approved())
+    script.instead = None
+    assert run(action).status == "succeeded"
+    maintenance.sweep()
+    assert server.discarded == []
+    assert not Preparation.objects.exists()
+
+
+def test_a_draft_that_could_not_be_taken_away_is_tried_again(
+    approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer, alice: User
+) -> None:
+    action = run(approved())
+    send_back(action, script)
+    server.reachable = False
+    maintenance.sweep()
+    server.reachable = True
+    Preparation.objects.update(tidy_at=action.created_at)
+    maintenance.sweep()
+    assert server.discarded == ["draft 1"]
+
+
+def test_what_is_being_taken_away_is_not_used_by_a_worker_that_begins(
+    approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer, alice: User
+) -> None:
+    action = run(approved())
+    send_back(action, script)
+    server.reachable = False
+    maintenance.sweep()
+    server.reachable = True
+    run(approve(action.pk, alice))
+    assert server.discarded == ["draft 1"]
+    assert desk.used == ["draft 1", "draft 2"]
+    assert Preparation.objects.get().notes == {"draft": "draft 2"}
+
+
+def test_nothing_can_be_kept_once_the_lease_is_lost(approved: Callable[..., PendingAction], script: Script) -> None:
+    def loses_it(approved: ApprovedAction) -> Outcome:
+        PendingAction.objects.update(fence=7)
+        with pytest.raises(LeaseLost):
+            approved.keep({"draft": "of nobody"})
+        return NOT_NOW
+
+    script.instead = loses_it
+    run(approved())
+    assert script.called == ["execute"]
+    assert not Preparation.objects.exists()
+
+
+def test_row23_a_draft_seen_unsent_twice_proves_that_nothing_went_out(
+    approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer
+) -> None:
+    def lost(approved: ApprovedAction) -> Outcome:
+        desk.prepare(approved)
+        return handed_over(approved)
+
+    script.instead = lost
+    script.look = lambda approved: super(Script, script).reconcile(approved)
+    server.unsent.add("draft 1")
+    action = run(approved())
+    assert action.status == "unknown"
+    for state in ("unknown", "approved"):
+        PendingAction.objects.filter(pk=action.pk).update(next_probe_at=action.created_at)
+        maintenance.sweep()
+        action.refresh_from_db()
+        assert action.status == state

@@ -1,0 +1,452 @@
+"""A reviewer changes what waits, or asks back; the proposer learns what was changed, and may propose in its place."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from accounts.caller import Caller
+from accounts.models import Mailbox, Membership, Role, User
+from accounts.problems import Problem
+from approvals import services
+from approvals.changes import word_by_word
+from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Blob, Decision, PendingAction, Revision
+from approvals.services.revising import changes_since
+from approvals.types import FilesGiven, GivenFile
+from tests.approvals.conftest import approve
+from tests.approvals.kinds import Script, handed_over
+from tests.concurrently import all_at_once
+from tests.conftest import HELLO, Api, Reviewer, make_api, problem_of
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def edit(action_id: str, person: User, **changes: Any) -> PendingAction:
+    """Edit what is stored now."""
+    action = PendingAction.objects.get(pk=action_id)
+    return services.edit(
+        action_id=action.pk, person=person, digest=action.digest, revision=action.revision, changes=changes
+    )
+
+
+def ask_back(action_id: str, person: User, note: str) -> PendingAction:
+    action = PendingAction.objects.get(pk=action_id)
+    return services.ask_back(
+        action_id=action.pk, person=person, digest=action.digest, revision=action.revision, note=note
+    )
+
+
+def review(api: Api, action_id: str) -> Any:
+    return api.get(f"/actions/{action_id}").json().get("review")
+
+
+def test_an_edited_mail_leaves_as_it_was_edited_and_the_agent_is_told_what_was_changed(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+
+    edit(action_id, alice, subject="Hello again", to="mira@northwind.example\r\nnoah@northwind.example")
+    assert review(api, action_id) == {
+        "by": str(alice), "verdict": "edited", "changed": ["to", "subject"],
+    }  # fmt: skip
+    approve(action_id, alice)
+    work()
+
+    assert [envelope.recipients for envelope in server.ledger] == [("mira@northwind.example", "noah@northwind.example")]
+    assert b"Subject: Hello again" in server.ledger[0].source
+    action = PendingAction.objects.get()
+    assert action.message_id.encode() in server.ledger[0].source
+    assert review(api, action_id) == {"by": str(alice), "verdict": "approved", "changed": ["to", "subject"]}
+    assert [
+        (event.event, event.data.get("changed")) for event in AuditEvent.objects.filter(event="edited")
+    ] == [("edited", ["to", "subject"])]  # fmt: skip
+
+
+def test_row8_what_was_shown_before_the_edit_is_not_approved(
+    api: Api, alice: User, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+    shown = PendingAction.objects.get()
+    edit(action_id, alice, body="Hello Mira,\nuntil Friday.\nAlice")
+
+    answer = reviewer.decide(action_id, "approve", digest=shown.digest, revision=shown.revision)
+
+    assert answer.status_code == 409
+    assert b"until Friday" in answer.content
+    assert not Decision.objects.exists()
+    assert PendingAction.objects.get().status == "pending"
+    changes = changes_since(PendingAction.objects.get(), 1)
+    assert [(change.name, [(piece.sort, piece.text) for piece in change.pieces]) for change in changes] == [
+        ("body", [
+            ("same", "Hello Mira,\nuntil "), ("removed", "Thursday"), ("added", "Friday"), ("same", ".\nAlice"),
+        ]),
+    ]  # fmt: skip
+
+
+def test_an_edit_voids_the_decisions_before_it(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    dora = User.objects.create_user("dora@lovelace.example")
+    for person in (charlie, dora):
+        Membership.objects.create(mailbox=mailbox, user=person, role=Role.APPROVER)
+    action_id = api.propose()
+    approve(action_id, bob)
+    edit(action_id, charlie, subject="Changed")
+
+    assert PendingAction.objects.get().approvals_given == 0
+    approve(action_id, dora)
+    assert PendingAction.objects.get().status == "pending"
+    approve(action_id, bob)
+    assert PendingAction.objects.get().status == "approved"
+
+
+@pytest.mark.parametrize(("needed", "alone"), [(2, True), (1, False)])
+def test_row10_who_edited_is_an_author_and_may_not_approve_where_an_author_may_not(
+    api: Api, mailbox: Mailbox, bob: User, needed: int, alone: bool
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=needed, self_approval=alone)
+    action_id = api.propose()
+    edit(action_id, bob, subject="Changed")
+
+    with pytest.raises(Problem) as refused:
+        approve(action_id, bob)
+
+    assert refused.value.code == "forbidden"
+    assert not Decision.objects.exists()
+
+
+def test_row17_a_yes_of_somebody_who_edits_later_counts_no_more_where_authors_may_not_approve(
+    api: Api, mailbox: Mailbox, bob: User, server: MemoryServer
+) -> None:
+    """The policy is tightened between the approval and the claim."""
+    action_id = api.propose()
+    edit(action_id, bob, subject="Changed")
+    approve(action_id, bob)
+    ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
+
+    work()
+
+    assert server.ledger == []
+    assert PendingAction.objects.get().status != "succeeded"
+
+
+def test_who_edited_may_approve_by_default(api: Api, bob: User, server: MemoryServer) -> None:
+    action_id = api.propose()
+    edit(action_id, bob, subject="Changed")
+
+    approve(action_id, bob)
+    work()
+
+    assert len(server.ledger) == 1
+
+
+def test_nothing_changed_is_no_revision(api: Api, alice: User) -> None:
+    action_id = api.propose()
+
+    edit(action_id, alice, subject=HELLO["subject"], body=HELLO["body"].replace("\n", "\r\n"), to=HELLO["to"][0])
+
+    assert PendingAction.objects.get().revision == 1
+    assert review(api, action_id) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        pytest.param({"to": ""}, "to", id="nobody"),
+        pytest.param({"to": '"a@good.example" <x@evil.example>'}, "to", id="two-in-one"),
+        pytest.param({"cc": "mira@northwind.example"}, "to", id="twice"),
+        pytest.param({"subject": "Hello\r\nBcc: x@evil.example"}, "subject", id="row49-line-end"),
+        pytest.param({"subject": "Hello\u2028again"}, "subject", id="row49-line-separator"),
+        pytest.param({"subject": "=?utf-8?q?a?="}, "subject", id="row49-encoded-word"),
+        pytest.param({"subject": ""}, "subject", id="no-subject"),
+        pytest.param({"body": ""}, "body", id="no-body"),
+        pytest.param({"body": "a\0b"}, "body", id="row49-nul"),
+        pytest.param({"body_type": "rtf"}, "body_type", id="no-such-type"),
+        pytest.param({"from": "ceo@lovelace.example"}, "from", id="no-field"),
+        pytest.param({"attachments": "a"}, "attachments", id="no-files"),
+        pytest.param({"attachments": FilesGiven(kept=("0" * 64,))}, "attachments", id="foreign-file"),
+        pytest.param(
+            {"attachments": FilesGiven(added=(GivenFile(name="a\u202efdp.exe", type="a/b", content=b""),))},
+            "attachments", id="row50-rlo-name",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_sent_cannot_be_edited_in(api: Api, alice: User, changes: Any, field: str) -> None:
+    action_id = api.propose()
+
+    with pytest.raises(Problem) as refused:
+        edit(action_id, alice, **changes)
+
+    assert refused.value.code == "invalid_input"
+    assert {error.field for error in refused.value.errors} == {field}
+    assert PendingAction.objects.get().revision == 1
+
+
+def test_files_are_kept_taken_away_and_added(api: Api, alice: User, server: MemoryServer) -> None:
+    given = [{"name": f"{name}.txt", "type": "text/plain", "content_base64": "aGVsbG8="} for name in "a"]
+    given += [{"name": "b.txt", "type": "text/plain", "content_base64": "d29ybGQ="}]
+    action_id = api.propose(attachments=given)
+    held = {file.name: file.sha256 for file in services.edit_fields(PendingAction.objects.get())[-1].files}
+
+    new = GivenFile(name="c.txt", type="text/plain", content=b"!")
+    edit(action_id, alice, attachments=FilesGiven(kept=(held["b.txt"],), added=(new,)))
+    approve(action_id, alice)
+    work()
+
+    payload = PendingAction.objects.get().current.payload
+    assert [seal["name"] for seal in payload["attachments"]] == ["b.txt", "c.txt"]
+    assert b'filename="c.txt"' in server.ledger[0].source
+    assert b'filename="a.txt"' not in server.ledger[0].source
+    assert Blob.objects.count() == 2
+
+
+def test_html_that_a_reviewer_writes_is_cleaned_like_that_of_an_agent(api: Api, alice: User) -> None:
+    action_id = api.propose()
+
+    edit(action_id, alice, body_type="html", body="<p>Hi <script>alert(1)</script><b>Mira</b></p>")
+
+    current = PendingAction.objects.get().current
+    assert current.payload["html"] == "<p>Hi <b>Mira</b></p>"
+    assert current.payload["text"] == "Hi Mira"
+    assert "content_removed" in [warning["code"] for warning in current.preview["warnings"]]
+
+
+def test_html_becomes_plain_text_by_the_choice_alone(api: Api, alice: User) -> None:
+    action_id = api.propose(body="<p>Hi <b>Mira</b></p>", body_type="html")
+
+    edit(action_id, alice, body_type="text", body="<p>Hi <b>Mira</b></p>")
+
+    payload = PendingAction.objects.get().current.payload
+    assert (payload["text"], payload["html"]) == ("Hi Mira", None)
+
+
+@pytest.mark.parametrize("who", ["viewer", "stranger"])
+def test_only_who_may_decide_edits_and_asks_back(api: Api, mailbox: Mailbox, charlie: User, who: str) -> None:
+    if who == "viewer":
+        Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.PROPOSER)
+    action_id = api.propose()
+
+    with pytest.raises(Problem) as edited:
+        edit(action_id, charlie, subject="x")
+    with pytest.raises(Problem) as asked:
+        ask_back(action_id, charlie, "no")
+
+    assert (edited.value.code, asked.value.code) == ("forbidden", "forbidden")
+
+    assert AuditEvent.objects.filter(event__in=("edit_refused", "ask_back_refused")).count() == 2
+
+
+def test_row13_of_edit_approve_reject_and_cancel_at_the_same_time_one_wins(
+    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    api.propose()
+    shown = PendingAction.objects.get()
+    seal: dict[str, Any] = {"action_id": shown.pk, "digest": shown.digest, "revision": shown.revision}
+    person = {"person": alice}
+
+    def tried(decide: Any, **more: Any) -> Any:
+        def one() -> str:
+            try:
+                decide(**seal, **more)
+            except Problem as problem:
+                return problem.code
+            return "won"
+
+        return one
+
+    answers = all_at_once(
+        [
+            tried(services.edit, **person, changes={"subject": "Changed"}),
+            tried(services.approve, **person),
+            tried(services.reject, **person),
+            tried(services.cancel, caller=Caller(user=alice, surface="web")),
+        ]
+    )
+
+    work()
+    action = PendingAction.objects.get()
+    assert answers.count("won") == 1 or (answers.count("won") == 2 and action.status == "cancelled")
+    assert len(server.ledger) == (1 if action.status == "succeeded" else 0)
+    assert (action.status == "succeeded") == (answers[1] == "won" and answers[3] != "won")
+
+
+def test_what_may_have_left_once_is_not_edited(api: Api, alice: User, script: Script, settings: Any) -> None:
+    """Found later under its id, the first content would be taken for the edited one."""
+    settings.MAILHUB_UNDO_SECONDS = 60
+    script.instead = handed_over
+    action_id = api.propose()
+    approve(action_id, alice)
+    PendingAction.objects.update(not_before=None)
+    work()
+    services.resolve(action_id=PendingAction.objects.get().pk, person=alice, ruling="not_sent")
+    services.undo(action_id=PendingAction.objects.get().pk, person=alice)
+    assert Attempt.objects.get().evidence == "person"
+
+    with pytest.raises(Problem) as refused:
+        edit(action_id, alice, subject="Changed")
+
+    assert refused.value.code == "conflict"
+
+
+def test_the_agent_reads_the_note_and_proposes_in_its_place(api: Api, alice: User, server: MemoryServer) -> None:
+    first = api.propose()
+    ask_back(first, alice, "Say Friday, please.")
+    assert review(api, first) == {"by": str(alice), "verdict": "changes_requested", "note": "Say Friday, please."}
+    assert PendingAction.objects.get().status == "pending"
+
+    second = api.propose(body="Until Friday.", replaces=first)
+
+    old = api.get(f"/actions/{first}").json()
+    assert (old["state"], old["superseded_by"]) == ("superseded", second)
+    assert old["review"]["note"] == "Say Friday, please."
+    assert api.get(f"/actions/{second}").json()["state"] == "pending"
+    approve(second, alice)
+    work()
+    assert len(server.ledger) == 1
+    assert b"Friday" in server.ledger[0].source
+
+
+def test_a_note_asked_back_voids_approvals_and_must_say_something(
+    api: Api, mailbox: Mailbox, bob: User, charlie: User
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
+    action_id = api.propose()
+    approve(action_id, bob)
+    with pytest.raises(Problem) as refused:
+        ask_back(action_id, charlie, " ")
+    assert [error.field for error in refused.value.errors] == ["note"]
+
+    ask_back(action_id, charlie, "Who is that?")
+
+    assert PendingAction.objects.get().approvals_given == 0
+    approve(action_id, charlie)
+    assert PendingAction.objects.get().status == "pending"
+
+
+def test_a_repeated_replacement_with_its_key_is_the_same_action(api: Api) -> None:
+    first = api.propose()
+    answers = [
+        api.tool("send_email", key="again", **{**HELLO, "body": "Better.", "confirm": True, "replaces": first})
+        for _ in range(2)
+    ]
+
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert len({answer.json()["action"]["id"] for answer in answers}) == 1
+    assert PendingAction.objects.count() == 2
+
+
+@pytest.mark.parametrize("confirm", [True, False])
+@pytest.mark.parametrize("whose", ["unknown", "malformed", "foreign", "other-token"])
+def test_what_is_not_the_agents_own_cannot_be_replaced(
+    api: Api, foreign_api: Api, alice: User, mailbox: Mailbox, whose: str, confirm: bool
+) -> None:
+    others: dict[str, Callable[[], str]] = {
+        "unknown": lambda: "6ad3ff86-1f03-4f0c-9b9e-2a9b2b2f9b7e",
+        "malformed": lambda: "no-id",
+        "foreign": foreign_api.propose,
+        "other-token": lambda: make_api(alice, mailbox, name="another").propose(),
+    }
+    other = others[whose]()
+    before = PendingAction.objects.count()
+
+    answer = api.tool("send_email", **{**HELLO, "confirm": confirm, "replaces": other})
+
+    assert (answer.status_code, problem_of(answer)["code"]) == (404, "not_found")
+    assert PendingAction.objects.count() == before
+    assert not PendingAction.objects.exclude(status="pending").exists()
+
+
+@pytest.mark.parametrize("ending", ["rejected", "cancelled", "sent", "edited"])
+def test_what_is_decided_cannot_be_replaced(api: Api, alice: User, ending: str) -> None:
+    action_id = api.propose()
+    match ending:
+        case "rejected":
+            services.reject(action_id=PendingAction.objects.get().pk, person=alice)
+        case "cancelled":
+            api.post(f"/actions/{action_id}/cancel")
+        case "sent":
+            approve(action_id, alice)
+            work()
+        case "edited":
+            edit(action_id, alice, subject="Changed")
+
+    answer = api.tool("send_email", **{**HELLO, "confirm": True, "replaces": action_id})
+
+    assert (answer.status_code, problem_of(answer)["code"]) == (409, "conflict")
+    assert PendingAction.objects.count() == 1
+
+
+def test_an_edit_that_was_asked_back_about_may_be_replaced(api: Api, alice: User, bob: User) -> None:
+    action_id = api.propose()
+    edit(action_id, bob, subject="Changed")
+    ask_back(action_id, alice, "Neither.")
+
+    assert api.propose(replaces=action_id, body="Third try.")
+
+
+def test_each_person_has_seen_a_revision_of_their_own(api: Api, alice: User, bob: User) -> None:
+    action_id = api.propose()
+    action = PendingAction.objects.get()
+    assert services.saw(action=action, person=alice) is None
+    edit(action_id, bob, subject="Changed")
+    action.refresh_from_db()
+
+    assert services.saw(action=action, person=bob) is None
+    assert services.saw(action=action, person=alice) == 1
+    assert services.saw(action=action, person=alice) == 2
+
+
+def test_row18_the_database_counts_no_yes_of_somebody_who_edited_where_two_are_needed(
+    api: Api, mailbox: Mailbox, bob: User, charlie: User
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
+    edit(api.propose(), bob, subject="Changed")
+    action = approve(PendingAction.objects.get().pk, charlie)
+    Decision.objects.create(
+        action=action, person=bob, verdict="approved", revision=2, approval_round=2, digest=action.digest,
+        created_at=timezone.now(),
+    )  # fmt: skip
+
+    with pytest.raises(IntegrityError, match="action_needs_decisions"), transaction.atomic():
+        PendingAction.objects.update(status="approved", approvals_given=2)
+
+
+def test_row18_what_was_changed_and_what_was_replaced_is_never_rewritten(api: Api, alice: User) -> None:
+    first = api.propose()
+    second = api.propose(replaces=first, body="Better.")
+    edit(second, alice, subject="Changed")
+
+    with pytest.raises(IntegrityError, match="revision_final"), transaction.atomic():
+        Revision.objects.filter(number=2).update(changed=[])
+    with pytest.raises(IntegrityError, match="action_frozen"), transaction.atomic():
+        PendingAction.objects.filter(pk=second).update(replaces=None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pieces"),
+    [
+        ("", "new", [("added", "new")]),
+        ("old", "", [("removed", "old")]),
+        ("same", "same", [("same", "same")]),
+        ("a b\nc d\n", "a b\nc e\n", [("same", "a b\nc "), ("removed", "d"), ("added", "e"), ("same", "\n")]),
+        ("星期四送货", "星期五送货", [("same", "星期"), ("removed", "四"), ("added", "五"), ("same", "送货")]),
+        ("Straße 1", "Straße 2", [("same", "Straße "), ("removed", "1"), ("added", "2")]),
+    ],
+)
+def test_texts_are_compared_word_by_word(before: str, after: str, pieces: list[tuple[str, str]]) -> None:
+    found = word_by_word(before, after)
+
+    assert [(piece.sort, piece.text) for piece in found] == pieces
+    assert "".join(piece.text for piece in found if piece.sort != "added") == before
+    assert "".join(piece.text for piece in found if piece.sort != "removed") == after
+
+
+def test_texts_too_long_to_compare_are_shown_as_replaced() -> None:
+    before, after = ("\n".join(f"{word}{n}" for n in range(20_000)) for word in "ab")
+
+    assert [piece.sort for piece in word_by_word(before, after)] == ["removed", "added"]

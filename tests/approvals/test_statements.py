@@ -1,0 +1,50 @@
+"""How often the database is asked between a person's yes and the end of a send: every question is waited for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from accounts.models import User
+from approvals import maintenance, services
+from approvals.execution import execute
+from approvals.models import PendingAction
+from approvals.statements import make_all
+from tests.conftest import Api
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def asked(call: Callable[[], Any]) -> int:
+    """The statements that a call makes, without those that begin and end a transaction."""
+    with CaptureQueriesContext(connection) as queries:
+        call()
+    return len([query for query in queries if not query["sql"].startswith(("BEGIN", "COMMIT"))])
+
+
+def test_from_the_yes_to_the_end_the_database_is_asked_seldom(api: Api, alice: User) -> None:
+    make_all()
+    first, second = (PendingAction.objects.get(pk=api.propose(subject=subject)) for subject in ("First", "Second"))
+
+    def approve(action: PendingAction) -> Callable[[], PendingAction]:
+        return lambda: services.approve(
+            action_id=action.pk, person=alice, digest=action.digest, revision=action.revision
+        )
+
+    approve(first)()  # makes what is made once in a process
+    assert execute(first.pk, worker="test")
+    maintenance.settle_one(first.pk)
+
+    assert asked(approve(second)) <= 10
+    assert asked(lambda: execute(second.pk, worker="test")) <= 18
+    assert asked(lambda: maintenance.settle_one(second.pk)) <= 5
+    second.refresh_from_db()
+    assert (second.status, second.settle_at) == ("succeeded", None)
+
+
+def test_who_comes_for_what_is_gone_asks_once(api: Api, alice: User) -> None:
+    action = PendingAction.objects.get(pk=api.propose())
+
+    assert asked(lambda: execute(action.pk, worker="test")) == 1

@@ -1,0 +1,27 @@
+"""docs/performance.md, of which each benchmark writes its own sections."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "performance.md"
+HEAD = """# What it costs
+
+Written by `make bench`. Times are ratios between two things measured in turn in one run; the figures of other servers
+were measured once, on a mailbox of the same kind.
+"""
+
+
+def write_section(title: str, lines: Sequence[str]) -> str:
+    """Put the lines under the title, in the place of what stood there; returns the section."""
+    text = PAGE.read_text() if PAGE.exists() else HEAD
+    sections = re.split(r"(?m)^(?=## )", text)
+    section = "\n".join([f"## {title}", "", *lines, ""])
+    others = [each.rstrip("\n") + "\n" for each in sections[1:]]
+    found = [number for number, each in enumerate(others) if each.startswith(f"## {title}\n")]
+    if found:
+        others[found[0]] = section
+    else:
+        others.append(section)
+    PAGE.write_text("\n".join([HEAD, *others]))
+    return section

@@ -1,0 +1,186 @@
+"""A day's work in the queue: forty mails by keyboard alone, with others at work on the same list."""
+
+import re
+import uuid
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.browser.conftest import PATIENCE_MS
+from tests.processes import Mailhub, manage
+
+pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.timeout(300)]
+FORTY = 40
+SHIFTS = """
+  window.shifted = 0;
+  new PerformanceObserver((list) => { for (const each of list.getEntries()) window.shifted += each.value; })
+    .observe({ type: "layout-shift", buffered: true });
+"""
+
+
+def opened(browser: Browser, mailhub: Mailhub, link: str | None = None) -> tuple[BrowserContext, Page]:
+    window = browser.new_context(base_url=mailhub.url, viewport={"width": 1280, "height": 860})
+    window.set_default_timeout(PATIENCE_MS)
+    page = window.new_page()
+    page.goto(link or mailhub.new_link())
+    page.locator("form[data-action=sign-in] button").click()
+    page.wait_for_url(f"{mailhub.url}/")
+    return window, page
+
+
+def test_forty_mails_are_reviewed_without_a_mouse(browser: Browser, mailhub: Mailhub) -> None:
+    run = uuid.uuid4().hex
+    ids = [mailhub.propose(f"Mail {n} {run}")["id"] for n in range(FORTY)]
+    window, page = opened(browser, mailhub)
+    mouse: list[str] = []
+    window.expose_binding("moused", lambda _, what: mouse.append(what))
+    # Keys make a click of their own, which says so by its detail.
+    window.add_init_script(
+        "for (const what of ['pointerdown', 'mousedown']) addEventListener(what, () => moused(what), true)"
+    )
+    window.clock.install()  # the second that a mail has to be in view passes when we say so
+    page.keyboard.press("/")
+    page.keyboard.type(f'"{run}"')
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(run))
+    decided = 0
+    while (waiting := page.locator("#rows > li").count()) > 0:
+        assert waiting == FORTY - decided
+        first = page.locator("#rows > li").first
+        key = first.get_attribute("data-id")
+        expect(page.locator(f"#pane [data-action-id='{key}']")).to_be_visible()
+        if decided == 0:
+            page.keyboard.press("a")  # too early: nothing happens but a word about it
+            expect(page.locator("#said")).to_contain_text("Look first")
+        window.clock.run_for(1100)
+        if decided % 13 == 5:
+            page.keyboard.press("r")
+            page.keyboard.type("Not like this")
+            page.keyboard.press("Control+Enter")
+        elif decided % 13 == 7:
+            page.keyboard.press("Enter")
+            page.wait_for_url(re.compile(str(key)))
+            window.clock.run_for(1100)
+            page.keyboard.press("a")
+            expect(page).not_to_have_url(re.compile(str(key)))
+            page.goto(f"/?q={run}")
+        else:
+            page.keyboard.press("a")
+        decided += 1
+        expect(page.locator(f"#rows > li[data-id='{key}']")).to_have_count(0)
+    assert decided == FORTY
+    assert mouse == []
+    states = [mailhub.action(each)["state"] for each in ids]
+    assert states.count("rejected") == 3
+    assert states.count("pending") == 0
+    window.close()
+
+
+def test_rows_change_in_place_for_everybody_who_looks(browser: Browser, mailhub: Mailhub) -> None:
+    run = uuid.uuid4().hex[:8]
+    ids = [mailhub.propose(f"{word} {run}")["id"] for word in ("First", "Second", "Third")]
+    bob = _colleague(mailhub)
+    mine, page = opened(browser, mailhub)
+    theirs, other = opened(browser, mailhub, bob)
+    with page.expect_response(re.compile(r"/live/\?since=")) as bell:
+        page.goto(f"/?q={run}")
+    assert bell.value.headers["content-type"] == "text/event-stream"
+    page.evaluate(SHIFTS)
+    expect(page.locator("#pane [data-action-id]")).to_be_visible()
+    page.keyboard.press("j")
+    focused = page.evaluate("document.activeElement.href")
+
+    # Somebody else opens one and decides it, while the program proposes another.
+    other.goto(f"/actions/{ids[2]}/")
+    expect(page.locator(f"#row-{ids[2]} [data-looking]")).to_contain_text("Bob is reviewing", timeout=PATIENCE_MS)
+    other.locator("form[data-action=approve] button").click()
+    expect(page.locator(f"#row-{ids[2]}.left")).to_be_visible()
+    mailhub.propose(f"Fourth {run}")
+    expect(page.locator("[data-new]")).to_have_text("1 new")
+
+    assert page.locator("#rows > li").count() == 3
+    assert page.evaluate("document.activeElement.href") == focused
+    assert page.evaluate("window.shifted") < 0.01
+    # Two reviewers at once: who comes second is told, and nothing is done twice.
+    page.goto(f"/actions/{ids[0]}/")
+    other.goto(f"/actions/{ids[0]}/")
+    other.get_by_text("Reject…").click()
+    other.locator("form[data-action=reject] button").click()
+    expect(page.locator("[data-changed]")).to_be_visible(timeout=PATIENCE_MS)
+    page.locator("form[data-action=approve] button").click()
+    expect(page.get_by_role("alert")).to_contain_text("rejected")
+    assert mailhub.action(ids[0])["state"] == "rejected"
+
+    # A lost connection is said, and looked after by asking now and then.
+    page.goto(f"/?q={run}")
+    mine.set_offline(True)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.locator("[data-lost]")).to_contain_text("Connection lost")
+    mine.set_offline(False)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.locator("[data-lost]")).to_be_hidden(timeout=PATIENCE_MS)
+    # The session ends while the page is open: it asks to sign in, and decides nothing.
+    mine.clear_cookies()
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_url(re.compile("sign-in"))
+    for each in (mine, theirs):
+        each.close()
+
+
+def test_every_function_has_a_key(browser: Browser, mailhub: Mailhub) -> None:
+    run = uuid.uuid4().hex[:8]
+    ids = [mailhub.propose(f"{word} {run}")["id"] for word in ("One", "Two")]
+    window, page = opened(browser, mailhub)
+    page.goto(f"/?q={run}")
+    for key, shown in (("?", "#help"), ("Control+k", "#palette")):
+        page.keyboard.press(key)
+        expect(page.locator(shown)).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.locator(shown)).to_be_hidden()
+    page.keyboard.press("x")
+    expect(page.locator("[data-bulk]")).to_contain_text("(1)")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("drafts")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/drafts/"))
+    page.goto(f"/actions/{ids[0]}/")
+    page.keyboard.press("c")
+    page.keyboard.type("Shorter, please: a, r, x and j are letters here")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("has asked back.")).to_be_visible()
+    page.keyboard.press("e")
+    page.get_by_label("Subject").focus()
+    page.keyboard.press("End")
+    page.keyboard.type(" edited")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url(re.compile("view=changes"))
+    page.keyboard.press("u")
+    page.wait_for_url(f"{mailhub.url}/")
+    review = mailhub.action(ids[0])["review"]
+    assert (review["verdict"], review["changed"]) == ("edited", ["subject"])
+
+    # Turned off, single keys do nothing; the others stay.
+    page.goto("/keyboard/")
+    page.locator("form[data-action=keys] button").press("Enter")
+    page.goto(f"/?q={run}")
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_hidden()
+    page.keyboard.press("Control+k")
+    expect(page.locator("#palette")).to_be_visible()
+    window.close()
+
+
+def _colleague(mailhub: Mailhub) -> str:
+    """Bob may approve for the mailbox too; returns his link."""
+    manage(mailhub.home, "create_user", "--email", "bob@lovelace.example", "--name", "Bob")
+    code = (
+        "from accounts.models import *; m = Mailbox.objects.get(); "
+        "u = User.objects.get(email='bob@lovelace.example'); "
+        "Membership.objects.get_or_create(mailbox=m, user=u, defaults={'role': 'approver'})"
+    )
+    done = manage(mailhub.home, "shell", "-c", code)
+    assert done.returncode == 0, done.stderr
+    said = manage(mailhub.home, "sign_in_link", "--user", "bob@lovelace.example")
+    assert said.returncode == 0, said.stderr
+    path = said.stdout.strip().split("/sign-in/")[1]
+    return f"{mailhub.url}/sign-in/{path}"

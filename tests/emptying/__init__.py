@@ -1,0 +1,1 @@
+"""An app of the test run alone: a `flush` that empties the tables between two tests in milliseconds."""

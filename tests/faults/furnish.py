@@ -1,0 +1,54 @@
+"""What the proof needs done with the programs' own code, as a process: `furnish`, and `rule`.
+
+Reads JSON from standard input and writes JSON to standard output.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import django
+
+django.setup()
+
+from accounts.connect.connecting import connect_mailbox  # noqa: E402  (models need the line above)
+from accounts.models import SCOPES, ApiToken, Membership, Role, SignInLink, User  # noqa: E402
+from approvals import services  # noqa: E402
+from approvals.models import ApprovalPolicy  # noqa: E402
+
+
+def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
+    """Two people who may approve, an agent of a third who may only propose, and the mailboxes.
+
+    `mailboxes`: address → secrets; `two_needed`: those that ask for two people; `links`: how many for each person.
+    """
+    ada, bob, carol = (User.objects.create_user(f"{name}@proof.example") for name in ("ada", "bob", "carol"))
+    mailboxes = [
+        connect_mailbox(owner=ada, address=address, provider="imap", secrets=secrets, scopes=["read", "send"])
+        for address, secrets in wanted["mailboxes"].items()
+    ]
+    for mailbox in mailboxes:
+        Membership.objects.create(mailbox=mailbox, user=bob, role=Role.APPROVER)
+        Membership.objects.create(mailbox=mailbox, user=carol, role=Role.PROPOSER)
+        if mailbox.address in wanted["two_needed"]:
+            ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    links = [
+        [SignInLink.issue(user=person, lifetime=timedelta(hours=1)) for _ in range(wanted["links"])]
+        for person in (ada, bob)
+    ]
+    token = ApiToken.issue(user=carol, name="agent", scopes=list(SCOPES), mailboxes=mailboxes)[1]
+    return {"token": token, "links": links}
+
+
+def rule(action_ids: list[str]) -> None:
+    """A person has looked, and rules that these were not sent: they leave once more."""
+    person = User.objects.get(email="ada@proof.example")
+    for action_id in action_ids:
+        services.resolve(action_id=action_id, person=person, ruling="not_sent")  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    calls: dict[str, Callable[[Any], Any]] = {"furnish": furnish, "rule": rule}
+    json.dump(calls[sys.argv[1]](json.load(sys.stdin)), sys.stdout)

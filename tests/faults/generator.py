@@ -1,0 +1,149 @@
+"""Agents that propose and people who decide, over HTTP alone, in several threads that draw from the seed."""
+
+import http.client
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from uuid import UUID
+
+from tests.faults.plan import CANARY
+from tests.faults.plant import Plant
+from tests.processes import Answer, Forms, Person, request, until
+
+GONE = (OSError, http.client.HTTPException)  # the server was killed, or is not back yet
+RETRY_SECONDS = 0.3
+PAUSE_SECONDS = 0.3  # people are slower than the workers that follow them
+STEPS = ("propose", "approve", "approve_twice", "approve_something_else", "undo", "reject", "cancel")
+WEIGHTS = (10, 12, 1, 1, 2, 1, 1)
+
+
+class Office:
+    """One thread's agent and people. `found` counts what the server answered, `errors` keeps its error pages."""
+
+    def __init__(self, plant: Plant, name: int, *, calm: bool) -> None:
+        self._plant = plant
+        self._name = name
+        self._calm = calm
+        self._random = Random(f"{plant.setup.seed} office {name}")
+        self._people = [self._signed_in(links[name]) for links in plant.links]
+        self._open: list[str] = []  # proposed, and perhaps not decided
+        self._decided: list[str] = []
+        self._proposals = 0
+        self.found: Counter[str] = Counter()
+        self.errors: list[str] = []
+        self.stop = threading.Event()
+
+    def _signed_in(self, link: str) -> Person:
+        person = Person(self._plant.url)
+        assert person.submit(f"/sign-in/{link}/", "sign-in").status == 302
+        return person
+
+    def run(self, proposals: int) -> None:
+        """Until so many are proposed and decided about, or until it is told to stop."""
+        while not self.stop.is_set() and (self._proposals < proposals or self._open):
+            self.step(may_propose=self._proposals < proposals)
+            if not self._calm:
+                self.stop.wait(self._random.uniform(0, PAUSE_SECONDS))
+
+    def step(self, *, may_propose: bool) -> None:
+        (step,) = ("approve" if self._open else "propose",) if self._calm else self._random.choices(STEPS, WEIGHTS)
+        if step == "propose" or not self._open:
+            step = "propose" if may_propose else "approve"
+        calls: dict[str, Callable[[], None]] = {
+            "propose": self._propose,
+            "undo": self._undo,
+            "cancel": self._cancel,
+            "reject": lambda: self._decide("reject"),
+            "approve": lambda: self._decide("approve"),
+            "approve_twice": lambda: self._decide("approve", times=2),
+            "approve_something_else": lambda: self._decide("approve", digest="0" * 64),
+        }
+        try:
+            calls[step]()
+        except GONE:
+            self.found[f"{step}: no answer"] += 1
+            self.stop.wait(RETRY_SECONDS)
+
+    def _propose(self) -> None:
+        """As a client should: with a key, and again with the same key until there is an answer."""
+        self._proposals += 1
+        number = f"{self._name}-{self._proposals}"
+        mail = {
+            "mailbox": self._random.choice(self._plant.setup.addresses),
+            "to": [f"{CANARY}-to-{number}@elsewhere.example"],
+            "bcc": [f"{CANARY}-hidden@elsewhere.example"] if self._random.random() < 0.3 else [],
+            "subject": f"{CANARY} subject {number}",
+            "body": f"{CANARY} body {number}\n.a line with a dot\n",
+            "confirm": True,
+        }
+        while not self.stop.is_set():
+            with suppress(*GONE):
+                answer = self._call("/tools/send_email", mail, key=f"key-{number}")
+                if answer.status == 202:
+                    self._open.append(answer.json()["action"]["id"])
+                    self.found["proposed"] += 1
+                    return
+                assert answer.status >= 500 or answer.status == 429, answer.text
+            self.stop.wait(RETRY_SECONDS)
+
+    def _call(self, path: str, body: object, *, key: str = "") -> Answer:
+        headers = {"Authorization": f"Bearer {self._plant.token}", "Content-Type": "application/json"}
+        headers |= {"Idempotency-Key": key} if key else {}
+        return self._noted(
+            request(f"{self._plant.url}/api/v1{path}", "POST", body=json.dumps(body).encode(), headers=headers)
+        )
+
+    def _decide(self, verdict: str, *, times: int = 1, **changes: str) -> None:
+        """Open the page as each of the people in turn, and send its form as it was filled in."""
+        action = self._random.choice(self._open)
+        for person in self._random.sample(self._people, len(self._people)):
+            page = self._noted(person.get(f"/actions/{action}/"))
+            if page.status >= 500:
+                return
+            form = Forms(page.text).found.get(verdict)
+            if form is None:
+                break  # one was enough, or somebody else was faster
+            for _ in range(times):
+                answer = self._noted(person.post(form[0], form[1] | changes))
+                self.found[f"{verdict}: {answer.status}"] += 1
+        else:
+            if self._noted(self._people[0].get(f"/actions/{action}/")).text.find('data-action="approve"') >= 0:
+                return  # still open
+        if action in self._open:
+            self._open.remove(action)
+            self._decided.append(action)
+
+    def _undo(self) -> None:
+        """Take the newest approval back, if the server still lets us, and have it decided again."""
+        if not self._decided:
+            return
+        action = self._decided[-1]
+        page = self._noted(self._people[0].get(f"/actions/{action}/"))
+        form = Forms(page.text).found.get("undo")
+        if form is not None:
+            answer = self._noted(self._people[0].post(form[0], form[1]))
+            self.found[f"undo: {answer.status}"] += 1
+            self._decided.remove(action)
+            self._open.append(action)
+
+    def _cancel(self) -> None:
+        action = self._random.choice([*self._open, *self._decided[-3:]])
+        answer = self._call(f"/actions/{UUID(action)}/cancel", {})
+        self.found[f"cancel: {answer.status}"] += 1
+        if answer.status < 300 and action in self._open:
+            self._open.remove(action)
+
+    def _noted(self, answer: Answer) -> Answer:
+        if answer.status >= 500:
+            self.errors.append(answer.text)
+        return answer
+
+    def reject_all(self, actions: list[str]) -> None:
+        """When all is over: what nobody has decided is refused."""
+        for action in actions:
+            page = self._people[0].get(f"/actions/{action}/")
+            form = Forms(page.text).found["reject"]
+            until(lambda form=form: self._people[0].post(form[0], form[1] | {"note": ""}).status < 500)  # type: ignore[misc]

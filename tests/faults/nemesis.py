@@ -1,0 +1,231 @@
+"""What goes wrong around the programs: blows drawn from the seed, each of them undone by `heal`."""
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import psycopg
+
+from tests.faults.plan import Plan
+from tests.faults.plant import Plant, Process
+from tests.processes import session_of
+
+TAMPERED_SECONDS = 4.0
+DOWN_SECONDS = 0.3
+NOT_WITHOUT_BROKER = ("broker flushed", "broker restarted", "worker's parent killed alone", "worker's child killed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Later:
+    """Something to be put right at a moment."""
+
+    at: float
+    act: Callable[[], None]
+
+
+class Nemesis:
+    """One blow after another; `blows` counts those that fell."""
+
+    def __init__(self, plant: Plant, plan: Plan) -> None:
+        self._plant = plant
+        self._plan = plan
+        self._random = Random(f"{plant.setup.seed} nemesis")
+        self._blows = dict(plan.blows)
+        if plant.broker is None:
+            for blow in NOT_WITHOUT_BROKER:
+                self._blows.pop(blow, None)
+        if plant.setup.queue == "celery on RabbitMQ":
+            self._blows.pop("broker restarted", None)  # it takes longer than all the rest together
+        self._later: list[Later] = []
+        self.blows: Counter[str] = Counter()
+
+    def run(self, *, seconds: float, go_on: Callable[[], bool]) -> None:
+        """Strike until the time is over or `go_on`, asked about once a second, says no.
+
+        To be called in the main thread: a service ends with the thread that has started it.
+        """
+        next_blow = time.monotonic()
+        deadline = next_blow + seconds
+        while (now := time.monotonic()) < deadline and go_on():
+            for later in [later for later in self._later if later.at <= now]:
+                self._later.remove(later)
+                later.act()
+            if now >= next_blow:
+                self._strike()
+                next_blow = time.monotonic() + self._random.uniform(*self._plan.blow_every)
+            soonest = min([next_blow, deadline, now + 1, *(later.at for later in self._later)])
+            time.sleep(max(soonest - time.monotonic(), 0))
+
+    def heal(self) -> None:
+        """Put everything right that is still wrong."""
+        for later in self._later:
+            later.act()
+        self._later.clear()
+        for number, worker in enumerate(self._plant.workers):
+            if not worker.runs():
+                self._plant.new_worker(number)
+        if not self._plant.web.runs():
+            self._plant.new_web()
+
+    def _strike(self) -> None:
+        if not self._blows:
+            return
+        blow = self._random.choices(list(self._blows), list(self._blows.values()))[0]
+        acts: dict[str, Callable[[], bool]] = {
+            "worker killed": self._kill_worker,
+            "worker told to end": self._end_worker,
+            "worker frozen beyond its lease": self._freeze_worker,
+            "worker's parent killed alone": self._kill_parent,
+            "worker's child killed": self._kill_child,
+            "broker flushed": self._flush,
+            "broker restarted": self._restart_broker,
+            "database restarted": lambda: self._restart_database(self._plant.postgres.stop),
+            "database crashed": lambda: self._restart_database(self._plant.postgres.crash),
+            "jobs doubled": self._double_jobs,
+            "web server killed": self._kill_web,
+            "content altered in the database": self._alter_content,
+            "bytes altered in the database": self._alter_bytes,
+        }
+        if acts[blow]():
+            self.blows[blow] += 1
+
+    def _after(self, seconds: float, act: Callable[[], None]) -> None:
+        self._later.append(Later(at=time.monotonic() + seconds, act=act))
+
+    def _any_worker(self) -> tuple[int, Process]:
+        number = self._random.randrange(len(self._plant.workers))
+        return number, self._plant.workers[number]
+
+    def _kill_worker(self) -> bool:
+        """The one that has lived longest, once it has given a sign of life: on a busy machine a start takes a while,
+        and who is killed while it starts has done nothing that could go wrong."""
+        number, worker = min(enumerate(self._plant.workers), key=lambda each: each[1].started_at)
+        with self._plant.database() as connection:
+            seen = connection.execute("SELECT 1 FROM approvals_heartbeat WHERE worker LIKE %s", [f"%:{worker.pid}"])
+            if seen.fetchone() is None:
+                return False
+        worker.signal_all(signal.SIGKILL)
+        worker.kill()
+        self._plant.new_worker(number)
+        return True
+
+    def _end_worker(self) -> bool:
+        number, worker = self._any_worker()
+        if worker.process is not None:
+            worker.process.send_signal(signal.SIGTERM)
+        self._plant.new_worker(number)
+        return True
+
+    def _freeze_worker(self) -> bool:
+        _, worker = self._any_worker()
+        worker.signal_all(signal.SIGSTOP)
+        self._after(self._random.uniform(*self._plan.frozen_seconds), lambda: worker.signal_all(signal.SIGCONT))
+        return True
+
+    def _kill_parent(self) -> bool:
+        """What it had forked goes on by itself."""
+        number, worker = self._any_worker()
+        if worker.process is not None:
+            worker.process.kill()
+        self._plant.new_worker(number)
+        return True
+
+    def _kill_child(self) -> bool:
+        _, worker = self._any_worker()
+        children = [pid for pid in session_of(worker.pid) if pid != worker.pid]
+        if not children:
+            return False
+        return _killed(self._random.choice(sorted(children)))
+
+    def _flush(self) -> bool:
+        self._plant.flush_broker()
+        return True
+
+    def _restart_broker(self) -> bool:
+        assert self._plant.broker is not None
+        self._plant.broker.stop()
+        time.sleep(DOWN_SECONDS)
+        self._plant.broker.start()
+        return True
+
+    def _restart_database(self, stop: Callable[[], None]) -> bool:
+        stop()
+        time.sleep(DOWN_SECONDS)
+        self._plant.postgres.start()
+        return True
+
+    def _double_jobs(self) -> bool:
+        """Two more rings for each of a few that are open, all at once."""
+        with self._plant.database() as connection:
+            rows = connection.execute(
+                "SELECT id FROM approvals_pendingaction WHERE status IN ('approved', 'executing', 'unknown')"
+            ).fetchall()
+        for (action_id,) in self._random.sample(rows, min(3, len(rows))):
+            for _ in range(2):
+                self._plant.ring(str(action_id))
+        return bool(rows)
+
+    def _kill_web(self) -> bool:
+        self._plant.web.signal_all(signal.SIGKILL)
+        self._plant.new_web()
+        return True
+
+    def _alter_content(self) -> bool:
+        """Another recipient, by somebody who owns the database and has put its guards aside."""
+        with self._plant.database() as connection:
+            row = _one_approved(
+                connection,
+                "SELECT r.id, r.payload FROM approvals_revision r JOIN approvals_pendingaction a ON r.action_id = a.id",
+            )
+            if row is None:
+                return False
+            altered = json.dumps(row[1] | {"to": ["somebody.else@elsewhere.example"]})
+            statement = "UPDATE approvals_revision SET payload = %s WHERE id = %s"
+            _behind_the_guards(connection, statement, altered, row[0])
+        back = json.dumps(row[1])
+        self._after(TAMPERED_SECONDS, lambda: self._put_back(statement, back, row[0]))
+        return True
+
+    def _alter_bytes(self) -> bool:
+        """Other bytes under the old name."""
+        with self._plant.database() as connection:
+            row = _one_approved(
+                connection,
+                "SELECT b.id, b.content FROM approvals_blob b JOIN approvals_pendingaction a ON b.action_id = a.id",
+            )
+            if row is None:
+                return False
+            statement = "UPDATE approvals_blob SET content = %s WHERE id = %s"
+            _behind_the_guards(connection, statement, bytes(row[1]) + b"One more line.\r\n", row[0])
+        self._after(TAMPERED_SECONDS, lambda: self._put_back(statement, bytes(row[1]), row[0]))
+        return True
+
+    def _put_back(self, statement: str, value: object, row_id: object) -> None:
+        with self._plant.database() as connection:
+            _behind_the_guards(connection, statement, value, row_id)
+
+
+def _killed(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _one_approved(connection: psycopg.Connection[tuple[Any, ...]], select: str) -> tuple[Any, ...] | None:
+    """The row of an action that will leave soon."""
+    return connection.execute(f"{select} WHERE a.status = 'approved' AND a.undo_until > now() LIMIT 1").fetchone()
+
+
+def _behind_the_guards(connection: psycopg.Connection[tuple[Any, ...]], statement: str, *values: object) -> None:
+    """As the owner of the database can: triggers do not fire in a session that plays a replica."""
+    with connection.transaction():
+        connection.execute("SET LOCAL session_replication_role = replica")
+        connection.execute(statement, values)

@@ -1,0 +1,66 @@
+"""What a run is made of and what goes wrong in it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tests.faults.smtp import FAULTS, Planned
+from tests.processes import PROJECT
+
+QueueKind = Literal["database", "rq", "celery", "celery on RabbitMQ"]
+CANARY = "canary"  # stands in every address, subject and text, and may stand nowhere else
+LEASE_SECONDS = 3
+WIRE_SECONDS = 4
+# How often each blow falls, one against the others.
+BLOWS = {
+    "worker killed": 6,
+    "worker told to end": 2,
+    "worker frozen beyond its lease": 4,
+    "worker's parent killed alone": 3,
+    "worker's child killed": 2,
+    "broker flushed": 2,
+    "broker restarted": 1,
+    "database restarted": 1,
+    "database crashed": 1,
+    "jobs doubled": 4,
+    "web server killed": 1,
+    "content altered in the database": 3,
+    "bytes altered in the database": 3,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """The programs; all that is left to chance comes from the seed."""
+
+    queue: QueueKind
+    seed: int
+    mailboxes: int = 8
+    workers: int = 2
+    undo_seconds: int = 1
+    two_needed: bool = True  # some mailboxes ask for two people
+    tree: Path = PROJECT
+
+    @property
+    def addresses(self) -> list[str]:
+        return [f"{CANARY}-box{number}@proof.example" for number in range(self.mailboxes)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How long, how much, and what goes wrong.
+
+    `calm` people propose and approve, and do nothing else; the run ends when all is decided and sent. `rules`: in the
+    end a person rules that half of what is still unknown was not sent.
+    """
+
+    seconds: float
+    proposals: int
+    calm: bool = False
+    rules: bool = True
+    fault_rate: float = 0.4
+    faults: tuple[Planned, ...] = FAULTS
+    blow_every: tuple[float, float] = (1.0, 2.5)
+    blows: dict[str, int] = field(default_factory=lambda: dict(BLOWS))
+    frozen_seconds: tuple[float, float] = (LEASE_SECONDS + 0.5, LEASE_SECONDS + 3)
+    heal_seconds: float = 240  # a machine with nothing else to do needs 10

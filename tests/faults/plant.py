@@ -1,0 +1,259 @@
+"""Everything that runs during the proof: database, broker, mail servers, the web server, the sweeper, the workers.
+
+All of it private, on free ports, started by the block and ended with it.
+"""
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from base64 import b64encode
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import amqp
+import psycopg
+import rq
+from celery import Celery  # type: ignore[import-untyped]
+from redis import Redis as RedisClient
+from rq.serializers import JSONSerializer
+
+from tests.dovecot import PASSWORD
+from tests.faults.plan import CANARY, LEASE_SECONDS, WIRE_SECONDS, Setup
+from tests.faults.provider import Dice, Provider
+from tests.faults.smtp import Planned, SmtpAndImap
+from tests.processes import Program, environment, request, session_of, until
+from tests.services import Postgres, RabbitMQ, Redis, Service, free_port
+
+COMMAND_SECONDS = 240.0  # on a machine that does ten other things a start takes a minute
+
+
+class DurablePostgres(Postgres):
+    """One whose commits outlive a crash of its own processes, as in production."""
+
+    changes: ClassVar[dict[str, str]] = {"synchronous_commit": "on", "full_page_writes": "on"}
+
+    def crash(self) -> None:
+        """End without a shutdown; the next start has to recover."""
+        self.stop_signal, usual = signal.SIGQUIT, self.stop_signal  # type: ignore[misc]
+        try:
+            self.stop()
+        finally:
+            self.stop_signal = usual  # type: ignore[misc]
+
+
+class Process(Program):
+    """One process of the tree under proof."""
+
+    def __init__(self, home: Path, command: Sequence[str], **changes: object) -> None:
+        super().__init__(home, **changes)
+        self._command = command
+        self.started_at = time.monotonic()
+
+    def command(self) -> Sequence[str]:
+        return self._command
+
+    def runs(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def signal_all(self, number: signal.Signals, *, but_the_leader: bool = False) -> None:
+        """To everything in its session: what it has forked too."""
+        for pid in session_of(self.pid):
+            if not (but_the_leader and pid == self.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+
+class Plant:
+    def __init__(self, setup: Setup, home: Path, dice: Dice[Planned]) -> None:
+        self.setup = setup
+        self.home = home
+        self.postgres = DurablePostgres()
+        self.broker: Service | None = None
+        if setup.queue == "celery on RabbitMQ":
+            self.broker = RabbitMQ()
+        elif setup.queue != "database":
+            self.broker = Redis()
+        self.provider: Provider = SmtpAndImap(dice, keeping=frozenset(setup.addresses[::2]))
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self.metrics_token = secrets.token_urlsafe(16)
+        self.environment = self._environment()
+        self.workers: list[Process] = []
+        self._ended: list[Process] = []
+        self._stack = ExitStack()
+        self.token = ""
+        self.links: list[list[str]] = []
+
+    def _environment(self) -> dict[str, object]:
+        kind = self.setup.queue.partition(" ")[0]
+        url = getattr(self.broker, "url", "")
+        return {
+            "DATABASE_URL": self.postgres.url,
+            "SECRET_KEY": secrets.token_urlsafe(40),
+            "MAILHUB_ENCRYPTION_KEYS": b64encode(secrets.token_bytes(32)).decode(),
+            "MAILHUB_ALLOW_LOOPBACK_HOSTS": 1,
+            "MAILHUB_PUBLIC_URL": self.url,
+            "MAILHUB_METRICS_TOKEN": self.metrics_token,
+            "MAILHUB_UNDO_SECONDS": self.setup.undo_seconds,
+            "MAILHUB_LEASE_SECONDS": LEASE_SECONDS,
+            "MAILHUB_WIRE_TIMEOUT_SECONDS": WIRE_SECONDS,
+            "MAILHUB_QUEUE": kind,
+            "REDIS_URL": url if kind == "rq" else "",
+            "CELERY_BROKER_URL": url if kind == "celery" else "",
+            "DJANGO_SETTINGS_MODULE": "mailhub.settings",
+            "PYTHONPATH": self.setup.tree,
+        }
+
+    def __enter__(self) -> Self:
+        try:
+            for service in filter(None, (self.postgres, self.broker)):
+                self._stack.enter_context(service)
+            self._stack.enter_context(self.provider)
+            self._run("manage.py", "migrate", "--verbosity", "0")
+            self._furnish()
+            self.web = self._process("manage.py", "web", "--port", self.url.rpartition(":")[2])
+            self.sweeper = self._process("manage.py", "maintain", "--every", "1")
+            self.workers = [self._process(*self._worker_command()) for _ in range(self.setup.workers)]
+            until(self.answers, seconds=COMMAND_SECONDS, say=self.log)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._stack:
+            for process in (*self.workers, *self._ended, *(getattr(self, name, None) for name in ("web", "sweeper"))):
+                if process is not None:
+                    process.kill()
+
+    def _worker_command(self) -> list[str]:
+        if self.setup.queue.startswith("celery"):
+            options = ["--without-mingle", "--without-gossip", "-P", "prefork", "-c", "2"]
+            return ["-m", "celery", "-A", "mailhub", "worker", *options]
+        return ["manage.py", "worker"]
+
+    def _line(self, *arguments: str) -> list[str]:
+        script = arguments[0]
+        first = str(self.setup.tree / script) if script.endswith(".py") else script
+        return [sys.executable, first, *arguments[1:]]
+
+    def _process(self, *arguments: str) -> Process:
+        process = Process(self.home, self._line(*arguments), **self.environment)
+        process.start()
+        return process
+
+    def _run(self, *arguments: str, given: object = None, check: bool = True) -> str:
+        """Run one command to its end; returns what it printed."""
+        done = subprocess.run(
+            self._line(*arguments),
+            env=environment(self.home, self.environment),
+            cwd=self.home,
+            input=json.dumps(given),
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+        assert not check or done.returncode == 0, done.stderr
+        return done.stdout
+
+    def _furnish(self) -> None:
+        given = {
+            "mailboxes": {address: self.provider.secrets(address) for address in self.setup.addresses},
+            "two_needed": self.setup.addresses[1::4] if self.setup.two_needed else [],
+            "links": 8,
+        }
+        found = json.loads(self._run("-m", "tests.faults.furnish", "furnish", given=given))
+        self.token = found["token"]
+        self.links = found["links"]
+
+    def rule(self, action_ids: list[str]) -> None:
+        """A person rules that these were not sent."""
+        self._run("-m", "tests.faults.furnish", "rule", given=action_ids)
+
+    def audit(self) -> list[str]:
+        """What the verifier of the audit chain finds wrong."""
+        lines = self._run("manage.py", "verify_audit", check=False).splitlines()
+        assert lines, "the verifier said nothing"
+        return [line for line in lines if "are what they were" not in line]
+
+    def answers(self) -> bool:
+        try:
+            return request(f"{self.url}/healthz").status == 200
+        except OSError:
+            return False
+
+    def metrics(self) -> str:
+        return request(f"{self.url}/metrics", headers={"Authorization": f"Bearer {self.metrics_token}"}).text
+
+    def log(self) -> str:
+        path = self.home / "stderr"
+        return path.read_text() if path.exists() else ""
+
+    def database(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """A connection of the proof's own, each statement committed at once."""
+        return psycopg.connect(self.postgres.url, autocommit=True, connect_timeout=5)
+
+    def new_worker(self, number: int) -> None:
+        """One in the place of another, which may still be alive."""
+        self._ended.append(self.workers[number])
+        self.workers[number] = self._process(*self._worker_command())
+
+    def new_web(self) -> None:
+        self.web.kill()
+        self.web = self._process("manage.py", "web", "--port", self.url.rpartition(":")[2])
+
+    def ring(self, action_id: str) -> None:
+        """Put one more job into the queue."""
+        match self.setup.queue:
+            case "database":
+                with self.database() as connection:
+                    connection.execute("SELECT pg_notify('mailhub_due', %s)", [action_id])
+            case "rq":
+                queue = rq.Queue("default", connection=self._redis(), serializer=JSONSerializer)
+                queue.enqueue("approvals.queues.rq.carry_out", action_id, job_timeout=60, result_ttl=0, failure_ttl=60)
+            case _:
+                app = Celery(broker=self.environment["CELERY_BROKER_URL"])
+                app.send_task("approvals.carry_out", (action_id,), queue="mailhub", ignore_result=True)
+                app.close()
+
+    def flush_broker(self) -> None:
+        """Everything that was rung for is forgotten."""
+        if isinstance(self.broker, Redis):
+            self._redis().flushall()
+        elif isinstance(self.broker, RabbitMQ):
+            with amqp.Connection(f"127.0.0.1:{self.broker.port}", connect_timeout=5) as connection:
+                connection.channel().queue_purge("mailhub")
+
+    def jobs(self) -> str:
+        """All that stands in the broker, where it lets us look."""
+        if not isinstance(self.broker, Redis):
+            return ""
+        redis = self._redis()
+        readers = {
+            b"string": redis.get,
+            b"hash": redis.hgetall,
+            b"set": redis.smembers,
+            b"list": lambda key: redis.lrange(key, 0, -1),
+            b"zset": lambda key: redis.zrange(key, 0, -1),
+            b"stream": redis.xrange,
+            b"none": lambda key: None,  # gone meanwhile
+        }
+        return "\n".join(f"{key}: {readers[redis.type(key)](key)}" for key in redis.scan_iter(count=1000))
+
+    def _redis(self) -> Any:
+        return RedisClient.from_url(str(getattr(self.broker, "url", "")), socket_timeout=5)
+
+    def canaries(self) -> list[str]:
+        return [CANARY, PASSWORD, self.token]

@@ -1,0 +1,211 @@
+"""One run of the proof: work, trouble, healing, and the question whether the promise was kept."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg
+
+from approvals.guards import RULES
+from tests.faults import checker
+from tests.faults.checker import Action, Attempt, Decision, Event, Revision, Tables, Traces, Violation
+from tests.faults.generator import Office
+from tests.faults.nemesis import Nemesis
+from tests.faults.plan import Plan, Setup
+from tests.faults.plant import Plant
+from tests.faults.provider import Dice, Entry
+
+OFFICES = 3
+LOOK_SECONDS = 0.5
+JOIN_SECONDS = 60
+GUARDS = frozenset(rule.name for rule in RULES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What happened, and what broke the promise."""
+
+    setup: Setup
+    seconds: float
+    healing_seconds: float
+    answers: Counter[str]
+    faults: Counter[str]
+    blows: Counter[str]
+    ledger: tuple[Entry, ...]
+    tables: Tables
+    unknowns: Counter[str]
+    violations: list[Violation] = field(default_factory=list)
+
+    @property
+    def states(self) -> Counter[str]:
+        return Counter(action.status for action in self.tables.actions)
+
+
+def prove(setup: Setup, plan: Plan, home: Path) -> Report:
+    """1. Work and trouble, until the time is over or all is decided. 2. Trouble ends; what waits for a clock is told
+    that its time has come. 3. A person rules about half of what is still unknown. 4. The checker."""
+    dice = Dice(setup.seed, plan.faults, rate=plan.fault_rate)
+    with Plant(setup, home, dice) as plant:
+        started = time.monotonic()
+        offices = [Office(plant, number, calm=plan.calm) for number in range(OFFICES)]
+        nemesis = Nemesis(plant, plan)
+        jobs = _trouble(plan, plant, offices, nemesis)
+        ended = time.monotonic()
+        plant.provider.heal()
+        nemesis.heal()
+        _heal(plant, plan)
+        offices[0].reject_all(_ids(plant, "status = 'pending'"))
+        if plan.rules:
+            unknown = _ids(plant, "status = 'unknown'")
+            plant.rule(Random(f"{setup.seed} ruling").sample(unknown, len(unknown) // 2))
+            _heal(plant, plan)
+        healed = time.monotonic()
+        texts = {
+            "log": plant.log(),
+            "output": (home / "stdout").read_text(),
+            "jobs": "\n".join([*jobs, plant.jobs()]),
+            "metrics": plant.metrics(),
+            "error pages": "\n".join(text for office in offices for text in office.errors),
+        }
+        traces = Traces(
+            texts=texts,
+            canaries=plant.canaries(),
+            audit=plant.audit(),
+            refusals=checker.refused_by(plant.postgres.log(), GUARDS),
+        )
+        with plant.database() as connection:
+            tables = _tables(connection)
+            unknowns = _how_unknowns_ended(connection, plant.provider.ledger.entries(), tables)
+        ledger = plant.provider.ledger.entries()
+        return Report(
+            setup=setup,
+            seconds=ended - started,
+            healing_seconds=healed - ended,
+            answers=sum((office.found for office in offices), Counter()),
+            faults=plant.provider.faults,
+            blows=nemesis.blows,
+            ledger=ledger,
+            tables=tables,
+            unknowns=unknowns,
+            violations=checker.check(ledger, tables, traces),
+        )
+
+
+def _trouble(plan: Plan, plant: Plant, offices: list[Office], nemesis: Nemesis) -> list[str]:
+    """Everybody at once; returns what was seen in the broker on the way."""
+    seen: list[str] = []
+    errors: list[BaseException] = []
+
+    def work(number: int, office: Office) -> None:
+        try:
+            office.run(len(range(number, plan.proposals, len(offices))))  # its share, none left out
+        except BaseException as error:  # raised below, in the main thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in enumerate(offices)]
+
+    def go_on() -> bool:
+        seen.append(plant.jobs())
+        done = plan.calm and not any(thread.is_alive() for thread in threads) and not _waiting(plant)
+        return not errors and not done
+
+    for thread in threads:
+        thread.start()
+    try:
+        nemesis.run(seconds=plan.seconds, go_on=go_on)
+    finally:
+        for office in offices:
+            office.stop.set()
+        for thread in threads:
+            thread.join(JOIN_SECONDS)
+    if errors:
+        raise errors[0]
+    return seen
+
+
+def _waiting(plant: Plant) -> list[str]:
+    return _ids(plant, "status IN ('approved', 'executing')")
+
+
+def _ids(plant: Plant, condition: str) -> list[str]:
+    with plant.database() as connection:
+        rows = connection.execute(
+            f"SELECT id FROM approvals_pendingaction WHERE {condition} ORDER BY created_at"
+        ).fetchall()
+    return [str(action_id) for (action_id,) in rows]
+
+
+def _heal(plant: Plant, plan: Plan) -> None:
+    """Move the times of what waits, until nothing does: the programs see only that it is later."""
+    deadline = time.monotonic() + plan.heal_seconds
+    open_ = "status IN ('approved', 'executing') OR (status = 'unknown' AND next_probe_at IS NOT NULL)"
+    while _ids(plant, open_) and time.monotonic() < deadline:
+        with plant.database() as connection:
+            for statement in (
+                "UPDATE approvals_rest SET until = now() WHERE until > now()",
+                "UPDATE approvals_pendingaction SET not_before = now()"
+                " WHERE status = 'approved' AND not_before > now()",
+                "UPDATE approvals_pendingaction SET next_probe_at = now()"
+                " WHERE status = 'unknown' AND next_probe_at > now()",
+            ):
+                connection.execute(statement)
+        time.sleep(LOOK_SECONDS)
+
+
+def _rows(connection: psycopg.Connection[tuple[Any, ...]], make: Any, select: str) -> list[Any]:
+    cursor = connection.execute(select)
+    names = [column.name for column in cursor.description or ()]
+    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    return [make(**{name: str(row[name]) if name in ("id", "action") else row[name] for name in names}) for row in rows]
+
+
+def _tables(connection: psycopg.Connection[tuple[Any, ...]]) -> Tables:
+    selects: Mapping[str, tuple[Any, str]] = {
+        "actions": (
+            Action,
+            "SELECT id, message_id, status, proposer_id AS proposer, approvals_needed, fence"
+            " FROM approvals_pendingaction",
+        ),
+        "revisions": (Revision, "SELECT action_id AS action, number, digest, payload FROM approvals_revision"),
+        "decisions": (
+            Decision,
+            "SELECT action_id AS action, person_id AS person, verdict, revision, approval_round, digest,"
+            " created_at AS at FROM approvals_decision",
+        ),
+        "attempts": (
+            Attempt,
+            "SELECT action_id AS action, fence, phase, verdict, evidence FROM approvals_attempt",
+        ),
+        "events": (
+            Event,
+            "SELECT action_id AS action, event, at FROM approvals_auditevent WHERE action_id IS NOT NULL",
+        ),
+    }
+    return Tables(**{name: _rows(connection, make, select) for name, (make, select) in selects.items()})
+
+
+def _how_unknowns_ended(
+    connection: psycopg.Connection[tuple[Any, ...]], ledger: tuple[Entry, ...], tables: Tables
+) -> Counter[str]:
+    """Each action that was unknown at some time, by what became of it."""
+    rows = connection.execute("SELECT action_id FROM approvals_auditevent WHERE event = 'outcome_unknown'").fetchall()
+    sent = {entry.message_id for entry in ledger}
+    ended: Counter[str] = Counter()
+    for action in tables.actions:
+        if action.id not in {str(action_id) for (action_id,) in rows}:
+            continue
+        evidence = {attempt.evidence for attempt in tables.attempts if attempt.action == action.id}
+        if action.status == "unknown":
+            ended[f"left to a person, {'sent' if action.message_id in sent else 'not sent'} in truth"] += 1
+        elif "person" in evidence:
+            ended["sent again by a person's order"] += 1
+        elif "probe" in evidence:
+            ended["found in Sent"] += 1
+        else:
+            ended["told by the worker's late answer"] += 1
+    return ended

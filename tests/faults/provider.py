@@ -1,0 +1,89 @@
+"""What the proof asks of a fake provider: a ledger of its own, faults drawn from the seed, and an end to them.
+
+A fake server of another sort joins the proof by keeping a Ledger and drawing its faults from Dice.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import Any, Generic, Protocol, TypeVar
+
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One mail that the provider took responsibility for; `sha256` is that of its bytes without the Date in front."""
+
+    message_id: str
+    sender: str
+    recipients: tuple[str, ...]
+    sha256: str
+    at: datetime
+
+
+class Ledger:
+    """The provider's own record of what was sent: it knows nothing of the database."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._lock = threading.Lock()
+
+    def add(self, entry: Entry) -> None:
+        with self._lock:
+            self._entries.append(entry)
+
+    def entries(self) -> tuple[Entry, ...]:
+        with self._lock:
+            return tuple(self._entries)
+
+
+class Dice(Generic[F]):
+    """Says which fault a session meets, if any: the n-th session of a seed always meets the same."""
+
+    def __init__(self, seed: int, faults: Sequence[F], *, rate: float) -> None:
+        self._seed, self._faults, self._rate = seed, faults, rate
+        self._sessions = 0
+        self._lock = threading.Lock()
+        self.met: Counter[str] = Counter()
+        self.healed = threading.Event()  # what waits for a delay to end waits on this
+
+    def draw(self) -> F | None:
+        with self._lock:
+            self._sessions += 1
+            session = self._sessions
+        if self.healed.is_set():
+            return None
+        random = Random(f"{self._seed} session {session}")
+        return random.choice(self._faults) if random.random() < self._rate else None
+
+    def meets(self, name: str) -> None:
+        with self._lock:
+            self.met[name] += 1
+
+
+class Provider(AbstractContextManager[Any, None], Protocol):
+    """A server that mail is handed to, started and ended by a `with` block."""
+
+    ledger: Ledger
+
+    @property
+    def faults(self) -> Counter[str]:
+        """How often each sort of fault was met."""
+        ...
+
+    def secrets(self, address: str) -> dict[str, Any]:
+        """What connects a mailbox to it."""
+        ...
+
+    def saves(self, address: str) -> bool:
+        """Whether it puts what it accepts from this mailbox into Sent by itself, so that a lost answer can be found."""
+        ...
+
+    def heal(self) -> None:
+        """From now on nothing fails any more."""
+        ...

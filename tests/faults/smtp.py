@@ -1,0 +1,160 @@
+"""An SMTP server that fails by the seed, and a Dovecot behind it that keeps what some mailboxes have sent."""
+
+import re
+import socket
+import threading
+from collections import Counter, defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email import message_from_bytes
+from hashlib import sha256
+from types import TracebackType
+from typing import Any, Self
+
+from imapclient import IMAPClient
+
+from tests.dovecot import Dovecot
+from tests.faults.provider import Dice, Entry, Ledger
+from tests.smtpserver import Accepted, FaultySmtp, Point, SmtpFault
+
+SENT = "Sent Messages"
+# The one line that is put in front when a mail leaves (docs/decisions/0001).
+DATE_IN_FRONT = re.compile(rb"\ADate: [^\r\n]*\r\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """What one session meets at one point: a wait, and then perhaps something else than the good answer."""
+
+    name: str
+    at: Point
+    seconds: float = 0
+    fault: SmtpFault | None = None
+
+
+def _drop(at: Point, name: str, *, seconds: float = 0) -> Planned:
+    return Planned(name=name, at=at, seconds=seconds, fault=SmtpFault(kind="drop"))
+
+
+def _reset(at: Point, name: str) -> Planned:
+    return Planned(name=name, at=at, fault=SmtpFault(kind="reset"))
+
+
+def _reply(at: Point, answer: str, name: str) -> Planned:
+    return Planned(name=name, at=at, fault=SmtpFault(kind="reply", answer=f"{answer}\r\n".encode()))
+
+
+LOST_ANSWERS = (
+    _drop("accepted", "accepted, then dropped"),
+    _reset("accepted", "accepted, then reset"),
+    _drop("accepted", "accepted, then silence", seconds=6),
+    _reply("accepted", "what", "accepted, then rubbish"),
+)
+SLOW_CONTENT = Planned(name="slow before the content", at="data", seconds=2.5)
+SLOW_ANSWER = Planned(name="slow after it was accepted", at="accepted", seconds=2.5)
+FAULTS = (
+    _drop("connect", "dropped at connect"),
+    _drop("auth", "dropped at AUTH"),
+    _drop("rcpt", "dropped at RCPT"),
+    _drop("data", "dropped before 354"),
+    _reset("content", "reset in the content"),
+    _drop("dot", "dropped before it was accepted"),
+    *LOST_ANSWERS,
+    _reply("mail", "421 4.3.2 later", "421 at MAIL"),
+    _reply("rcpt", "451 4.2.0 later", "451 at RCPT"),
+    _reply("rcpt", "550 5.1.1 who", "550 at RCPT"),
+    _reply("dot", "451 4.3.0 later", "451 after the dot"),
+    _reply("dot", "421 4.3.2 later", "421 after the dot"),
+    _reply("dot", "554 5.6.0 no", "554 after the dot"),
+    SLOW_CONTENT,
+    Planned(name="slow before it was accepted", at="dot", seconds=2.5),
+    SLOW_ANSWER,
+)
+
+
+class SeededSmtp(FaultySmtp):
+    """Each connection meets what the dice say."""
+
+    def __init__(self, dice: Dice[Planned]) -> None:
+        super().__init__()
+        self.dice = dice
+        self._planned: dict[socket.socket, Planned] = {}
+
+    def serve(self, sock: socket.socket) -> None:
+        planned = self.dice.draw()
+        if planned is not None:
+            self._planned[sock] = planned
+        try:
+            super().serve(sock)
+        finally:
+            self._planned.pop(sock, None)
+
+    def fault_at(self, sock: socket.socket, point: Point, recipient: str | None) -> SmtpFault | None:
+        planned = self._planned.get(sock)
+        if planned is None or planned.at != point:
+            return None
+        del self._planned[sock]
+        self.dice.meets(planned.name)
+        self.dice.healed.wait(planned.seconds)
+        return planned.fault
+
+
+class SmtpAndImap:
+    """The provider of the proof; it puts the mail of every mailbox in `keeping` into Sent by itself."""
+
+    def __init__(self, dice: Dice[Planned], *, keeping: frozenset[str]) -> None:
+        self.ledger = Ledger()
+        self._keeping = keeping
+        self._imap = Dovecot()
+        self._smtp = SeededSmtp(dice)
+        self._smtp.on_accept = self._accepted
+        self._clients: dict[str, IMAPClient] = {}
+        self._locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def __enter__(self) -> Self:
+        self._imap.__enter__()
+        self._smtp.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.heal()
+        try:
+            self._smtp.__exit__(kind, error, trace)
+        finally:
+            for client in self._clients.values():
+                with suppress(OSError, IMAPClient.Error):
+                    client.shutdown()
+            self._imap.close()
+
+    @property
+    def faults(self) -> Counter[str]:
+        return self._smtp.dice.met
+
+    def secrets(self, address: str) -> dict[str, Any]:
+        secrets: dict[str, Any] = self._imap.access(address, smtp_port=self._smtp.port).as_secrets()
+        return secrets
+
+    def saves(self, address: str) -> bool:
+        return address in self._keeping
+
+    def heal(self) -> None:
+        self._smtp.dice.healed.set()
+
+    def _accepted(self, accepted: Accepted) -> None:
+        self.ledger.add(
+            Entry(
+                message_id=str(message_from_bytes(accepted.content)["Message-ID"]),
+                sender=accepted.sender,
+                recipients=accepted.recipients,
+                sha256=sha256(DATE_IN_FRONT.sub(b"", accepted.content)).hexdigest(),
+                at=datetime.now(UTC),
+            )
+        )
+        if self.saves(accepted.sender):
+            with self._locks[accepted.sender]:
+                if accepted.sender not in self._clients:
+                    self._clients[accepted.sender] = self._imap.connect(accepted.sender)
+                self._clients[accepted.sender].append(SENT, accepted.content, flags=(rb"\Seen",))

@@ -1,0 +1,184 @@
+"""The checker itself: it finds nothing where all is well, and each broken promise by its name."""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.faults.checker import (
+    Action,
+    Attempt,
+    Decision,
+    Event,
+    Revision,
+    Tables,
+    Traces,
+    check,
+    refused_by,
+)
+from tests.faults.provider import Entry
+
+pytestmark = pytest.mark.static
+NINE = datetime(2026, 5, 4, 9, tzinfo=UTC)
+PAYLOAD = {"from": "ada@x", "to": ["mira@y"], "cc": [], "bcc": ["hidden@y"], "source_sha256": "5" * 64}
+
+
+def at(minutes: float) -> datetime:
+    return NINE + timedelta(minutes=minutes)
+
+
+def sealed(payload: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A mail, the ledger, and what the database says of it."""
+
+    ledger: tuple[Entry, ...]
+    action: Action
+    revision: Revision
+    decisions: tuple[Decision, ...]
+    attempts: tuple[Attempt, ...]
+    events: tuple[Event, ...]
+    traces: Traces
+
+    def found(self) -> list[tuple[int, str]]:
+        tables = Tables(
+            actions=[self.action], revisions=[self.revision], decisions=self.decisions, attempts=self.attempts,
+            events=self.events,
+        )  # fmt: skip
+        return [(violation.invariant, violation.name) for violation in check(self.ledger, tables, self.traces)]
+
+    def but(self, **changes: Any) -> "World":
+        return replace(self, **changes)
+
+    def state(self, status: str, **attempt: Any) -> "World":
+        attempts = (replace(self.attempts[0], **attempt),)
+        return self.but(action=replace(self.action, status=status), attempts=attempts)
+
+    def entry(self, **changes: Any) -> "World":
+        return self.but(ledger=(replace(self.ledger[0], **changes),))
+
+    def decision(self, **changes: Any) -> "World":
+        return self.but(decisions=(replace(self.decisions[0], **changes),))
+
+    def two_needed(self, *people: int) -> "World":
+        decisions = tuple(replace(self.decisions[0], person=person) for person in people)
+        return self.but(action=replace(self.action, approvals_needed=2), decisions=decisions)
+
+    def sent_again(self, evidence: str) -> "World":
+        ruled = Attempt(action="a", fence=1, phase="wire_started", verdict="not_sent", evidence=evidence)
+        return self.but(ledger=self.ledger * 2, attempts=(ruled, replace(self.attempts[0], fence=2)))
+
+
+# Ada has approved it at one minute past nine, and it left at two past nine.
+WELL = World(
+    ledger=(Entry(message_id="<1>", sender="ada@x", recipients=("mira@y", "hidden@y"), sha256="5" * 64, at=at(2)),),
+    action=Action(id="a", message_id="<1>", status="succeeded", proposer=3, approvals_needed=1, fence=1),
+    revision=Revision(action="a", number=1, digest=sealed(PAYLOAD), payload=PAYLOAD),
+    decisions=(
+        Decision(
+            action="a", person=1, verdict="approved", revision=1, approval_round=1, digest=sealed(PAYLOAD), at=at(1)
+        ),
+    ),
+    attempts=(Attempt(action="a", fence=1, phase="wire_started", verdict="accepted", evidence="answer"),),
+    events=(),
+    traces=Traces(texts={"log": "event=attempt_ended"}, canaries=("canary",)),
+)
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        pytest.param(WELL, id="sent and said so"),
+        pytest.param(WELL.state("unknown", verdict="unknown"), id="sent, and it says that it does not know"),
+        pytest.param(WELL.state("unknown", verdict="unknown").but(ledger=()), id="not sent, and not known"),
+        pytest.param(WELL.state("failed", verdict="refused").but(ledger=()), id="refused"),
+        pytest.param(WELL.state("rejected").but(ledger=(), attempts=()), id="rejected"),
+        pytest.param(WELL.sent_again("person"), id="sent again by a person's order"),
+        pytest.param(WELL.two_needed(1, 2), id="two people"),
+        pytest.param(
+            WELL.decision(approval_round=2).but(events=(Event(action="a", event="undone", at=at(0.5)),)),
+            id="approved anew after an undo",
+        ),
+    ],
+)
+def test_nothing_is_found_where_the_promise_was_kept(world: World) -> None:
+    assert world.found() == []
+
+
+@pytest.mark.parametrize(
+    ("world", "invariant", "name"),
+    [
+        pytest.param(WELL.entry(message_id="<2>"), 1, "sent_without_action", id="what nobody knows of"),
+        pytest.param(WELL.entry(sha256="6" * 64), 1, "other_bytes_than_stored", id="other bytes"),
+        pytest.param(WELL.entry(recipients=("mira@y",)), 1, "other_bytes_than_stored", id="a recipient left out"),
+        pytest.param(WELL.entry(sender="eve@x"), 1, "other_bytes_than_stored", id="another sender"),
+        pytest.param(
+            WELL.but(revision=replace(WELL.revision, digest="0" * 64)),
+            1, "other_bytes_than_stored", id="a payload that its digest does not fit",
+        ),
+        pytest.param(WELL.but(decisions=()), 1, "sent_without_approval", id="nobody approved"),
+        pytest.param(WELL.decision(at=at(3)), 1, "sent_without_approval", id="approved after it was sent"),
+        pytest.param(WELL.decision(digest="0" * 64), 1, "sent_without_approval", id="approved something else"),
+        pytest.param(WELL.decision(revision=2), 1, "sent_without_approval", id="approved another revision"),
+        pytest.param(WELL.decision(verdict="rejected"), 1, "sent_without_approval", id="a no is no yes"),
+        pytest.param(
+            WELL.but(events=(Event(action="a", event="undone", at=at(1.5)),)),
+            1, "sent_without_approval", id="the approval was taken back",
+        ),
+        pytest.param(
+            WELL.but(events=(Event(action="a", event="returned", at=at(1.5)),)),
+            1, "sent_without_approval", id="it had been sent back to a person",
+        ),
+        pytest.param(WELL.two_needed(1), 1, "sent_without_approval", id="one of two"),
+        pytest.param(WELL.two_needed(1, 1), 1, "sent_without_approval", id="one person twice"),
+        pytest.param(WELL.two_needed(1, 3), 1, "sent_without_approval", id="the proposer as one of two"),
+        pytest.param(WELL.but(ledger=WELL.ledger * 2), 2, "sent_twice", id="twice"),
+        pytest.param(WELL.sent_again("lease_expired"), 2, "sent_twice", id="again, by no person's order"),
+        pytest.param(WELL.but(ledger=()), 3, "said_sent_and_was_not", id="said to be sent"),
+        pytest.param(
+            WELL.state("failed", verdict="refused"), 3, "was_sent_and_not_said", id="said to have failed, and was sent"
+        ),
+        pytest.param(WELL.state("cancelled"), 3, "was_sent_and_not_said", id="cancelled, and was sent"),
+        pytest.param(
+            WELL.state("unknown", verdict="unknown", phase="prepared"),
+            3, "unknown_before_the_wire", id="unknown, though nothing can have been sent",
+        ),
+        pytest.param(WELL.state("approved").but(ledger=()), 4, "stuck", id="still approved"),
+        pytest.param(WELL.state("executing", verdict=None).but(ledger=()), 4, "stuck", id="still executing"),
+        pytest.param(WELL.but(traces=Traces(audit=("chain 1 event 4 altered",))), 5, "audit", id="the audit chain"),
+        pytest.param(
+            WELL.but(traces=Traces(texts={"metrics": 'x{to="canary-to"} 1'}, canaries=("canary",))),
+            5, "canary", id="a canary in a metric label",
+        ),
+        pytest.param(
+            WELL.but(traces=Traces(refusals=("ERROR:  action_fence: …",))), 6, "database_refused", id="a guard"
+        ),
+    ],
+)  # fmt: skip
+def test_a_broken_promise_is_named(world: World, invariant: int, name: str) -> None:
+    assert (invariant, name) in world.found()
+
+
+REFUSED = 'ERROR:  new row for relation "x" violates check constraint "action_succeeded_has_receipt"'
+
+
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("2026-05-04 [7] ERROR:  action_fence: a claim, and nothing else, moves the fence by one", True),
+        (REFUSED, True),
+        ('ERROR:  duplicate key value violates unique constraint "audit_no_fork"', True),
+        ('ERROR:  duplicate key value violates unique constraint "action_one_leaving_a_mailbox"', False),
+        ('ERROR:  duplicate key value violates unique constraint "idempotency_key_once"', False),
+        ("ERROR:  deadlock detected", False),
+        ("LOG:  database system is ready", False),
+    ],
+)
+def test_the_databases_log_says_what_its_guards_have_refused(line: str, counts: bool) -> None:
+    assert refused_by(f"LOG:  x\n{line}\n", {"action_fence"}) == ([line] if counts else [])

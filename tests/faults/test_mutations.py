@@ -1,0 +1,135 @@
+"""With each guard taken away in turn, in a copy of the tree, the proof must fail: else it would prove nothing."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.faults.plan import Plan, QueueKind, Setup
+from tests.faults.proof import prove
+from tests.faults.smtp import LOST_ANSWERS, SLOW_ANSWER
+from tests.processes import PROJECT
+
+pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(600)]
+TREE = ("manage.py", "mailhub", "accounts", "approvals", "tools", "templates", "tests", "pyproject.toml")
+Edit = tuple[str, str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutation:
+    """Guards taken away, each as file, text and what takes its place; where that hurts, and what must be found then."""
+
+    edits: tuple[Edit, ...]
+    plan: Plan
+    finds: frozenset[str]
+    queue: QueueKind = "database"
+
+
+def trouble(**changes: object) -> Plan:
+    """A directed run: much of one thing, and a short healing, since much may never heal."""
+    usual = {"seconds": 20, "proposals": 100, "calm": True, "heal_seconds": 25, "fault_rate": 0, "blows": {}}
+    return Plan(**{**usual, "blow_every": (1.0, 2.0), **changes})  # type: ignore[arg-type]
+
+
+KILLED_ON_THE_WIRE = trouble(faults=(SLOW_ANSWER,), fault_rate=0.8, blows={"worker killed": 1})
+EXECUTION = "approvals/execution.py"
+
+MUTATIONS = {
+    "a lease that ends on the wire counts as not sent": Mutation(
+        edits=(("approvals/maintenance.py", "attempt.phase == Attempt.Phase.WIRE_STARTED", "False"),),
+        plan=KILLED_ON_THE_WIRE,
+        finds=frozenset({"sent_twice"}),
+    ),
+    "the wire is not said to have started": Mutation(
+        edits=((EXECUTION, "update(phase=Attempt.Phase.WIRE_STARTED, ", "update("),),
+        plan=KILLED_ON_THE_WIRE,
+        finds=frozenset({"database_refused"}),
+    ),
+    "the wire starts when the answer is there": Mutation(
+        edits=(
+            ("tools/providers/imap/smtp.py", "        wire_started()\n", "        pass\n"),
+            ("tools/providers/imap/smtp.py", "    _leave(smtp)\n    match", "    wire_started()\n    match"),
+        ),
+        plan=KILLED_ON_THE_WIRE,
+        finds=frozenset({"sent_twice"}),
+    ),
+    "a lost answer is tried again": Mutation(
+        edits=(("tools/sends/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),),
+        plan=trouble(faults=LOST_ANSWERS, fault_rate=0.5),
+        finds=frozenset({"sent_twice"}),
+    ),
+    "unknown leads back to approved": Mutation(
+        edits=(("approvals/retry.py", "return Next(status=Status.UNKNOWN,", "return Next(status=Status.APPROVED,"),),
+        plan=trouble(faults=LOST_ANSWERS, fault_rate=0.5),
+        finds=frozenset({"database_refused"}),
+    ),
+    "the digest is not compared": Mutation(
+        edits=((EXECUTION, "if not action.digest == revision.digest == digest_of(revision.payload):", "if False:"),),
+        plan=trouble(blows={"content altered in the database": 1}),
+        finds=frozenset({"other_bytes_than_stored"}),
+    ),
+    "the bytes are not compared": Mutation(
+        edits=((EXECUTION, "if any(sha256(content).hexdigest() != name", "if any(False"),),
+        plan=trouble(blows={"bytes altered in the database": 1}),
+        finds=frozenset({"other_bytes_than_stored"}),
+    ),
+    "one person is always enough": Mutation(
+        edits=(("approvals/services/deciding.py", "if given >= action.approvals_needed:", "if given >= 1:"),),
+        plan=trouble(),
+        finds=frozenset({"database_refused"}),
+    ),
+    "the claim does not look at the state": Mutation(
+        edits=((EXECUTION, "PendingAction.objects.filter(may_execute(), looked_at,", "PendingAction.objects.filter("),),
+        plan=trouble(blows={"jobs doubled": 1}, blow_every=(0.1, 0.3)),
+        finds=frozenset({"database_refused"}),
+    ),
+    "the audit is written without its lock": Mutation(
+        edits=(("approvals/audit.py", "AuditChain.objects.select_for_update()", "AuditChain.objects"),),
+        plan=trouble(),
+        finds=frozenset({"database_refused", "audit"}),
+    ),
+}
+
+
+def without(edits: Iterable[Edit], tree: Path) -> Path:
+    """A copy of the tree with the guard taken out; fails when the text is not there any more, or not once."""
+    tree.mkdir()
+    for name in TREE:
+        if (PROJECT / name).is_dir():
+            shutil.copytree(PROJECT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(PROJECT / name, tree / name)
+    for name, old, new in edits:
+        source = (tree / name).read_text()
+        assert source.count(old) == 1, f"{name} holds {source.count(old)} times: {old}"
+        (tree / name).write_text(source.replace(old, new))
+    return tree
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_without_a_guard_the_proof_fails(name: str, tmp_path: Path) -> None:
+    mutation = MUTATIONS[name]
+    tree = without(mutation.edits, tmp_path / "tree")
+    home = tmp_path / "home"
+    home.mkdir()
+    report = prove(Setup(queue=mutation.queue, seed=7, tree=tree), mutation.plan, home)
+    assert {violation.name for violation in report.violations} & mutation.finds, sorted(map(str, report.violations))
+
+
+def test_with_every_guard_the_same_trouble_breaks_nothing(tmp_path: Path) -> None:
+    report = prove(Setup(queue="database", seed=7), replace(KILLED_ON_THE_WIRE, heal_seconds=120), tmp_path)
+    assert not report.violations, sorted(map(str, report.violations))
+
+
+def test_without_the_fence_a_late_outcome_is_seen_to_change_what_it_must_not(tmp_path: Path) -> None:
+    """Two attempts of one action at one moment are too rare to wait for: here the test of the moment itself fails."""
+    fence = ("approvals/outcomes.py", "if action.fence != fence or action.status not in", "if action.status not in")
+    tree = without((fence,), tmp_path / "tree")
+    command = [sys.executable, "-m", "pytest", "tests/approvals/test_leases.py", "-q", "-k", "row26_the_old_fence"]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=300, check=False)
+    assert "test_row26_the_old_fence_changes_nothing_while_the_new_one_is_leaving" in done.stdout
+    assert done.returncode == 1, done.stdout

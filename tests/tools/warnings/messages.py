@@ -1,0 +1,21 @@
+"""Messages to judge."""
+
+from typing import Any
+
+from tools.compose import OutgoingMessage, Request, new_message
+from tools.content import Content, written
+from tools.warnings import Context, of
+
+OWN = frozenset({"lovelace.example"})
+
+
+def message(body: str = "Hello", *, html: bool = False, content: Content | None = None, **more: Any) -> OutgoingMessage:
+    fields: dict[str, Any] = {
+        "from_address": "alice@lovelace.example", "to": ("bob@lovelace.example",), "subject": "Hello",
+        "content": content or written(body, "html" if html else "text"), **more,
+    }  # fmt: skip
+    return new_message(Request(**fields))
+
+
+def codes(outgoing: OutgoingMessage, **known: Any) -> list[str]:
+    return [warning.code for warning in of(outgoing, Context(**{"own_domains": OWN, **known}))]

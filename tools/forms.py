@@ -1,0 +1,46 @@
+"""What the compose form carries, turned into the arguments of a tool. What may stand in a mail is judged there."""
+
+import re
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import Mailbox
+
+APART = re.compile(r"[\s,;]+")
+
+
+class ComposeForm(forms.Form):
+    mailbox = forms.ChoiceField(label=_("From"))
+    to = forms.CharField(label=_("To"), max_length=150_000)
+    cc = forms.CharField(label=_("Cc"), required=False, max_length=150_000)
+    bcc = forms.CharField(label=_("Bcc"), required=False, max_length=150_000)
+    subject = forms.CharField(label=_("Subject"), max_length=255)
+    body = forms.CharField(label=_("Text"), max_length=100_000, strip=False)
+    key = forms.RegexField(r"^[0-9a-f]{32}$", required=False)
+
+    def __init__(self, *args: Any, senders: list[Mailbox], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices = [(str(mailbox.pk), mailbox.address) for mailbox in senders]
+        self.fields["mailbox"].choices = choices  # type: ignore[attr-defined]
+
+    def arguments(self) -> dict[str, Any]:
+        """What creating a draft and proposing a mail have in common."""
+        given = self.cleaned_data
+        lists = {name: [part for part in APART.split(given[name]) if part] for name in ("to", "cc", "bcc")}
+        return {
+            "mailbox": given["mailbox"],
+            **lists,
+            "subject": given["subject"],
+            "body": given["body"].replace("\r\n", "\n"),
+        }
+
+    def blame(self, field: str, message: str) -> None:
+        """Put what a tool said about a parameter beside its field; about the third address of `to` beside `to`."""
+        name = field.partition(".")[0]
+        position = field.partition(".")[2]
+        values = self.arguments().get(name)
+        if isinstance(values, list) and position.isdecimal() and int(position) < len(values):
+            message = f"{values[int(position)]}: {message}"
+        self.add_error(name if name in self.fields else None, message)

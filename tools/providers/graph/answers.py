@@ -1,0 +1,75 @@
+"""What Graph's answers say about the effect. Pure; decided by status and `error.code`, never by its text.
+
+https://learn.microsoft.com/graph/errors
+"""
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from approvals.retry import parse_retry_after
+from tools.providers.base import NotAuthorized, NotPermitted, ProviderError, Refused, Unavailable
+
+REQUEST_LIMIT = 4 * 1024 * 1024  # of one request: https://learn.microsoft.com/graph/throttling-limits
+INVALID_RECIPIENT = {"ErrorInvalidRecipients", "ErrorInvalidRecipientSubfolder", "ErrorMissingRecipients"}
+SEND_AS = {"ErrorSendAsDenied", "ErrorSendOnBehalfOfDenied"}
+TOO_LARGE = {
+    "ErrorMessageSizeExceeded", "ErrorItemSizeExceeded", "ErrorAttachmentSizeLimitExceeded", "RequestBodyTooLarge",
+    "ErrorContentSizeExceeded",
+}  # fmt: skip
+NOT_FOUND = {"ErrorItemNotFound", "ErrorInvalidIdMalformed", "ErrorFolderNotFound", "ErrorInvalidMailboxItemId"}
+LATER = {"ErrorServerBusy", "ErrorTooManyObjectsOpened", "ApplicationThrottled", "ErrorExceededConnectionCount"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """An answer of Graph: `body` is JSON where it was any, and never leaves this package as it is."""
+
+    status: int
+    body: Any = None
+    content: bytes = field(default=b"", repr=False)
+    retry_after: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def code(self) -> str:
+        error = self.body.get("error") if isinstance(self.body, dict) else None
+        return str(error.get("code") or "") if isinstance(error, dict) else ""
+
+    def rows(self) -> list[dict[str, Any]]:
+        value = self.body.get("value") if isinstance(self.body, dict) else None
+        return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+def json_of(content: bytes) -> Any:
+    try:
+        return json.loads(content) if content else None
+    except ValueError:
+        return None
+
+
+def refusal(answer: Answer, *, scope: str) -> ProviderError:
+    """The error of an answer that is not 2xx, to a request that does nothing unless it is 2xx. `scope` names the
+    permission that the request needs."""
+    wait = parse_retry_after(answer.retry_after, now=datetime.now(UTC))
+    if answer.status == 429 or answer.code in LATER:
+        return Unavailable("rate_limited", "Microsoft 365 asks for a rest.", retry_after=wait, pauses=True)
+    if answer.status == 401:
+        return NotAuthorized("auth_error", "Microsoft 365 refuses the sign-in of this mailbox.")
+    if answer.status >= 500 or answer.status in (408, 423, 425):
+        return Unavailable("unreachable", f"Microsoft 365 answered {answer.status}.", retry_after=wait)
+    if answer.code in SEND_AS:
+        return Refused("send_as_denied", "The mailbox may not send under this address.")
+    if answer.status == 413 or answer.code in TOO_LARGE:
+        return Refused("too_large", f"Microsoft 365 takes at most {REQUEST_LIMIT:,} bytes at once.")
+    if answer.code in INVALID_RECIPIENT:
+        return Refused("invalid_recipient", "Microsoft 365 refused a recipient. Nobody has got the message.")
+    if answer.status == 404 or answer.code in NOT_FOUND:
+        return Refused("not_found")
+    if answer.status == 403:
+        return NotPermitted(scope)
+    return Refused("refused", f"Microsoft 365 refused it with code {answer.status}.")

@@ -1,0 +1,172 @@
+"""Calls to Graph: one HTTP request each, with a token, at most three at once on a mailbox, never repeated by a library.
+
+Reading may be asked again once with a new token; what sends is handed over once, on a connection of its own.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+
+from accounts.connect.refreshing import GrantEnded, NoToken
+from tools.providers.base import NotAuthorized, OutcomeUnknown, Refused, Unavailable
+from tools.providers.graph.answers import Answer, json_of, refusal
+
+AT_ONCE = 3  # Graph allows four for an app and a mailbox; one is left for what else runs there
+ANSWER_LIMIT = 64 * 1024 * 1024
+READING = httpx2.Timeout(30.0, connect=10.0)
+IMMUTABLE = 'IdType="ImmutableId"'  # an id that survives the move from Drafts to Sent
+
+LITERAL = "',():/$;="  # what may stand in a query as it is
+
+Params = Mapping[str, str | int]
+Tokens = Callable[[str], str]
+Transports = Callable[[], httpx2.BaseTransport]
+
+
+@cache
+def slots(key: object) -> threading.BoundedSemaphore:
+    """The turns of a mailbox in this process."""
+    return threading.BoundedSemaphore(AT_ONCE)
+
+
+class GraphClient:
+    """`tokens(rejected)` gives a token that is not the rejected one; `root` is `/me` or `/users/{address}`.
+
+    `transport` serves all reads; `transports` opens a new one for each message that is handed over, so that no
+    connection that the server has just closed can lose it.
+    """
+
+    def __init__(
+        self, base_url: str, root: str, *, tokens: Tokens, key: object, transport: httpx2.BaseTransport,
+        transports: Transports,
+    ) -> None:  # fmt: skip
+        self._base, self._root = base_url, root
+        self._tokens, self._turn = tokens, slots(key)
+        self._transport, self._transports = transport, transports
+
+    def signed_in(self) -> None:
+        """Have a token, or raise."""
+        self._token()
+
+    def get(
+        self, path: str, params: Params | None = None, *, scope: str = "Mail.Read", prefer: str = "", raw: bool = False
+    ) -> Answer:
+        return self.call("GET", path, scope=scope, params=params, prefer=prefer, raw=raw)
+
+    def follow(self, url: str, *, scope: str = "Mail.Read") -> Answer:
+        """Go on where an `@odata.nextLink` of this server leads, and nowhere else."""
+        if not url.startswith(f"{self._base}{self._root}/"):
+            raise Refused("invalid_page_token", "The page token is not one that this list gave.")
+        return self._checked(self._ask("GET", url), scope)
+
+    def call(
+        self, method: str, path: str, *, scope: str, params: Params | None = None, json: Any = None, prefer: str = "",
+        raw: bool = False,
+    ) -> Answer:  # fmt: skip
+        """One call that sends no mail. Raises ProviderError."""
+        answer = self._ask(method, self.url(path), params=params, json=json, prefer=prefer, raw=raw)
+        return self._checked(answer, scope)
+
+    def upload(self, url: str, content: bytes, *, first: int, total: int) -> None:
+        """A piece of an upload session. The address itself is the permission: no token goes there."""
+        said = {"Content-Range": f"bytes {first}-{first + len(content) - 1}/{total}"}
+        answer = self._exchange("PUT", url, headers=said, content=content)
+        if not answer.ok:
+            raise refusal(answer, scope="Mail.ReadWrite")
+
+    def hand_over(self, path: str, json: Any, *, wire_started: Callable[[], None], answer_seconds: float) -> None:
+        """Make the one call that sends. What no verdict came for is OutcomeUnknown; it is never made again here.
+
+        1. A token and a connection of its own, both before `wire_started`.
+        2. The request. 2xx is accepted, whatever else the answer says or how it ends.
+        3. 429 and 401 mean later, other 4xx a definite no; everything else is no verdict.
+        """
+        token = self._token()
+        timeout = httpx2.Timeout(answer_seconds, connect=10.0)
+        with self._turn, httpx2.Client(transport=self._transports(), timeout=timeout, trust_env=False) as http:
+            content = {"json": json} if json is not None else {"content": b""}
+            request = http.build_request("POST", self.url(path), headers=self._headers(token), **content)
+            wire_started()
+            try:
+                response = http.send(request, stream=True, follow_redirects=False)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol):
+                raise Unavailable("unreachable", "Microsoft 365 cannot be reached.") from None
+            except httpx2.HTTPError:
+                raise OutcomeUnknown("no_answer") from None
+            answer = Answer(status=response.status_code, retry_after=response.headers.get("Retry-After"))
+            if not 400 <= answer.status < 500:
+                response.close()
+                if answer.ok:
+                    return
+                raise OutcomeUnknown(f"http_{answer.status}")
+            with suppress(httpx2.HTTPError):
+                response.read()
+                answer = replace(answer, body=json_of(response.content))
+            response.close()
+        if answer.status == 408:
+            raise OutcomeUnknown("http_408")
+        if answer.status == 401:
+            self._token(rejected=token)  # the next try has a new one; raises when there is none any more
+            raise Unavailable("token_refused", "Microsoft 365 refused the access token.")
+        raise refusal(answer, scope="Mail.Send")
+
+    def url(self, path: str) -> str:
+        return f"{self._base}{self._root}{path}"
+
+    def _ask(self, method: str, url: str, **options: Any) -> Answer:
+        token = self._token()
+        answer = self._exchange(method, url, headers=self._headers(token), **options)
+        if answer.status == 401:
+            answer = self._exchange(method, url, headers=self._headers(self._token(rejected=token)), **options)
+        return answer
+
+    def _exchange(
+        self, method: str, url: str, *, headers: dict[str, str], params: Params | None = None, json: Any = None,
+        content: bytes | None = None, prefer: str = "", raw: bool = False,
+    ) -> Answer:  # fmt: skip
+        if prefer:
+            headers = {**headers, "Prefer": f"{IMMUTABLE}, {prefer}"}
+        # No context manager: it would close the transport, which others use too.
+        http = httpx2.Client(transport=self._transport, timeout=READING, trust_env=False)
+        # OData wants its `$`, and a space as %20.
+        query = "&".join(f"{name}={quote(str(value), safe=LITERAL)}" for name, value in (params or {}).items())
+        address = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
+        body: dict[str, Any] = {"json": json} if json is not None else {"content": content} if content else {}
+        try:
+            with self._turn, http.stream(method, address, headers=headers, follow_redirects=False, **body) as response:
+                found = bytearray()
+                for piece in response.iter_bytes():
+                    found += piece
+                    if len(found) > ANSWER_LIMIT:
+                        raise Refused("too_large", f"The answer is larger than {ANSWER_LIMIT:,} bytes.")
+                return Answer(
+                    status=response.status_code,
+                    body=None if raw and response.is_success else json_of(bytes(found)),
+                    content=bytes(found) if raw else b"",
+                    retry_after=response.headers.get("Retry-After"),
+                )
+        except httpx2.HTTPError:
+            raise Unavailable("unreachable", "Microsoft 365 cannot be reached.") from None
+
+    def _checked(self, answer: Answer, scope: str) -> Answer:
+        if not answer.ok:
+            raise refusal(answer, scope=scope)
+        return answer
+
+    def _headers(self, token: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {token}", "Prefer": IMMUTABLE, "Accept": "application/json"}
+
+    def _token(self, *, rejected: str = "") -> str:
+        try:
+            return self._tokens(rejected)
+        except GrantEnded:
+            raise NotAuthorized("auth_error", "Microsoft 365 ended the sign-in of this mailbox.") from None
+        except NoToken as error:
+            detail = "Microsoft 365 gave no access token."
+            raise Unavailable("no_token", detail, retry_after=error.retry_after) from None

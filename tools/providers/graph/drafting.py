@@ -1,0 +1,119 @@
+"""Drafts: made new, or as Graph's own answer to a message, so that Exchange keeps the conversation."""
+
+from typing import Any, Literal
+from urllib.parse import quote
+
+from tools.providers.base import NOT_A_DRAFT, Refused, StoredDraft, Unsupported
+from tools.providers.graph.outgoing import INLINE_LIMIT, File, Outgoing, parsed
+from tools.providers.graph.queries import quoted
+from tools.providers.graph.reading import GraphReading
+
+SCOPE = "Mail.ReadWrite"
+STATE = "id,isDraft,changeKey,parentFolderId,internetMessageId"
+PIECE = 10 * 320 * 1024  # of an upload: a multiple of 320 KiB, under 4 MB
+GONE = "The draft is gone, or was changed by its person: list_drafts names what is there."
+
+
+class GraphDrafts(GraphReading):
+    """What happens in the drafts folder, and nowhere else."""
+
+    def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
+        old = self._draft_path(replaces) if replaces is not None else None
+        outgoing = parsed(source)
+        draft = self._created(outgoing, kind="reply" if outgoing.in_reply_to else "send", original="")
+        self._filled(draft, outgoing)
+        if old is not None:
+            self._client.call("DELETE", old, scope=SCOPE)
+        return self.read_draft(self._handle(draft))
+
+    def read_draft(self, draft_id: str) -> StoredDraft:
+        path = self._draft_path(draft_id)
+        state = self._client.get(path, {"$select": STATE}).body
+        source = self._client.get(f"{path}/$value", raw=True).content
+        return StoredDraft(id=draft_id, number=None, source=source, version=str(state.get("changeKey") or ""))
+
+    def delete_draft(self, draft_id: str) -> None:
+        self._client.call("DELETE", self._draft_path(draft_id), scope=SCOPE)
+
+    def id_of_number(self, number: int, *, folder: str) -> str:
+        raise Refused("not_found")  # messages have no numbers here
+
+    def _draft_path(self, draft_id: str) -> str:
+        path = self._path(draft_id)
+        try:
+            state = self._client.get(path, {"$select": STATE}).body
+        except Refused as error:
+            raise Refused(error.code, GONE if error.code == "not_found" else error.detail) from None
+        if not state.get("isDraft"):
+            raise Refused("not_a_draft", NOT_A_DRAFT)
+        if state.get("parentFolderId") != self._drafts_folder():
+            raise Refused("not_found", GONE)  # its person threw it away
+        return path
+
+    def _created(self, outgoing: Outgoing, *, kind: Literal["send", "reply", "forward"], original: str) -> str:
+        """An empty or half-filled draft of the right sort; its id in Graph."""
+        if kind == "send" or (kind == "forward" and not original):
+            body = {**outgoing.as_json(), "internetMessageId": outgoing.message_id, **outgoing.marked()}
+            return self._id_of(self._client.call("POST", "/messages", scope=SCOPE, json=body).body)
+        path = self._path(original) if original else self._answered_path(outgoing.in_reply_to)
+        action = "createForward" if kind == "forward" else "createReply"
+        draft = self._id_of(self._client.call("POST", f"{path}/{action}", scope=SCOPE, json={}).body)
+        # Whom it goes to and what it says is what was approved, whatever Graph put there; `[]` takes away.
+        everybody: dict[str, Any] = {"toRecipients": [], "ccRecipients": [], "bccRecipients": []}
+        body = {**everybody, **outgoing.as_json(), "internetMessageId": outgoing.message_id, **outgoing.marked()}
+        self._client.call("PATCH", self._at(draft), scope=SCOPE, json=body)
+        return draft
+
+    def _filled(self, draft: str, outgoing: Outgoing) -> None:
+        """The attachments: what Graph put there and was not approved goes, what is missing comes."""
+        path = f"{self._at(draft)}/attachments"
+        missing = list(outgoing.files)
+        for row in self._files(path):
+            file = next((each for each in missing if self._is(each, row, path)), None)
+            if file is None:
+                self._client.call("DELETE", f"{path}/{quoted_id(row)}", scope=SCOPE)
+            else:
+                missing.remove(file)
+        for file in missing:
+            if len(file.content) < INLINE_LIMIT:
+                self._client.call("POST", path, scope=SCOPE, json=file.as_json())
+            else:
+                self._uploaded(path, file)
+
+    def _is(self, file: File, row: dict[str, Any], path: str) -> bool:
+        if row.get("name") != file.name or (row.get("isInline") or False) is not bool(file.content_id):
+            return False
+        if str(row.get("@odata.type") or "").endswith("itemAttachment"):
+            return False  # what was approved are its bytes; they go as a file
+        return self._content(f"{path}/{quoted_id(row)}", is_mail=False) == file.content
+
+    def _uploaded(self, path: str, file: File) -> None:
+        total = len(file.content)
+        item = {"attachmentType": "file", "name": file.name, "size": total, "contentType": file.type}
+        if file.content_id:
+            item |= {"isInline": True, "contentId": file.content_id}
+        answer = self._client.call("POST", f"{path}/createUploadSession", scope=SCOPE, json={"AttachmentItem": item})
+        for first in range(0, total, PIECE):
+            self._client.upload(
+                str(answer.body["uploadUrl"]), file.content[first : first + PIECE], first=first, total=total
+            )
+
+    def _answered_path(self, message_id: str) -> str:
+        """The message that a draft answers: Graph keeps threading headers only in answers it began itself."""
+        rows = self._client.get(
+            "/messages", {"$filter": f"internetMessageId eq {quoted(message_id)}", "$select": "id,isDraft", "$top": 5}
+        ).rows()
+        found = next((str(row["id"]) for row in rows if not row.get("isDraft")), None)
+        if found is None:
+            raise Unsupported("unsupported", "The mail that this answers is not in the mailbox any more.")
+        return self._at(found)
+
+    def _at(self, graph_id: str) -> str:
+        return f"/messages/{quote(graph_id, safe='')}"
+
+    def _id_of(self, body: Any) -> str:
+        return str(body["id"])
+
+
+def quoted_id(row: dict[str, Any]) -> str:
+    return quote(str(row["id"]), safe="")

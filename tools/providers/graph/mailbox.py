@@ -1,0 +1,149 @@
+"""A mailbox in Graph: its handles, its folders, and its rows as the tools know them."""
+
+import functools
+import hashlib
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Self
+from urllib.parse import quote
+from uuid import UUID
+
+import httpx2
+from django.conf import settings
+
+from accounts import credentials
+from accounts.connect import microsoft
+from accounts.connect.refreshing import access_token
+from accounts.models import Mailbox
+from tools import handles
+from tools.providers import lenient
+from tools.providers.base import AttachmentInfo, Refused, role_of
+from tools.providers.graph.client import GraphClient
+from tools.providers.graph.outgoing import address_of
+
+WELL_KNOWN = {
+    "inbox": "inbox", "sent": "sentitems", "drafts": "drafts", "archive": "archive", "junk": "junkemail",
+    "trash": "deleteditems",
+}  # fmt: skip
+NO_FOLDER = "There is no such folder; list_folders names them."
+READS = {microsoft.READ, microsoft.DRAFT}
+
+
+@functools.cache
+def _shared_transport(process: int) -> httpx2.BaseTransport:
+    """One pool of connections for all reads of this process; a forked one makes its own."""
+    return httpx2.HTTPTransport(verify=_trusted(process), limits=httpx2.Limits(max_keepalive_connections=20))
+
+
+@functools.cache
+def _trusted(process: int) -> Any:
+    return httpx2.create_ssl_context()  # reading the certificates costs more than a call: once
+
+
+def _own_transport() -> httpx2.BaseTransport:
+    return httpx2.HTTPTransport(verify=_trusted(os.getpid()))
+
+
+class GraphMailbox:
+    """What reading, drafting and sending share. `scopes` are the permissions that were granted."""
+
+    def __init__(self, client: GraphClient, *, mailbox_id: UUID, scopes: Iterable[str]) -> None:
+        self._client = client
+        self._mailbox_id = mailbox_id
+        self._scopes = frozenset(scopes)
+
+    @classmethod
+    def for_mailbox(cls, mailbox: Mailbox) -> Self:
+        secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)
+        mailbox_id = mailbox.id
+        client = GraphClient(
+            settings.GRAPH_BASE_URL,
+            f"/users/{quote(mailbox.address)}" if secrets.get("application") else "/me",
+            tokens=lambda rejected: access_token(mailbox_id, microsoft.refresh, rejected=rejected),
+            key=mailbox_id,
+            transport=_shared_transport(os.getpid()),
+            transports=_own_transport,
+        )
+        return cls(client, mailbox_id=mailbox_id, scopes=mailbox.scopes)
+
+    def _path(self, message_id: str) -> str:
+        """Where a message lies, by its handle. Raises Refused("not_found")."""
+        named = handles.named(self._mailbox_id, message_id)
+        if named is None or named.startswith(("http:", "https:")):
+            raise Refused("not_found")
+        return f"/messages/{quote(named, safe='')}"
+
+    def _handle(self, graph_id: str) -> str:
+        return handles.shortened(self._mailbox_id, [graph_id])[graph_id]
+
+    def _folder_path(self, folder: str) -> str:
+        """The path of a folder, by role, name or id. Raises Refused("not_found")."""
+        role = role_of(folder)
+        if role is not None:
+            return f"/mailFolders/{WELL_KNOWN[role]}"
+        for row in self._folder_rows():
+            if folder in (row.get("id"), row.get("displayName")):
+                return f"/mailFolders/{quote(str(row['id']), safe='')}"
+        raise Refused("not_found", NO_FOLDER)
+
+    def _folder_rows(self) -> list[dict[str, Any]]:
+        """The folders and, once, the folders inside them."""
+        fields = "id,displayName,unreadItemCount,totalItemCount,childFolderCount"
+        rows = self._client.get("/mailFolders", {"$top": 100, "$select": fields}).rows()
+        for row in list(rows):
+            if row.get("childFolderCount"):
+                inside = f"/mailFolders/{quote(str(row['id']), safe='')}/childFolders"
+                rows += self._client.get(inside, {"$top": 100, "$select": fields}).rows()
+        return rows
+
+    def _drafts_folder(self) -> str:
+        """The id of the drafts folder, which is for ever."""
+        return _id_of_drafts(self._mailbox_id, self)
+
+
+_DRAFTS: dict[UUID, str] = {}
+
+
+def _id_of_drafts(mailbox_id: UUID, mailbox: GraphMailbox) -> str:
+    if mailbox_id not in _DRAFTS:
+        answer = mailbox._client.get("/mailFolders/drafts", {"$select": "id"})
+        _DRAFTS[mailbox_id] = str(answer.body.get("id") if isinstance(answer.body, dict) else "")
+    return _DRAFTS[mailbox_id]
+
+
+def moment(value: Any) -> datetime | None:
+    """A time of Graph; one that no clock can show is none."""
+    try:
+        found = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def sender_of(row: dict[str, Any]) -> tuple[str, str]:
+    """(name, address) of who sent it, without control characters."""
+    name, address = address_of(row.get("from") or row.get("sender"))
+    return lenient.decoded(name), lenient.decoded(address)
+
+
+def addresses(row: dict[str, Any], name: str) -> tuple[str, ...]:
+    found = (lenient.decoded(address_of(each)[1]) for each in row.get(name) or [])
+    return tuple(address for address in found if address)
+
+
+def mark_of(graph_id: str) -> str:
+    """A short mark by which an id is known again among few."""
+    return hashlib.blake2b(graph_id.encode(), digest_size=6).hexdigest()
+
+
+def attachment_info(row: dict[str, Any]) -> AttachmentInfo:
+    is_mail = str(row.get("@odata.type") or "").endswith("itemAttachment")
+    return AttachmentInfo(
+        id=mark_of(str(row.get("id"))),
+        name=lenient.decoded(row.get("name") or ""),
+        type=str(row.get("contentType") or ("message/rfc822" if is_mail else "application/octet-stream")).lower(),
+        size=int(row.get("size") or 0),
+        inline=bool(row.get("isInline")),
+        content_id=str(row.get("contentId") or "").strip("<>"),
+    )

@@ -1,0 +1,194 @@
+"""The approved bytes as Graph takes them, and whether what it made of them is what was approved. Pure."""
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from html.parser import HTMLParser
+from typing import Any
+
+from tools.html import text_of
+
+# Our id of a message, whatever id Exchange gives it: a named string property in a set of our own.
+MARKER = "String {6e3f1f52-8f0b-4d9e-9a0c-7d1f2b9c4a11} Name MailhubMessageId"
+INLINE_LIMIT = 3 * 1024 * 1024  # larger ones need an upload session
+IMPORTANCE = ("low", "high")
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    name: str
+    type: str
+    content: bytes = field(repr=False)
+    content_id: str = ""
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    def as_json(self) -> dict[str, Any]:
+        shown = {
+            "@odata.type": "#microsoft.graph.fileAttachment",
+            "name": self.name,
+            "contentType": self.type,
+            "contentBytes": base64.b64encode(self.content).decode(),
+        }
+        return shown | ({"isInline": True, "contentId": self.content_id} if self.content_id else {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outgoing:
+    """A message in the words of Graph. Graph holds one body: HTML where there is one, and Exchange makes the plain
+    text beside it."""
+
+    to: tuple[str, ...]
+    cc: tuple[str, ...]
+    bcc: tuple[str, ...]
+    subject: str
+    text: str
+    html: str | None
+    importance: str
+    message_id: str
+    in_reply_to: str
+    files: tuple[File, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The seed's message: empty lists of cc and bcc are left out."""
+        lists = {"toRecipients": self.to, "ccRecipients": self.cc, "bccRecipients": self.bcc}
+        return {
+            "subject": self.subject,
+            "body": {
+                "contentType": "Text" if self.html is None else "HTML",
+                "content": self.text if self.html is None else self.html,
+            },
+            **{name: as_recipients(addresses) for name, addresses in lists.items() if addresses},
+            "importance": self.importance,
+        }
+
+    def marked(self) -> dict[str, Any]:
+        return {"singleValueExtendedProperties": [{"id": MARKER, "value": self.message_id}]}
+
+
+def as_recipients(addresses: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"emailAddress": {"address": address}} for address in addresses]
+
+
+def parsed(source: bytes, *, recipients: tuple[str, ...] | None = None) -> Outgoing:
+    """Read the bytes that `tools.compose` made. Whoever is in `recipients` and in no header gets it as Bcc; a draft
+    has its own Bcc header."""
+    message = message_from_bytes(source, policy=policy.default)
+    to, cc, bcc = (_addresses(message, header) for header in ("To", "Cc", "Bcc"))
+    if recipients is not None:
+        seen = {address.lower() for address in (*to, *cc)}
+        bcc = tuple(address for address in recipients if address.lower() not in seen)
+    importance = str(message["Importance"] or "").strip().lower()
+    return Outgoing(
+        to=to, cc=cc, bcc=bcc,
+        subject=str(message["Subject"] or ""),
+        text=_text(message, "plain") or "",
+        html=_text(message, "html"),
+        importance=importance if importance in IMPORTANCE else "normal",
+        message_id=str(message["Message-ID"] or "").strip(),
+        in_reply_to=str(message["In-Reply-To"] or "").strip(),
+        files=tuple(_files(message)),
+    )  # fmt: skip
+
+
+def differences(outgoing: Outgoing, read: Mapping[str, Any], files: Sequence[tuple[str, str]]) -> list[str]:
+    """In what the draft at the provider is not the approved message; `files` are (name, SHA-256) of its attachments.
+
+    Empty when nothing differs that a person could see. Exchange rewrites the mark-up of HTML: its text, its links and
+    its pictures must be the same.
+    """
+    comparisons = {
+        "to": (recipients_of(read, "toRecipients"), _lower(outgoing.to)),
+        "cc": (recipients_of(read, "ccRecipients"), _lower(outgoing.cc)),
+        "bcc": (recipients_of(read, "bccRecipients"), _lower(outgoing.bcc)),
+        "subject": (str(read.get("subject") or ""), outgoing.subject),
+        "importance": (str(read.get("importance") or "normal").lower(), outgoing.importance),
+        "attachments": (Counter(files), Counter((each.name, each.sha256) for each in outgoing.files)),
+    }
+    wrong = [name for name, (found, wanted) in comparisons.items() if found != wanted]
+    body = read.get("body") or {}
+    if not _same_body(outgoing, str(body.get("contentType") or "").lower(), str(body.get("content") or "")):
+        wrong.append("body")
+    return wrong
+
+
+def recipients_of(read: Mapping[str, Any], name: str) -> Counter[str]:
+    return _lower(tuple(address_of(each)[1] for each in read.get(name) or []))
+
+
+def address_of(recipient: Any) -> tuple[str, str]:
+    """(name, address) of one of Graph's recipients."""
+    given = recipient.get("emailAddress") if isinstance(recipient, dict) else None
+    given = given if isinstance(given, dict) else {}
+    return str(given.get("name") or ""), str(given.get("address") or "")
+
+
+def _same_body(outgoing: Outgoing, kind: str, content: str) -> bool:
+    wanted = outgoing.text if outgoing.html is None else outgoing.html
+    if _even(content) == _even(wanted):
+        return True
+    if kind != "html" or outgoing.html is None:
+        return False
+    return _words(content) == _words(wanted) and _Targets.of(content) == _Targets.of(wanted)
+
+
+def _even(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.replace("\r\n", "\n").strip().split("\n"))
+
+
+def _words(html: str) -> list[str]:
+    return text_of(html).split()
+
+
+def _lower(addresses: Sequence[str]) -> Counter[str]:
+    return Counter(address.lower() for address in addresses)
+
+
+def _addresses(message: EmailMessage, header: str) -> tuple[str, ...]:
+    return tuple(address.addr_spec for address in message[header].addresses) if message[header] else ()
+
+
+def _text(message: EmailMessage, subtype: str) -> str | None:
+    part = message.get_body((subtype,))
+    return None if part is None else str(part.get_content()).replace("\r\n", "\n")
+
+
+def _files(message: EmailMessage) -> list[File]:
+    bodies = {id(part) for part in (message.get_body(("plain",)), message.get_body(("html",))) if part is not None}
+    found = []
+    for part in message.walk():
+        if part.is_multipart() or id(part) in bodies:
+            continue
+        content = part.get_payload(decode=True)
+        found.append(
+            File(
+                name=part.get_filename() or "attachment",
+                type=part.get_content_type(),
+                content=content if isinstance(content, bytes) else b"",
+                content_id=str(part["Content-ID"] or "").strip(" <>"),
+            )
+        )
+    return found
+
+
+class _Targets(HTMLParser):
+    """Where the HTML leads and what it shows that is not text."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: Counter[str] = Counter()
+
+    @classmethod
+    def of(cls, html: str) -> Counter[str]:
+        reader = cls()
+        reader.feed(html)
+        return reader.found
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.update(f"{name} {value}" for name, value in attrs if name in ("href", "src", "action") and value)

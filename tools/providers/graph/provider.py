@@ -1,0 +1,17 @@
+"""A mailbox of Microsoft 365."""
+
+from accounts.connect.microsoft import SEND
+from tools.providers.graph.mailbox import READS
+from tools.providers.graph.sending import GraphSending
+
+
+class GraphProvider(GraphSending):
+    name = "microsoft"
+    send_scope = SEND
+
+    def test(self) -> None:
+        """One light read where reading was granted; elsewhere a token is all that can be had."""
+        if self._scopes & READS:
+            self._client.get("/mailFolders/inbox", {"$select": "id"})
+        else:
+            self._client.signed_in()

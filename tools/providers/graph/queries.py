@@ -1,0 +1,108 @@
+"""What to look for, in Graph's two languages. Pure.
+
+`$filter` compares fields exactly and keeps the order; `$search` (KQL) looks for words and orders by itself. Graph takes
+one of them for messages, not both: https://learn.microsoft.com/graph/search-query-parameter
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from tools.providers.base import Refused, SearchQuery, Unsupported
+
+TOKEN = re.compile(r"([0-9]{1,10})((?:-[0-9a-f]{6}){0,26})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """`search` is KQL, without its outer quotes; `filters` are clauses of `$filter`. Only one of them holds something
+    that Graph judges; with `search`, `unread` is judged here."""
+
+    search: str = ""
+    filters: tuple[str, ...] = ()
+    unread: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Below:
+    """Where a page ended: the time of its last message, and the marks of those of that second that were shown."""
+
+    second: int
+    seen: tuple[str, ...]
+
+    @property
+    def moment(self) -> str:
+        return f"{datetime.fromtimestamp(self.second, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+    def written(self) -> str:
+        return "-".join([str(self.second), *self.seen[:26]])
+
+
+def wanted(query: SearchQuery, *, today: date) -> Wanted:
+    """Words, senders and recipients need `$search`; everything else is a `$filter`."""
+    if query.label_ids:
+        raise Unsupported("unsupported", "Microsoft 365 has folders, not labels: say folder.")
+    since = query.since or (today - timedelta(days=query.newer_than_days) if query.newer_than_days else None)
+    if query.raw or query.text or query.from_ or query.to:
+        return Wanted(search=_kql(query, since), unread=query.unread)
+    filters = []
+    if since:
+        filters.append(f"receivedDateTime ge {since:%Y-%m-%d}T00:00:00Z")
+    if query.before:
+        filters.append(f"receivedDateTime lt {query.before:%Y-%m-%d}T00:00:00Z")
+    if query.subject:
+        filters.append(f"contains(subject,{quoted(query.subject)})")
+    if query.has_attachments is not None:
+        filters.append(f"hasAttachments eq {_said(query.has_attachments)}")
+    return Wanted(filters=(*filters, *unread_filter(query.unread)))
+
+
+def unread_filter(unread: bool | None) -> tuple[str, ...]:
+    return () if unread is None else (f"isRead eq {_said(not unread)}",)
+
+
+def joined(filters: tuple[str, ...], below: Below | None) -> str:
+    """One `$filter`. What is ordered by must be compared first, or Graph calls the filter inefficient."""
+    first = f"receivedDateTime le {below.moment}" if below else "receivedDateTime ge 1900-01-01T00:00:00Z"
+    return " and ".join([first, *filters]) if below or filters else ""
+
+
+def quoted(text: str) -> str:
+    """A string of OData: a quote inside is written twice."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def below(page_token: str | None) -> Below | None:
+    if not page_token:
+        return None
+    match = TOKEN.fullmatch(page_token)
+    if not match:
+        raise Refused("invalid_page_token", "The page token is not one that this list gave.")
+    return Below(second=int(match[1]), seen=tuple(part for part in match[2].split("-") if part))
+
+
+def _kql(query: SearchQuery, since: date | None) -> str:
+    clauses = [_escaped(query.raw)] if query.raw else []
+    clauses += [_phrase("", query.text)] if query.text else []
+    for name, value in (("from:", query.from_), ("to:", query.to), ("subject:", query.subject)):
+        clauses += [_phrase(name, value)] if value else []
+    clauses += [f"received>={since:%Y-%m-%d}"] if since else []
+    clauses += [f"received<{query.before:%Y-%m-%d}"] if query.before else []
+    if query.has_attachments is not None:
+        clauses.append(f"hasAttachments:{_said(query.has_attachments)}")
+    if query.raw and len(clauses) > 1:
+        clauses[0] = f"({clauses[0]})"  # its own OR must not let the rest go
+    return " AND ".join(clauses)
+
+
+def _phrase(name: str, value: str) -> str:
+    """Words that belong together; a quote inside would end them, and what follows would be read as KQL."""
+    return _escaped(f'{name}"{value.replace(chr(34), " ").strip()}"')
+
+
+def _escaped(kql: str) -> str:
+    return kql.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _said(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,213 @@
+"""Reading a mailbox: lists and searches in one request each, messages, conversations, attachments."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from tools import handles
+from tools.providers import lenient
+from tools.providers.base import (
+    AttachmentInfo,
+    Card,
+    Folder,
+    Message,
+    Page,
+    Refused,
+    SearchQuery,
+    role_of,
+)
+from tools.providers.graph.mailbox import (
+    WELL_KNOWN,
+    GraphMailbox,
+    addresses,
+    attachment_info,
+    mark_of,
+    moment,
+    sender_of,
+)
+from tools.providers.graph.queries import Below, below, joined, quoted, unread_filter, wanted
+
+CARD_FIELDS = "id,subject,from,toRecipients,receivedDateTime,sentDateTime,bodyPreview,isRead,isDraft,hasAttachments"
+# A header of its own is asked for by name of all: Graph has no filter for one.
+MESSAGE_FIELDS = (
+    "id,subject,from,toRecipients,ccRecipients,replyTo,receivedDateTime,sentDateTime,internetMessageId,"
+    "internetMessageHeaders,conversationId,hasAttachments,isDraft"
+)
+FILE_FIELDS = "id,name,contentType,size,isInline"
+FILES = f"attachments($select={FILE_FIELDS},microsoft.graph.fileAttachment/contentId)"
+EMPTY_PAGES = 5  # that are looked through for something unread
+DISPLAY_NAMES = {
+    "inbox": "inbox", "sent items": "sent", "drafts": "drafts", "archive": "archive", "junk email": "junk",
+    "deleted items": "trash",
+}  # fmt: skip
+
+
+class GraphReading(GraphMailbox):
+    """What does not change the mailbox."""
+
+    def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
+        return self._filtered(folder, unread_filter(unread), limit, below(page_token))
+
+    def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
+        want = wanted(query, today=datetime.now(UTC).date())
+        folder = query.folder or "inbox"
+        if want.search:
+            return self._searched(folder, want.search, want.unread, limit, page_token)
+        return self._filtered(folder, want.filters, limit, below(page_token))
+
+    def list_folders(self) -> tuple[Folder, ...]:
+        rows = self._folder_rows()
+        return tuple(
+            Folder(
+                id=str(row["id"]), name=lenient.decoded(row.get("displayName") or ""), role=_role(row),
+                unread=row.get("unreadItemCount"), total=row.get("totalItemCount"),
+            )
+            for row in rows
+        )  # fmt: skip
+
+    def read_message(self, message_id: str, *, body: bool) -> Message:
+        fields = f"{MESSAGE_FIELDS},body" if body else MESSAGE_FIELDS
+        answer = self._client.get(self._path(message_id), {"$select": fields, "$expand": FILES})
+        return self._message(message_id, answer.body, body=body)
+
+    def read_thread(self, message_id: str, *, limit: int) -> tuple[Message, ...]:
+        start = self._client.get(self._path(message_id), {"$select": "conversationId"}).body
+        conversation = str(start.get("conversationId") or "")
+        if not conversation:
+            return (self.read_message(message_id, body=True),)
+        # Ordered here: Graph calls a filter by conversation with an order inefficient.
+        rows = self._client.get(
+            "/messages",
+            {
+                "$filter": f"conversationId eq {quoted(conversation)}",
+                "$select": f"{MESSAGE_FIELDS},body", "$expand": FILES, "$top": 100,
+            },
+        ).rows()  # fmt: skip
+        rows = [row for row in rows if not row.get("isDraft")]
+        short = handles.shortened(self._mailbox_id, [str(row["id"]) for row in rows])
+        oldest = datetime.min.replace(tzinfo=UTC)
+        messages = [self._message(short[str(row["id"])], row, body=True) for row in rows]
+        return tuple(sorted(messages, key=lambda each: (each.date or oldest, len(each.references))))[-limit:]
+
+    def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
+        path = f"{self._path(message_id)}/attachments"
+        row = next((row for row in self._files(path) if mark_of(str(row.get("id"))) == attachment_id), None)
+        if row is None:
+            raise Refused("not_found", "There is no such attachment; list_attachments names them.")
+        info = attachment_info(row)
+        if info.size * 9 // 10 > limit:  # Graph counts some of its own with it
+            raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
+        content = self._content(f"{path}/{quote(str(row['id']), safe='')}", is_mail=info.type == "message/rfc822")
+        if len(content) > limit:
+            raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
+        return AttachmentInfo(
+            id=info.id, name=info.name, type=info.type, size=len(content), inline=info.inline,
+            content_id=info.content_id,
+        ), content  # fmt: skip
+
+    def _files(self, path: str) -> list[dict[str, Any]]:
+        fields = f"{FILE_FIELDS},microsoft.graph.fileAttachment/contentId"
+        return self._client.get(path, {"$select": fields}).rows()
+
+    def _content(self, path: str, *, is_mail: bool) -> bytes:
+        """The bytes of an attachment. One that is a mail has none of its own and comes as MIME."""
+        if is_mail:
+            return self._client.get(f"{path}/$value", raw=True).content
+        answer = self._client.get(path)
+        try:
+            return base64.b64decode(answer.body.get("contentBytes") or "", validate=True)
+        except (binascii.Error, ValueError, AttributeError):
+            raise Refused("not_found", "Microsoft 365 gave no content for this attachment.") from None
+
+    def _filtered(self, folder: str, filters: tuple[str, ...], limit: int, start: Below | None) -> Page:
+        """One request. Pages follow each other by time, so that what arrives meanwhile moves nothing."""
+        shown = start.seen if start else ()
+        params: dict[str, str | int] = {
+            "$select": CARD_FIELDS, "$expand": "attachments($select=id)", "$orderby": "receivedDateTime desc",
+            "$top": limit + 1 + len(shown),
+        }  # fmt: skip
+        condition = joined(filters, start)
+        if condition:
+            params["$filter"] = condition
+        path = f"{self._folder_path(folder)}/messages"
+        rows = [row for row in self._client.get(path, params).rows() if mark_of(str(row["id"]))[:6] not in shown]
+        page = rows[:limit]
+        token = _token(page, start) if len(rows) > limit else None
+        return Page(cards=self._cards(page), next_token=token)
+
+    def _searched(self, folder: str, search: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
+        """One request, unless everything on a page was read and unread was asked for. Graph orders what it finds."""
+        params: dict[str, str | int] = {
+            "$search": f'"{search}"', "$select": CARD_FIELDS, "$expand": "attachments($select=id)", "$top": limit,
+        }  # fmt: skip
+        if page_token:
+            answer = self._client.follow(handles.named(self._mailbox_id, page_token) or "")
+        else:
+            answer = self._client.get(f"{self._folder_path(folder)}/messages", params)
+        for _ in range(EMPTY_PAGES):
+            rows = [row for row in answer.rows() if unread is None or bool(row.get("isRead")) is not unread]
+            following = answer.body.get("@odata.nextLink") if isinstance(answer.body, dict) else None
+            if rows or not following:
+                break
+            answer = self._client.follow(str(following))
+        token = self._handle(str(following)) if following else None
+        return Page(cards=self._cards(rows), next_token=token)
+
+    def _cards(self, rows: Sequence[dict[str, Any]]) -> tuple[Card, ...]:
+        short = handles.shortened(self._mailbox_id, [str(row["id"]) for row in rows])
+        return tuple(_card(short[str(row["id"])], row) for row in rows)
+
+    def _message(self, message_id: str, row: dict[str, Any], *, body: bool) -> Message:
+        name, address = sender_of(row)
+        content = row.get("body") or {}
+        written = str(content.get("content") or "").replace("\r\n", "\n") if body else None
+        is_html = str(content.get("contentType") or "").lower() == "html"
+        headers = "\r\n".join(
+            f"{each.get('name')}: {each.get('value')}" for each in row.get("internetMessageHeaders") or []
+        )
+        files = row.get("attachments")
+        if files is None:
+            files = self._files(f"{self._path(message_id)}/attachments") if row.get("hasAttachments") else []
+        return Message(
+            id=message_id, from_address=address, from_name=name,
+            to=addresses(row, "toRecipients"), cc=addresses(row, "ccRecipients"),
+            reply_to=addresses(row, "replyTo"),
+            subject=lenient.decoded(row.get("subject") or ""),
+            date=moment(row.get("sentDateTime") or row.get("receivedDateTime")),
+            text=None if is_html else written, html=written if is_html else None,
+            attachments=tuple(attachment_info(each) for each in files),
+            message_id=str(row.get("internetMessageId") or ""),
+            references=lenient.references(lenient.headers(headers.encode("utf-8", "replace") + b"\r\n\r\n")),
+        )  # fmt: skip
+
+
+def _card(handle: str, row: dict[str, Any]) -> Card:
+    name, address = sender_of(row)
+    files = row.get("attachments")
+    return Card(
+        id=handle, from_address=address, from_name=name, to=addresses(row, "toRecipients"),
+        subject=lenient.decoded(row.get("subject") or ""),
+        date=moment(row.get("sentDateTime") or row.get("receivedDateTime")),
+        snippet=lenient.first_words(str(row.get("bodyPreview") or ""), html=False),
+        unread=not row.get("isRead", True),
+        attachments=int(bool(row.get("hasAttachments"))) if files is None else len(files),
+    )  # fmt: skip
+
+
+def _token(page: Sequence[dict[str, Any]], start: Below | None) -> str | None:
+    last = moment(page[-1].get("receivedDateTime"))
+    if last is None:
+        return None
+    second = int(last.timestamp())
+    same = [row for row in page if (at := moment(row.get("receivedDateTime"))) and int(at.timestamp()) == second]
+    before = start.seen if start and start.second == second else ()
+    return Below(second=second, seen=(*before, *(mark_of(str(row["id"]))[:6] for row in same))).written()
+
+
+def _role(row: dict[str, Any]) -> str:
+    """Graph names the role of a folder only by address; a mailbox in another language shows other names."""
+    name = str(row.get("displayName") or "").lower()
+    return DISPLAY_NAMES.get(name) or (role_of(name) or "" if name in WELL_KNOWN.values() else "")

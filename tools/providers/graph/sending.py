@@ -1,0 +1,185 @@
+"""Handing a message over, and finding out afterwards. Two ways, by what was granted and what was approved.
+
+With Mail.ReadWrite: a draft is made, read back, compared with what was approved, and sent by its id; as long as it lies
+there unchanged, it did not go out. Without it, or when no copy is to be kept: one call that makes and sends at once.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, Literal
+
+from django.conf import settings
+
+from accounts.connect.microsoft import DRAFT
+from tools.compose import MESSAGE_ID
+from tools.providers.base import (
+    Envelope,
+    Handover,
+    NotPermitted,
+    OutcomeUnknown,
+    Receipt,
+    Refused,
+)
+from tools.providers.graph.answers import REQUEST_LIMIT
+from tools.providers.graph.drafting import SCOPE, STATE, GraphDrafts, quoted_id
+from tools.providers.graph.mailbox import READS
+from tools.providers.graph.outgoing import (
+    INLINE_LIMIT,
+    MARKER,
+    Outgoing,
+    as_recipients,
+    differences,
+    parsed,
+)
+from tools.providers.graph.queries import quoted
+
+BACK = "id,subject,body,toRecipients,ccRecipients,bccRecipients,importance,isDraft,changeKey,parentFolderId"
+# PidTagLastVerbExecuted: what Outlook shows as answered or forwarded (MS-OXOMSG 2.2.1.38).
+LAST_VERB = "Integer 0x1081"
+VERBS = {"answered": "102", "forwarded": "104"}
+
+
+class GraphSending(GraphDrafts):
+    @property
+    def writes_quote(self) -> bool:
+        """Whether answers and forwards leave with a quote that Microsoft writes: it can only be told the comment."""
+        return DRAFT not in self._scopes
+
+    def send(self, envelope: Envelope, handover: Handover) -> Receipt:
+        outgoing = parsed(envelope.source, recipients=envelope.recipients)
+        comment_alone = envelope.kind != "send" and _is_comment(outgoing, envelope.comment)
+        if comment_alone or (envelope.kind == "send" and (self.writes_quote or not envelope.save_to_sent)):
+            self._at_once(envelope, outgoing, handover)
+        elif self.writes_quote:
+            # It was approved with a quote of ours, and the permission to send it so is gone.
+            raise NotPermitted(DRAFT)
+        else:
+            self._by_draft(envelope, outgoing, handover)
+        return Receipt(at=datetime.now(UTC))
+
+    def find_sent(self, message_id: str) -> str | None:
+        if not MESSAGE_ID.fullmatch(message_id) or not self._scopes & READS:
+            return None
+        marked = f"singleValueExtendedProperties/Any(ep: ep/id eq '{MARKER}' and ep/value eq {quoted(message_id)})"
+        for condition in (f"internetMessageId eq {quoted(message_id)}", marked):
+            params: dict[str, str | int] = {"$filter": condition, "$select": "id,internetMessageId,isDraft", "$top": 1}
+            for row in self._client.get("/mailFolders/sentitems/messages", params).rows():
+                if not row.get("isDraft"):  # in Sent and still a draft: it is on its way, and may come back
+                    return str(row.get("internetMessageId") or message_id)
+        return None
+
+    def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
+        if "version" not in prepared:
+            return False
+        try:
+            state = self._state(prepared)
+        except Refused:
+            return False
+        return bool(state.get("isDraft")) and _unchanged(state, prepared)
+
+    def discard(self, prepared: Mapping[str, Any]) -> None:
+        if "draft" not in prepared:
+            return
+        try:
+            if self._state(prepared).get("isDraft"):
+                self._client.call("DELETE", self._at(str(prepared["draft"])), scope=SCOPE)
+        except Refused as error:
+            if error.code != "not_found":
+                raise
+
+    def save_sent_copy(self, source: bytes, message_id: str) -> None:
+        """Nothing: Exchange keeps the copy itself."""
+
+    def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
+        body = {"singleValueExtendedProperties": [{"id": LAST_VERB, "value": VERBS[flag]}]}
+        self._client.call("PATCH", self._path(message_id), scope=SCOPE, json=body)
+
+    def _by_draft(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> None:
+        """1. The draft of an earlier try if it is still what was approved, else a new one, read back and compared.
+        2. Send it by its id."""
+        draft = self._left_from_before(handover) or self._prepared(envelope, outgoing, handover)
+        self._client.hand_over(
+            f"{self._at(draft)}/send", None, wire_started=handover.wire_started,
+            answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS,
+        )  # fmt: skip
+
+    def _left_from_before(self, handover: Handover) -> str | None:
+        """The draft that an earlier try has compared already. One that was not is taken away: nothing was sent of it.
+
+        Changed: its person has done that, and it is not what was approved. Gone: it may have been sent by somebody
+        else, so nobody can say; that counts as handed over.
+        """
+        prepared = handover.prepared
+        if "draft" not in prepared:
+            return None
+        if "version" not in prepared:
+            self.discard(prepared)
+            return None
+        try:
+            state = self._state(prepared)
+        except Refused as error:
+            if error.code != "not_found":
+                raise
+            handover.wire_started()
+            raise OutcomeUnknown("draft_gone", "The prepared draft is gone, and it is not known why.") from None
+        if not state.get("isDraft"):
+            handover.wire_started()
+            raise OutcomeUnknown("draft_gone", "The prepared draft is no draft any more.")
+        if not _unchanged(state, prepared):
+            raise Refused("draft_changed", "The prepared draft was changed or moved in the mailbox.")
+        return str(prepared["draft"])
+
+    def _prepared(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> str:
+        draft = self._created(outgoing, kind=envelope.kind, original=envelope.original)
+        notes: dict[str, Any] = {"draft": draft, "source": sha256(envelope.source).hexdigest()}
+        handover.keep(notes)
+        self._filled(draft, outgoing)
+        read = self._client.get(self._at(draft), {"$select": BACK}).body
+        path = f"{self._at(draft)}/attachments"
+        files = [
+            (str(row.get("name")), sha256(self._content(f"{path}/{quoted_id(row)}", is_mail=False)).hexdigest())
+            for row in self._files(path)
+        ]
+        wrong = differences(outgoing, read, files)
+        if wrong or not read.get("isDraft"):
+            raise Refused("readback_mismatch", f"What Microsoft 365 made of it differs in: {', '.join(wrong)}.")
+        handover.keep({**notes, "version": read.get("changeKey"), "folder": read.get("parentFolderId")})
+        return draft
+
+    def _at_once(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> None:
+        """The endpoints that make and send in one. The marker goes along, or nothing could be found again."""
+        if sum(len(file.content) for file in outgoing.files) >= INLINE_LIMIT and envelope.kind != "forward":
+            raise Refused("too_large", f"Without a draft Microsoft 365 takes at most {REQUEST_LIMIT:,} bytes at once.")
+        files = {"attachments": [file.as_json() for file in outgoing.files]} if outgoing.files else {}
+        body: dict[str, Any]
+        if envelope.kind == "send":
+            path = "/sendMail"
+            body = {
+                "message": {**outgoing.as_json(), **files, **outgoing.marked()},
+                "saveToSentItems": envelope.save_to_sent,
+            }
+        elif envelope.kind == "reply":
+            path = f"{self._path(envelope.original)}/{'replyAll' if envelope.reply_all else 'reply'}"
+            body = {"comment": envelope.comment, "message": {**files, **outgoing.marked()}}
+        else:
+            path = f"{self._path(envelope.original)}/forward"
+            # An attachment of the original goes along by itself.
+            body = {"toRecipients": as_recipients(envelope.recipients), "message": outgoing.marked()}
+            body |= {"comment": envelope.comment} if envelope.comment else {}
+        self._client.hand_over(
+            path, body, wire_started=handover.wire_started, answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS
+        )
+
+    def _state(self, prepared: Mapping[str, Any]) -> dict[str, Any]:
+        found = self._client.get(self._at(str(prepared["draft"])), {"$select": STATE}).body
+        return found if isinstance(found, dict) else {}
+
+
+def _unchanged(state: Mapping[str, Any], prepared: Mapping[str, Any]) -> bool:
+    return (state.get("changeKey"), state.get("parentFolderId")) == (prepared["version"], prepared.get("folder"))
+
+
+def _is_comment(outgoing: Outgoing, comment: str) -> bool:
+    """Whether the approved text is the comment alone: then Microsoft writes the quote, and that was said."""
+    return outgoing.html is None and outgoing.text.strip() == comment.strip()

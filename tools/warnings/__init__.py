@@ -1,0 +1,51 @@
+"""What a person should know before deciding: each warning a small pure function of the message and what is known
+around it. The HTML is judged as it was proposed; what leaves is the cleaned one.
+
+High risk are `lookalike_domain`, `secret`, `injection`, `bidi` and `link_mismatch`: they ask for a closer look.
+"""
+
+from collections.abc import Callable, Sequence
+
+from approvals.types import PreviewWarning
+from tools.compose import OutgoingMessage
+from tools.warnings.context import Context, Later
+from tools.warnings.course import no_sent_copy, possible_duplicate, quote_by_provider, thread_moved
+from tools.warnings.files import attachment_missing, attachment_type
+from tools.warnings.recipients import (
+    bcc,
+    external_recipient,
+    first_time_recipient,
+    lookalike_domain,
+    many_recipients,
+    reply_all,
+)
+from tools.warnings.wording import bidi, content_removed, hidden_text, injection, link_mismatch, long_query, secret
+
+__all__ = ["ALL", "Context", "Later", "of"]
+
+ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
+    lookalike_domain,
+    injection,
+    secret,
+    link_mismatch,
+    bidi,
+    external_recipient,
+    first_time_recipient,
+    many_recipients,
+    reply_all,
+    bcc,
+    thread_moved,
+    possible_duplicate,
+    attachment_missing,
+    attachment_type,
+    hidden_text,
+    long_query,
+    no_sent_copy,
+    content_removed,
+    quote_by_provider,
+)
+
+
+def of(message: OutgoingMessage, context: Context) -> tuple[PreviewWarning, ...]:
+    """All warnings that apply, the high risks first, in a stable order."""
+    return tuple(found for check in ALL if (found := check(message, context)))

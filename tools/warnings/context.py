@@ -1,0 +1,50 @@
+"""What is known around a message."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from tools.compose import OutgoingMessage
+from tools.html import cleaned, text_of
+
+JUDGED_CHARACTERS = 200_000  # of a text: more than a person writes, and a bound for what the patterns may cost
+QUOTE_BEGINS = re.compile(r"(?m)^(?:On .{1,400} wrote:|-{5,} Forwarded message -{5,})$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Later:
+    """The newest message of the thread, where it came after the one that is answered."""
+
+    message_id: str
+    from_address: str
+    date: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What is known besides the message.
+
+    `own_domains` are one's own, `known_domains` those this mailbox has written to. `strangers` are recipients for whom
+    nothing was found in Sent, `unasked` those that were not looked up, because they are too many or Sent could not be
+    read. `prompted_by` is the text of the mail that is answered or forwarded, hidden text included.
+    """
+
+    own_domains: frozenset[str]
+    known_domains: frozenset[str] = frozenset()
+    strangers: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
+    recent_duplicate: bool = False
+    open_twin: bool = False
+    reply_all: bool = False
+    prompted_by: str = ""
+    later: Later | None = None
+    quote_by_provider: bool = False
+
+
+def own_words(message: OutgoingMessage) -> str:
+    """What was written for this message: its text, hidden or not, without the quote below."""
+    content = message.request.content
+    text = text_of(cleaned(content.proposed_html[:JUDGED_CHARACTERS])) if content.proposed_html else content.body
+    begins = QUOTE_BEGINS.search(text)
+    lines = text[: begins.start() if begins else JUDGED_CHARACTERS][:JUDGED_CHARACTERS].split("\n")
+    return "\n".join(line for line in lines if not line.startswith(">"))

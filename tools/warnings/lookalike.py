@@ -1,0 +1,131 @@
+"""Domains that are taken for others: by letters that look the same (UTS #39 skeletons), by one letter that differs, or
+by beginning like another. Pure."""
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import idna
+
+# What the skeleton of UTS #39 does with the characters of an ASCII domain; a test compares it with the data. With it,
+# nothing has to be loaded for most domains. Two v are no confusable there, and are read as w.
+ASCII = {"0": "o", "1": "l", "m": "rn"}
+SHORTEST = 6  # in a shorter name one other letter is most often another name
+# Where many people have an address, who is at a neighbour has most often just another address.
+WELL_KNOWN = frozenset(
+    """
+    gmail.com googlemail.com hotmail.com hotmail.de hotmail.co.uk outlook.com outlook.de live.com live.de
+    msn.com mail.com yahoo.com yahoo.de yahoo.co.uk yahoo.co.jp ymail.com icloud.com me.com mac.com aol.com
+    gmx.de gmx.net gmx.com gmx.at gmx.ch web.de t-online.de freenet.de posteo.de posteo.net mailbox.org
+    proton.me protonmail.com pm.me fastmail.com qq.com 163.com 126.com 139.com sina.com sina.cn sohu.com
+    foxmail.com aliyun.com yeah.net naver.com
+    """.split()
+)
+# Last labels that are slips of another one.
+SLIPS = {"com": {"co", "cm", "om", "con", "cpm", "comm", "xom"}, "net": {"ne", "met", "nett"}, "org": {"og", "orq"}}
+SECOND_LEVEL = re.compile(r"(?:co|com|net|org|gov|edu|ac|or|ne)\.[a-z]{2}")
+# Written together in one language (UTS #39, "highly restrictive").
+TOGETHER = (
+    {"LATIN", "HAN", "HIRAGANA", "KATAKANA"},
+    {"LATIN", "HAN", "BOPOMOFO"},
+    {"LATIN", "HAN", "HANGUL"},
+)
+
+
+def model_of(domain: str, known: frozenset[str]) -> str | None:
+    """The known domain that this one, unknown so far, may be taken for. Both are in ASCII, as on the wire."""
+    if domain in WELL_KNOWN or any(_one_house(domain, each) for each in known):
+        return None
+    shape, read = skeleton(domain), readable(domain)
+    for each in sorted(known):
+        if skeleton(each) == shape or _begins_like(domain, each) or _one_slip(read, readable(each)):
+            return each
+    return None
+
+
+def readable(domain: str) -> str:
+    """The domain as people read it: in its own letters, not in punycode."""
+    try:
+        return idna.decode(domain).lower() if "xn--" in domain else domain.lower()
+    except idna.IDNAError:
+        return domain.lower()
+
+
+def spelled(domain: str) -> str:
+    """For people: the letters, and what really stands in the address where that differs."""
+    read = readable(domain)
+    return domain if read == domain else f"{read} ({domain})"
+
+
+@lru_cache(maxsize=10_000)
+def skeleton(domain: str) -> str:
+    """Equal for domains that look the same."""
+    read = unicodedata.normalize("NFD", readable(domain))
+    shape = "".join(_prototype(character) for character in read)
+    return unicodedata.normalize("NFD", shape).lower().replace("vv", "w")
+
+
+def mixes_scripts(domain: str) -> bool:
+    """Whether one label mixes scripts that no language writes together."""
+    labels = [label for label in readable(domain).split(".") if not label.isascii()]
+    return any(_mixed(label) for label in labels)
+
+
+def _mixed(label: str) -> bool:
+    from confusable_homoglyphs import categories  # 50 KB of tables, for few domains
+
+    scripts = categories.unique_aliases(label) - {"COMMON", "INHERITED"}
+    return len(scripts) > 1 and not any(scripts <= together for together in TOGETHER)
+
+
+def _prototype(character: str) -> str:
+    if character.isascii():
+        return ASCII.get(character, character)
+    from confusable_homoglyphs import confusables  # a megabyte of tables, for few domains
+
+    return prototype_in(confusables.confusables_data, character)
+
+
+def prototype_in(data: Mapping[str, Sequence[Mapping[str, str]]], character: str) -> str:
+    """The data lists for a prototype all that look like it, and for each of those the prototype alone."""
+    alike = data.get(character, [])
+    if len(alike) != 1:
+        return character
+    other = alike[0]["c"]
+    return min(character, other) if len(data.get(other, [])) == 1 else other
+
+
+def _one_house(domain: str, known: str) -> bool:
+    """Whether one is a part of the other, or both are parts of the same: whoever has the one has the other."""
+    if domain.endswith("." + known) or known.endswith("." + domain):
+        return True
+    parents = domain.partition(".")[2], known.partition(".")[2]
+    return parents[0] == parents[1] and "." in parents[0] and not SECOND_LEVEL.fullmatch(parents[0])
+
+
+def _begins_like(domain: str, known: str) -> bool:
+    """`northwind.example.pay.example`, `northwind-example.pay.example`"""
+    return domain.startswith((f"{known}.", f"{known}-", known.replace(".", "-")))
+
+
+def _one_slip(domain: str, known: str) -> bool:
+    name, _, last = domain.rpartition(".")
+    known_name, _, known_last = known.rpartition(".")
+    if last != known_last:
+        return name == known_name and last in SLIPS.get(known_last, ())
+    if min(len(name), len(known_name)) < SHORTEST or abs(len(name) - len(known_name)) > 1:
+        return False
+    return _differ_in_one(name, known_name)
+
+
+def _differ_in_one(name: str, other: str) -> bool:
+    """One letter more, less or other, or two neighbours changed places. A number that differs is a number."""
+    start = next((i for i, (a, b) in enumerate(zip(name, other, strict=False)) if a != b), min(len(name), len(other)))
+    rest, other_rest = name[start:], other[start:]
+    if len(name) == len(other):
+        if rest[0].isdigit() and other_rest[0].isdigit():
+            return False
+        return rest[1:] == other_rest[1:] or (rest[:2] == other_rest[1::-1] and rest[2:] == other_rest[2:])
+    longer, shorter = (rest, other_rest) if len(rest) > len(other_rest) else (other_rest, rest)
+    return longer[1:] == shorter and not longer[0].isdigit()

@@ -1,0 +1,83 @@
+"""Warnings about who gets it."""
+
+from collections.abc import Sequence
+
+from approvals.types import PreviewWarning
+from tools.addresses import domain_of
+from tools.compose import OutgoingMessage
+from tools.warnings import lookalike
+from tools.warnings.context import Context
+
+MANY = 10
+NAMED = 3
+
+
+def external_recipient(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    outside = sorted({domain_of(a) for a in message.recipients} - context.own_domains)
+    if not outside:
+        return None
+    own = ", ".join(sorted(context.own_domains))
+    is_ = "is not one of your domains" if len(outside) == 1 else "are not your domains"
+    return PreviewWarning(
+        code="external_recipient", title="This leaves your company.", text=f"{_named(outside)} {is_} ({own})."
+    )
+
+
+def first_time_recipient(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    said = []
+    if context.strangers:
+        said.append(f"Nothing to {_named(context.strangers)} was found in Sent.")
+    if context.unasked:
+        said.append(f"Whether you have written to {_named(context.unasked)} before was not looked up.")
+    if not said:
+        return None
+    title = "First time." if context.strangers else "Perhaps for the first time."
+    return PreviewWarning(code="first_time_recipient", title=title, text=" ".join(said))
+
+
+def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    """A domain that reads like one this mailbox knows and is another, or whose letters come from several scripts."""
+    known = context.own_domains | context.known_domains
+    said = []
+    for domain in sorted({domain_of(a) for a in message.recipients} - known):
+        like = lookalike.model_of(domain, known)
+        shown = lookalike.spelled(domain)
+        if like:
+            said.append(f"{shown} is not {lookalike.spelled(like)}, but looks like it.")
+        elif lookalike.mixes_scripts(domain):
+            said.append(f"{shown} mixes letters of different scripts.")
+    if not said:
+        return None
+    return PreviewWarning(
+        code="lookalike_domain", title="Look at the address.", text=" ".join(said[:NAMED]), severity="risk"
+    )
+
+
+def many_recipients(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    count = len(message.recipients)
+    if count < MANY:
+        return None
+    return PreviewWarning(code="many_recipients", title="Many recipients.", text=f"This goes to {count} addresses.")
+
+
+def reply_all(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    others = len(message.recipients) - 1
+    if not context.reply_all or others < 1:
+        return None
+    who = "one more person" if others == 1 else f"{others} more people"
+    return PreviewWarning(
+        code="reply_all", title="This answers everybody.", text=f"It goes to the sender and {who} of the original."
+    )
+
+
+def bcc(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    count = len(message.request.bcc)
+    if not count:
+        return None
+    who = "One recipient is" if count == 1 else f"{count} recipients are"
+    return PreviewWarning(code="bcc", title="Blind copy.", text=f"{who} hidden from the others.")
+
+
+def _named(these: Sequence[str]) -> str:
+    more = len(these) - NAMED
+    return ", ".join(these[:NAMED]) + (f" and {more} more" if more > 0 else "")
