@@ -4,6 +4,7 @@ Each chore lists what it may have to do without a lock, and takes one row at a t
 only while the reason still holds.
 """
 
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,6 +16,7 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
+from django.utils.module_loading import import_string
 
 from accounts.models import Mailbox
 from approvals import audit, audit_proof, conditions, preparing
@@ -33,6 +35,7 @@ log = structlog.get_logger(__name__)
 
 BATCH = 100
 SETTLE_TRIES = 8
+OTHERS_SECONDS = 3600.0
 
 
 def sweep() -> datetime | None:
@@ -50,6 +53,8 @@ def sweep() -> datetime | None:
         _done(chore)
         there_is, next_due = _questions(kept=kept)
     _done(_anchor)
+    if time.monotonic() >= _others_due():
+        _done(purge_others)
     return next_due
 
 
@@ -60,6 +65,20 @@ def _done(chore: Callable[[], None]) -> None:
         raise  # the worker waits and begins anew on another connection
     except Exception:  # one mailbox's trouble, whatever it is, must not stop the mail of all others
         log.exception("chore_failed", process=chore.__name__)
+
+
+def purge_others() -> None:
+    """Let the other packages forget what is old; once an hour is often enough for what is kept for days."""
+    _others["at"] = time.monotonic()
+    for path in settings.MAILHUB_CHORES:
+        import_string(path)()
+
+
+_others: dict[str, float] = {}
+
+
+def _others_due() -> float:
+    return _others.get("at", -OTHERS_SECONDS) + OTHERS_SECONDS
 
 
 def _anchor() -> None:

@@ -8,6 +8,7 @@ import base64
 import fcntl
 import os
 import secrets
+import shlex
 import sys
 from ipaddress import ip_address
 from pathlib import Path
@@ -77,6 +78,41 @@ class Environment(BaseSettings):
         "", description="File of an OAuth client from the Google console, where GOOGLE_CLIENT_ID is not set"
     )
     GMAIL_TOKEN_PATH: str = Field("", description="Default of --token-file of `connect_mailbox gmail`, if it is there")
+    AGENT_ENABLE: bool = Field(True, description="0 switches the chat off")
+    AGENT_MODEL: str = Field("", description="provider:model, such as openai:gpt-4.1, azure_openai:… or anthropic:…")
+    AI_MODEL_NAME: str = Field(
+        "", description="Model for SAP AI Core, or an OpenAI model, where AGENT_MODEL is not set"
+    )
+    AI_DESTINATION_NAME: str = Field("", description="Set, the model comes from SAP AI Core through its SDK")
+    OPENAI_BASE_URL: str = Field("", description="A server that speaks OpenAI's protocol")
+    OPENAI_API_KEY: str = Field("", description="For openai:…")
+    OPENAI_API_VERSION: str = Field("", description="For azure_openai:…")
+    AZURE_OPENAI_ENDPOINT: str = Field("", description="For azure_openai:…")
+    AZURE_OPENAI_API_KEY: str = Field("", description="For azure_openai:…")
+    ANTHROPIC_API_KEY: str = Field("", description="For anthropic:…")
+    AGENT_DEFAULT_MODE: Literal["readOnly", "default", "safeWrite"] = Field(
+        "readOnly", description="What the chat may do when a request says nothing: readOnly, default or safeWrite"
+    )
+    AGENT_RECURSION_LIMIT: int = Field(4, ge=1, le=50, description="Rounds of model and tools for one request")
+    AGENT_WRITE_ALLOW: Annotated[list[str], NoDecode] = Field(
+        default=[], description="Tools that the mode default may use beyond drafts, comma-separated"
+    )
+    AGENT_LOG_LEVEL: Literal["debug", "info", "warn", "error"] = Field("info", description="debug, info, warn or error")
+    AGENT_LOG_STEPS: bool = Field(False, description="1: a line for each call of the model, with its size in tokens")
+    AGENT_LOG_OUTPUT: bool = Field(False, description="1: a line for each tool's answer, with its size")
+    MCP_M365_TOOLS: Annotated[list[Literal["m365_run_command"]], NoDecode] = Field(
+        default=["m365_run_command"], description="The tools for Microsoft 365 that are offered, comma-separated"
+    )
+    MCP_M365_START_CMD: str = Field(
+        "",
+        description="Starts the MCP server of the CLI for Microsoft 365; empty: m365_run_command says it is not set up",
+    )
+    MCP_M365_HEALTH_INTERVAL_MS: int = Field(
+        30_000, ge=100, description="How often that server is asked for a sign of life"
+    )
+    MCP_M365_STRICT_READONLY: bool = Field(
+        True, description="1: commands that change something are blocked; 0: they wait for a person's approval"
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -89,7 +125,7 @@ class Environment(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings, env_settings, _NameFile(settings_cls), dotenv_settings)
 
-    @field_validator("MAILHUB_ENCRYPTION_KEYS", "ALLOWED_HOSTS", mode="before")
+    @field_validator("MAILHUB_ENCRYPTION_KEYS", "ALLOWED_HOSTS", "MCP_M365_TOOLS", "AGENT_WRITE_ALLOW", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -104,6 +140,23 @@ class Environment(BaseSettings):
         if not decoded or any(len(key) != KEY_BYTES for key in decoded):
             raise ValueError(f"needs at least one key, each of {KEY_BYTES} bytes in base64")
         return keys
+
+    @field_validator("AGENT_MODEL")
+    @classmethod
+    def _names_a_provider(cls, model: str) -> str:
+        provider, _, name = model.partition(":")
+        if model and not (provider and name):
+            raise ValueError("must be provider:model, such as openai:gpt-4.1")
+        return model
+
+    @field_validator("MCP_M365_START_CMD")
+    @classmethod
+    def _is_command(cls, command: str) -> str:
+        try:
+            shlex.split(command)
+        except ValueError:
+            raise ValueError("has a quote that is not closed") from None
+        return command
 
     @field_validator("DATABASE_URL")
     @classmethod

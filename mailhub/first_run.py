@@ -12,10 +12,11 @@ from django.utils import timezone
 from accounts.connect.connecting import connect_mailbox
 from accounts.connect.imap import ImapAccess
 from accounts.hosts import Endpoint
-from accounts.models import SCOPES, ApiToken, Mailbox, SignInLink, User, digest_of
+from accounts.models import ApiToken, Mailbox, SignInLink, User, digest_of
 from mailhub.sandbox.server import Account, Sandbox
 
 TOKEN_NAME = "sandbox"  # noqa: S105  # a name, not a secret
+TOKEN_SCOPES = ("mail:read", "mail:draft", "mail:propose")
 LINK_LIFETIME = timedelta(hours=12)
 
 
@@ -77,4 +78,4 @@ def _token(user: User, mailbox: Mailbox, path: Path) -> str:
     if kept and mine.filter(digest=digest_of(kept)).exists():
         return kept
     mine.update(revoked_at=timezone.now())
-    return ApiToken.issue(user=user, name=TOKEN_NAME, scopes=list(SCOPES), mailboxes=[mailbox])[1]
+    return ApiToken.issue(user=user, name=TOKEN_NAME, scopes=list(TOKEN_SCOPES), mailboxes=[mailbox])[1]

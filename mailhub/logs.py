@@ -21,7 +21,8 @@ ALLOWED = frozenset(
         "event", "level", "timestamp", "logger", "request_id", "method", "route", "code", "status", "duration_ms",
         "action", "attempt", "mailbox", "provider", "tool", "kind", "outcome", "phase", "fence", "count", "port",
         "recipient_count", "size", "sha256", "worker", "process", "exit_code", "error_type", "trace", "retry_after",
-        "surface", "token", "user_id", "body_type", "importance",
+        "surface", "token", "user_id", "body_type", "importance", "raw_bytes", "slim_bytes", "approx_tokens", "thread",
+        "mode",
     }
 )  # fmt: skip
 

@@ -38,6 +38,25 @@ MICROSOFT_AUTHORITY = ENV.MICROSOFT_AUTHORITY
 GRAPH_BASE_URL = ENV.GRAPH_BASE_URL
 MAILHUB_RETENTION_DAYS = ENV.MAILHUB_RETENTION_DAYS
 DUPLICATE_WINDOW_SECONDS = ENV.DUPLICATE_WINDOW_SECONDS
+AGENT_ENABLE = ENV.AGENT_ENABLE
+AGENT_MODEL = ENV.AGENT_MODEL
+AI_MODEL_NAME = ENV.AI_MODEL_NAME
+AI_DESTINATION_NAME = ENV.AI_DESTINATION_NAME
+AGENT_DEFAULT_MODE = ENV.AGENT_DEFAULT_MODE
+AGENT_RECURSION_LIMIT = ENV.AGENT_RECURSION_LIMIT
+AGENT_WRITE_ALLOW = ENV.AGENT_WRITE_ALLOW
+AGENT_LOG_STEPS = ENV.AGENT_LOG_STEPS
+AGENT_LOG_OUTPUT = ENV.AGENT_LOG_OUTPUT
+OPENAI_BASE_URL = ENV.OPENAI_BASE_URL
+OPENAI_API_KEY = ENV.OPENAI_API_KEY
+OPENAI_API_VERSION = ENV.OPENAI_API_VERSION
+AZURE_OPENAI_ENDPOINT = ENV.AZURE_OPENAI_ENDPOINT
+AZURE_OPENAI_API_KEY = ENV.AZURE_OPENAI_API_KEY
+ANTHROPIC_API_KEY = ENV.ANTHROPIC_API_KEY
+MCP_M365_TOOLS = ENV.MCP_M365_TOOLS
+MCP_M365_START_CMD = ENV.MCP_M365_START_CMD
+MCP_M365_HEALTH_INTERVAL_MS = ENV.MCP_M365_HEALTH_INTERVAL_MS
+MCP_M365_STRICT_READONLY = ENV.MCP_M365_STRICT_READONLY
 
 GOOGLE_CLIENT_ID = ENV.GOOGLE_CLIENT_ID
 GOOGLE_CLIENT_SECRET = ENV.GOOGLE_CLIENT_SECRET
@@ -52,6 +71,7 @@ MAILHUB_KINDS = {
     "mail.send": "tools.sends.SendMail",
     "mail.reply": "tools.sends.ReplyMail",
     "mail.forward": "tools.sends.ForwardMail",
+    "m365.command": "tools.m365.RunCommand",
 }
 MAILHUB_PROVIDERS = {
     "imap": "tools.providers.imap.ImapProvider",
@@ -64,6 +84,8 @@ MAILHUB_QUEUES = {
     "rq": "approvals.queues.rq.RqQueue",
     "celery": "approvals.queues.celery.CeleryQueue",
 }
+# What the sweeper sees to beside its own.
+MAILHUB_CHORES = ["mailhub.agent.models.purge"]
 MAILHUB_CELERY_APP = "mailhub.celery.app"
 # One queue: with several, RQ pops by BLPOP, and a job popped by a dying worker is lost (rq/queue.py, dequeue_any).
 RQ_QUEUES = {"default": {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer"}}
@@ -84,6 +106,7 @@ INSTALLED_APPS = [
     "approvals",
     "tools",
     "mailhub",
+    "mailhub.agent",
 ]
 
 MIDDLEWARE = [
@@ -183,3 +206,4 @@ DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG  # one line a request is
 DJANGO_STRUCTLOG_USER_ID_FIELD = None  # the API never looks at a cookie, not even to log whose it is
 LOGGING_CONFIG = None
 logs.configure()
+logging.getLogger("mailhub.agent").setLevel({"warn": "WARNING"}.get(ENV.AGENT_LOG_LEVEL, ENV.AGENT_LOG_LEVEL.upper()))

@@ -10,6 +10,7 @@ from tools.api import download, make_api, reference
 urlpatterns = [
     path("", include("approvals.urls")),
     path("", include("accounts.urls")),
+    path("", include("mailhub.agent.urls")),
     path("", include("tools.urls")),
     path("files/<str:secret>", download, name="file"),
     path("api/v1/docs", reference, name="api_docs"),

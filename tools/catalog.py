@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from accounts.models import Role
-from tools import actions, drafts, gmail, reads, schemas, sends
+from tools import actions, drafts, gmail, m365, reads, schemas, sends
 from tools.sends import Proposed
 
 Result = dict[str, Any] | Proposed
@@ -16,6 +16,7 @@ class Effect(Enum):
     READ = "read"
     DRAFT = "draft"
     SEND = "send"
+    COMMAND = "command"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,6 +262,18 @@ TOOLS: dict[str, Tool] = {
             scope="mail:propose",
             parameters=schemas.ActionParameters,
             run=actions.cancel_action,
+        ),
+        Tool(
+            name="m365_run_command",
+            description=(
+                "Run a command of the CLI for Microsoft 365. Reading commands answer at once, shortened; "
+                f"others are refused, or {HELD[0].lower()}{HELD[1:]}"
+            ),
+            effect=Effect.COMMAND,
+            toolset="m365",
+            scope="m365:run",
+            parameters=schemas.M365RunCommand,
+            run=m365.run_command,
         ),
     )
 }

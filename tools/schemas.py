@@ -257,3 +257,9 @@ class ListActions(MailboxParameters):
     state: Status | None = Field(None, strict=False)
     limit: int = Field(20, ge=1, le=100)
     cursor: str | None = Field(None, max_length=200)
+
+
+class M365RunCommand(SendingParameters):
+    command: str = Field(
+        min_length=1, max_length=8000, description='a line: m365 outlook message list --folderName "Inbox"'
+    )

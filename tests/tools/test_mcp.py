@@ -145,11 +145,17 @@ EXAMPLES: dict[str, list[Arguments]] = {
     ],
     "cancel_action": [lambda world: {"action_id": world.action()}, lambda world: {"action_id": "nonsense"}],
     "list_actions": [lambda world: {"state": "rejected"}, lambda world: {"state": "no such state"}],
+    "m365_run_command": [
+        lambda world: {"command": "m365 teams team remove --id 1"},
+        lambda world: {"command": "m365 teams team remove --id 2", "confirm": True},
+        lambda world: {"command": "m365 login"},
+    ],
 }
 
 
 @pytest.fixture
-def world(api: Api, mailbox: Mailbox, server: MemoryServer) -> World:
+def world(api: Api, mailbox: Mailbox, server: MemoryServer, settings: Any) -> World:
+    settings.MCP_M365_STRICT_READONLY = False  # a command that writes is previewed without the CLI
     server.deliver(mailbox.address, MAIL.replace("\n", "\r\n").encode())
     mail = api.tool("list_emails").json()["emails"][0]["id"]
     attachment = api.tool("list_attachments", message_id=mail).json()["attachments"][0]["id"]

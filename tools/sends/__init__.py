@@ -1,7 +1,15 @@
 """Sending: the tools that propose, and the kinds that carry out what a person has approved."""
 
 from tools.sends.kinds import ForwardMail, ReplyMail, SendMail
-from tools.sends.proposing import Proposed, forward_email, reply_email, send_draft, send_email
+from tools.sends.proposing import (
+    Proposed,
+    forward_email,
+    proposed,
+    reply_email,
+    request_digest,
+    send_draft,
+    send_email,
+)
 
 __all__ = [
     "ForwardMail",
@@ -9,7 +17,9 @@ __all__ = [
     "ReplyMail",
     "SendMail",
     "forward_email",
+    "proposed",
     "reply_email",
+    "request_digest",
     "send_draft",
     "send_email",
 ]

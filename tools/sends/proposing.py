@@ -170,12 +170,12 @@ def _propose(
     2. Compose, with the generate-parse-compare gate, and preview.
     3. confirm=false: the preview. confirm=true: store it for a person to decide.
     """
-    request_digest = _request_digest(tool, parameters)
+    asked = request_digest(tool, parameters)
     key = parameters.idempotency_key
     if parameters.confirm:
-        earlier = approvals.replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest)
+        earlier = approvals.replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked)
         if earlier is not None:
-            return _proposed(earlier, replayed=True)
+            return proposed(earlier, replayed=True)
     if parameters.replaces is not None:
         approvals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
     composed = compose()
@@ -190,14 +190,14 @@ def _propose(
             message, preview, mailbox=mailbox.address, digest=digest_of(payload), original=composed.original
         )
     action, replayed = approvals.propose(
-        caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest,
+        caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked,
         proposal=Proposal(
             kind=payload["kind"], payload=payload, preview=preview, message_id=message.message_id,
             blobs=(message.source,), send_at=composed.send_at,
         ),
         replaces=parameters.replaces,
     )  # fmt: skip
-    return _proposed(action, replayed=replayed)
+    return proposed(action, replayed=replayed)
 
 
 def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters
     )
 
 
-def _request_digest(tool: str, parameters: SendingParameters) -> str:
+def request_digest(tool: str, parameters: SendingParameters) -> str:
     """What makes two requests the same: all that was asked for, whichever way the mailbox was named."""
     asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
     if parameters.replaces is None:
@@ -265,7 +265,7 @@ def _request_digest(tool: str, parameters: SendingParameters) -> str:
     return digest_of({"tool": tool, "parameters": asked})
 
 
-def _proposed(action: "PendingAction", *, replayed: bool) -> Proposed:
+def proposed(action: "PendingAction", *, replayed: bool) -> Proposed:
     """The answer, the same for the first request and for every repetition of it, but for the state."""
     shown = described(action)
     if replayed and action.is_final:

@@ -1,0 +1,71 @@
+"""The model that the environment names. Its libraries are heavy, so this module is imported at the first use alone."""
+
+from importlib import import_module
+from typing import Any
+
+from django.conf import settings
+from langchain.chat_models import init_chat_model
+from langchain_core.language_models import BaseChatModel
+
+WAIT_SECONDS = 60
+ANY_KEY = "none"  # a server of one's own may want no key, and the library insists on one
+# What each provider's class calls what the environment says.
+OPTIONS = {
+    "openai": {"base_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY"},
+    "azure_openai": {
+        "azure_endpoint": "AZURE_OPENAI_ENDPOINT",
+        "api_key": "AZURE_OPENAI_API_KEY",
+        "api_version": "OPENAI_API_VERSION",
+    },
+    "anthropic": {"api_key": "ANTHROPIC_API_KEY"},
+}
+SAP_DEFAULT = "gpt-4.1"
+
+
+class NoModel(Exception):
+    """There is none; the text says what to do."""
+
+
+def chat_model() -> BaseChatModel:
+    """The model of `AGENT_MODEL`, else of SAP AI Core when `AI_DESTINATION_NAME` is set, else an OpenAI-compatible
+    one named by `AI_MODEL_NAME`; raises NoModel."""
+    if settings.AGENT_MODEL:
+        provider, _, name = settings.AGENT_MODEL.partition(":")
+        return _made(provider, name)
+    if settings.AI_DESTINATION_NAME:
+        return _sap(settings.AI_MODEL_NAME or SAP_DEFAULT)
+    if settings.AI_MODEL_NAME:
+        return _made("openai", settings.AI_MODEL_NAME)
+    raise NoModel(
+        "No model is set. Set AGENT_MODEL, for example AGENT_MODEL=openai:gpt-4.1 with OPENAI_API_KEY "
+        "(and OPENAI_BASE_URL for a server of your own), and start mailhub again."
+    )
+
+
+def _made(provider: str, name: str) -> BaseChatModel:
+    options = {key: getattr(settings, setting) for key, setting in OPTIONS.get(provider, {}).items()}
+    given: dict[str, Any] = {key: value for key, value in options.items() if value}
+    if provider == "openai" and settings.OPENAI_BASE_URL:
+        given.setdefault("api_key", ANY_KEY)
+    try:
+        made: BaseChatModel = init_chat_model(
+            name, model_provider=provider, timeout=WAIT_SECONDS, max_retries=1, **given
+        )
+    except (ImportError, ValueError) as error:
+        raise NoModel(f"The model {provider}:{name} cannot be used: {str(error).splitlines()[0][:200]}") from None
+    except Exception as error:  # each provider's class has its own way to say that its key is missing
+        raise NoModel(f"The model {provider}:{name} cannot be used ({type(error).__name__}): is its key set?") from None
+    return made
+
+
+def _sap(name: str) -> BaseChatModel:
+    """SAP AI Core through its SDK, which finds its own credentials."""
+    try:
+        made = import_module("gen_ai_hub.proxy.langchain").init_llm(name)
+    except ImportError:
+        raise NoModel(
+            "AI_DESTINATION_NAME is set, and SAP's SDK is not installed: pip install 'sap-ai-sdk-gen[langchain]'."
+        ) from None
+    if not isinstance(made, BaseChatModel):
+        raise NoModel(f"SAP AI Core has no chat model {name}.")
+    return made

@@ -1,0 +1,145 @@
+"""What a model is shown of a conversation: never more than a fixed number of characters, whatever happened. Pure.
+
+Between turns the older ones become lines of a rolling summary and the results of tools are shortened; within a turn
+what does not fit is shortened, then left out, oldest first. Characters are counted, not tokens: a tokenizer would have
+to be fetched, and no text has more tokens than characters worth counting on.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+BUDGET = 60_000  # with the system message and the tools' schemas, some 20,000 tokens
+RESULT_CHARS = 8_000  # of one result, in the turn that asked for it
+KEPT_RESULT_CHARS = 500  # and in later turns
+KEPT_TURNS = 8
+KEPT_CHARS = 24_000
+SUMMARY_CHARS = 4_000
+LINE_CHARS = 200
+MARK = " …[truncated]"
+SUMMARY = "summary"
+HEAD = "Earlier in this conversation, shortened (a record, not a request):"
+
+Turn = list[AnyMessage]
+
+
+def cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[:length] + MARK
+
+
+def compacted(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """What is kept of a conversation before its next turn: a summary, then the newest turns, whole and in order."""
+    summary, turns = _turns(_complete(messages))
+    kept = [[_shorter(message, KEPT_RESULT_CHARS) for message in turn] for turn in turns]
+    older: list[Turn] = []
+    while len(kept) > KEPT_TURNS or (len(kept) > 1 and size(flat(kept)) > KEPT_CHARS):
+        older.append(kept.pop(0))
+    lines = [*summary, *(_line(turn) for turn in older)]
+    while sum(len(line) + 1 for line in lines) > SUMMARY_CHARS:
+        lines.pop(0)
+    head: Turn = []
+    if lines:
+        head = [HumanMessage("\n".join([HEAD, *lines]), additional_kwargs={SUMMARY: lines})]
+    return [*head, *flat(kept)]
+
+
+def fitted(messages: Sequence[AnyMessage], budget: int) -> list[AnyMessage]:
+    """The same conversation in at most `budget` characters, the newest of it longest."""
+    shown = _complete(messages)
+    for length in (RESULT_CHARS, 4_000, 2_000, KEPT_RESULT_CHARS, 100):
+        shown = [_shorter(message, length) for message in shown]
+        if size(shown) <= budget:
+            return shown
+    _, turns = _turns(shown)
+    while len(turns) > 1 and size(flat(turns)) > budget:
+        turns.pop(0)
+    last = flat(turns)
+    question = [message.model_copy(update={"content": cut(message.text, budget // 2)}) for message in last[:1]]
+    asked = last[1:]
+    while asked and size([*question, *asked]) > budget:
+        asked = _without_first_round(asked)
+    return [*question, *asked]
+
+
+def size(messages: Iterable[AnyMessage]) -> int:
+    return sum(len(message.text) + len(_calls(message)) for message in messages)
+
+
+def flat(turns: Iterable[Turn]) -> Turn:
+    return [message for turn in turns for message in turn]
+
+
+def rounds(messages: Sequence[AnyMessage]) -> int:
+    """How often the model has asked for tools since the person last spoke."""
+    count = 0
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage):
+            break
+        count += isinstance(message, AIMessage) and bool(message.tool_calls)
+    return count
+
+
+def _complete(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Without calls that have no answer and answers that have no call, as a run that broke off leaves them: no model
+    takes such a conversation."""
+    answers = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
+    asked = {
+        call["id"]
+        for message in messages
+        if isinstance(message, AIMessage) and {call["id"] for call in message.tool_calls} <= answers
+        for call in message.tool_calls
+    }
+    return [
+        message
+        for message in messages
+        if (message.tool_call_id in asked if isinstance(message, ToolMessage) else True)
+        and not (isinstance(message, AIMessage) and any(call["id"] not in asked for call in message.tool_calls))
+    ]
+
+
+def _turns(messages: Sequence[AnyMessage]) -> tuple[list[str], list[Turn]]:
+    """The lines of the summary so far, and the turns, each from what a person said."""
+    summary: list[str] = []
+    turns: list[Turn] = []
+    for message in messages:
+        if isinstance(message, HumanMessage) and SUMMARY in message.additional_kwargs:
+            summary = list(message.additional_kwargs[SUMMARY])
+        elif isinstance(message, HumanMessage):
+            turns.append([message])
+        elif turns:
+            turns[-1].append(message)
+    return summary, turns
+
+
+def _line(turn: Turn) -> str:
+    tools = [call["name"] for message in turn if isinstance(message, AIMessage) for call in message.tool_calls]
+    answer = next((m.text for m in reversed(turn) if isinstance(m, AIMessage) and m.text), "")
+    parts = [f"Asked: {_one_line(turn[0].text)}"]
+    parts += [f"Tools: {', '.join(dict.fromkeys(tools))[:LINE_CHARS]}"] if tools else []
+    return " | ".join([*parts, f"Answered: {_one_line(answer)}"])
+
+
+def _one_line(text: str) -> str:
+    return cut(" ".join(text.split()), LINE_CHARS)
+
+
+def _shorter(message: AnyMessage, length: int) -> AnyMessage:
+    if isinstance(message, ToolMessage):
+        return message.model_copy(update={"content": cut(message.text, length)})
+    if isinstance(message, AIMessage) and len(_calls(message)) > RESULT_CHARS:
+        calls = [{**call, "args": {}} for call in message.tool_calls]
+        return AIMessage(cut(message.text, RESULT_CHARS), tool_calls=calls, id=message.id)
+    if len(message.text) > max(length, RESULT_CHARS):
+        return message.model_copy(update={"content": cut(message.text, max(length, RESULT_CHARS))})
+    return message
+
+
+def _without_first_round(rounds: Turn) -> Turn:
+    following = next((i for i, m in enumerate(rounds[1:], start=1) if isinstance(m, AIMessage)), len(rounds))
+    return rounds[following:]
+
+
+def _calls(message: AnyMessage) -> str:
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    return json.dumps([[call["name"], call["args"]] for call in calls], default=str) if calls else ""

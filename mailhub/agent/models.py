@@ -1,0 +1,105 @@
+"""What the chat keeps: threads that belong to one person, what was said, the calls of tools, and checkpoints."""
+
+import uuid
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+TITLE_CHARS = 80
+INPUT_CHARS = 200
+
+
+class Thread(models.Model):
+    """A conversation. `name` is the client's own id for it; `caller_name` the token's, empty for the person.
+
+    A token does not share the person's threads: they may hold what its mailboxes do not.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    caller_name = models.CharField(max_length=100, blank=True)
+    name = models.CharField(max_length=100)
+    title = models.CharField(max_length=TITLE_CHARS, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+    busy_until = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "caller_name", "name"], name="thread_once")]
+        indexes = [
+            models.Index(fields=["user", "caller_name", "-updated_at"], name="thread_newest"),
+            models.Index(fields=["updated_at"], name="thread_age"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Message(models.Model):
+    """What was said, for the page; the model's own memory is the checkpoint."""
+
+    class Author(models.TextChoices):
+        PERSON = "person"
+        AGENT = "agent"
+        TOOL = "tool"
+
+    thread = models.ForeignKey(Thread, models.CASCADE, related_name="messages")
+    author = models.CharField(max_length=8, choices=Author.choices)
+    text = models.TextField(blank=True)
+    tool = models.CharField(max_length=64, blank=True)
+    action_id = models.UUIDField(null=True)
+    failed = models.BooleanField(default=False)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(author__in=["person", "agent", "tool"]), name="message_known_author"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.author} {self.pk}"
+
+
+class ToolCall(models.Model):
+    """One call of a tool. `input` is short and has its secrets masked; of the output there is a hash alone, of its
+    first 4 KB."""
+
+    thread = models.ForeignKey(Thread, models.CASCADE, related_name="tool_calls")
+    at = models.DateTimeField(default=timezone.now)
+    tool = models.CharField(max_length=64)
+    input = models.CharField(max_length=INPUT_CHARS)
+    status = models.CharField(max_length=32)
+    sha256 = models.CharField(max_length=64)
+    duration_ms = models.PositiveIntegerField()
+    mode = models.CharField(max_length=16)
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [models.Index(fields=["at"], name="tool_call_age")]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.status}"
+
+
+class Checkpoint(models.Model):
+    """The newest state of a thread's graph, as LangGraph serialises it."""
+
+    thread = models.OneToOneField(Thread, models.CASCADE, primary_key=True, related_name="checkpoint")
+    checkpoint_id = models.CharField(max_length=64)
+    type = models.CharField(max_length=32)
+    content = models.BinaryField()
+
+    def __str__(self) -> str:
+        return f"checkpoint of {self.thread_id}"
+
+
+def purge() -> None:
+    """Forget what is older than everything else is kept."""
+    before = timezone.now() - timedelta(days=settings.MAILHUB_RETENTION_DAYS)
+    ToolCall.objects.filter(at__lt=before).delete()
+    Thread.objects.filter(updated_at__lt=before).delete()

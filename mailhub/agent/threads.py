@@ -1,0 +1,74 @@
+"""Threads as the adapters use them: found for their owner alone, claimed for one run, written down."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from accounts.caller import Caller
+from mailhub.agent.models import INPUT_CHARS, TITLE_CHARS, Message, Thread, ToolCall
+from tools.redaction import redacted
+
+RUN_SECONDS = 300
+TURNS_A_MINUTE = 20
+HASHED_BYTES = 4096
+SHOWN = 200
+
+
+def of_caller(caller: Caller) -> QuerySet[Thread]:
+    return Thread.objects.filter(user=caller.user, caller_name=caller.name).order_by("-updated_at")
+
+
+def opened(caller: Caller, name: str | None) -> Thread:
+    """The caller's thread of this name; another's of the same name is another thread."""
+    found, _ = Thread.objects.get_or_create(user=caller.user, caller_name=caller.name, name=name or str(uuid4()))
+    return found
+
+
+def claim(thread: Thread) -> str:
+    """Take the thread for one run; returns why not, or nothing."""
+    now = timezone.now()
+    said = Message.objects.filter(
+        thread=thread, author=Message.Author.PERSON, created_at__gt=now - timedelta(minutes=1)
+    )
+    if said.count() >= TURNS_A_MINUTE:
+        return f"Too many requests: at most {TURNS_A_MINUTE} a minute in one thread. Wait a little."
+    free = Thread.objects.filter(Q(busy_until=None) | Q(busy_until__lt=now), pk=thread.pk)
+    if not free.update(busy_until=now + timedelta(seconds=RUN_SECONDS), updated_at=now):
+        return "This thread is still answering. Wait for it, or stop it."
+    return ""
+
+
+def release(thread: Thread) -> None:
+    Thread.objects.filter(pk=thread.pk).update(busy_until=None, updated_at=timezone.now())
+
+
+def asked(thread: Thread, prompt: str) -> None:
+    Message.objects.create(thread=thread, author=Message.Author.PERSON, text=prompt)
+    Thread.objects.filter(pk=thread.pk, title="").update(title=" ".join(prompt.split())[:TITLE_CHARS])
+
+
+def answered(thread: Thread, text: str) -> None:
+    if text.strip():
+        Message.objects.create(thread=thread, author=Message.Author.AGENT, text=text)
+
+
+def called(
+    thread: Thread, *, tool: str, arguments: Mapping[str, Any], status: str, output: str, duration_ms: int, mode: str,
+    action_id: UUID | None = None,
+) -> None:  # fmt: skip
+    """One row for the call, and a quiet line for the page."""
+    ToolCall.objects.create(
+        thread=thread, tool=tool[:64], status=status, duration_ms=duration_ms, mode=mode,
+        input=redacted(json.dumps(arguments, ensure_ascii=False)[: 4 * INPUT_CHARS])[:INPUT_CHARS],
+        sha256=hashlib.sha256(output.encode("utf-8", "replace")[:HASHED_BYTES]).hexdigest(),
+    )  # fmt: skip
+    Message.objects.create(
+        thread=thread, author=Message.Author.TOOL, tool=tool[:64], action_id=action_id, failed=status != "ok",
+        text="" if status == "ok" else status,
+    )  # fmt: skip

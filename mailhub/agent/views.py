@@ -1,0 +1,190 @@
+"""The chat: two streams for programs and people, and the page. Nothing heavy is imported before somebody asks."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from importlib import import_module
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.middleware.csrf import CsrfViewMiddleware
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST, require_safe
+from pydantic import BaseModel, Field, ValidationError
+
+from accounts.auth import caller_of_bearer
+from accounts.caller import Caller
+from accounts.models import User
+from accounts.problems import FieldError, Problem
+from approvals import listing, queries
+from mailhub.agent import stream, threads
+from mailhub.agent.models import Message, Thread
+from mailhub.agent.policy import MODES, Mode
+from tools.api import problem_response
+
+PROMPT_CHARS = 20_000
+SHOWN_THREADS = 30
+SHOWN_MESSAGES = 200
+EMPTY = "⚠️ The prompt is empty. Write what you would like to know."
+LONG = f"⚠️ The prompt has more than {PROMPT_CHARS:,} characters. Shorten it, or point to a mail or a file instead."
+OFF = "⚠️ The agent is switched off on this server (AGENT_ENABLE=0)."
+
+
+class Asked(BaseModel):
+    prompt: str
+    threadId: str | None = Field(None, max_length=100)  # the contract's name
+    mode: Mode | None = None
+
+
+# It is exempt for bearer tokens, which no browser sends by itself; `_caller` checks a session's.
+@csrf_exempt
+async def agent_stream(request: HttpRequest) -> HttpResponseBase:
+    """POST /ai/agent/stream"""
+    try:
+        caller = await sync_to_async(_caller)(request)
+        asked = _asked(request)
+        if text := _nothing_to_do(asked):
+            return _streamed(_only(text))
+        thread = await sync_to_async(threads.opened)(caller, asked.threadId)
+    except Problem as problem:
+        return problem_response(request, problem)
+    answering = await _answering()
+    mode = asked.mode or settings.AGENT_DEFAULT_MODE
+    answer = answering.agent_answer(caller=caller, thread=thread, prompt=asked.prompt, mode=mode)
+    response = _streamed(answer)
+    response["X-Thread-Id"] = thread.name
+    return response
+
+
+@csrf_exempt
+async def plain_stream(request: HttpRequest) -> HttpResponseBase:
+    """POST /ai/stream"""
+    try:
+        await sync_to_async(_caller)(request)
+        asked = _asked(request)
+    except Problem as problem:
+        return problem_response(request, problem)
+    if text := _nothing_to_do(asked):
+        return _streamed(_only(text))
+    return _streamed((await _answering()).plain_answer(asked.prompt))
+
+
+async def _answering() -> Any:
+    # 60 MB and a second, for those who chat; in a thread, so that the others' requests go on.
+    return await asyncio.to_thread(import_module, "mailhub.agent.answering")
+
+
+def _streamed(pieces: AsyncGenerator[str, None]) -> StreamingHttpResponse:
+    async def whole() -> AsyncIterator[str]:
+        try:
+            async for piece in pieces:
+                yield piece
+            yield stream.END
+        finally:
+            await pieces.aclose()  # the run stops with the reader
+
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingHttpResponse(whole(), content_type=stream.CONTENT_TYPE, headers=headers)
+
+
+async def _only(text: str) -> AsyncGenerator[str, None]:
+    yield stream.text(text)
+
+
+def _nothing_to_do(asked: Asked) -> str:
+    if not settings.AGENT_ENABLE:
+        return OFF
+    if not asked.prompt.strip():
+        return EMPTY
+    return LONG if len(asked.prompt) > PROMPT_CHARS else ""
+
+
+def _caller(request: HttpRequest) -> Caller:
+    """A bearer token, or a session together with its CSRF token; raises Problem."""
+    if request.method != "POST":
+        raise Problem("invalid_input", "Ask by POST.", status=405)
+    if "Authorization" in request.headers or "X-API-Key" in request.headers:
+        return caller_of_bearer(request, surface="agent")
+    refusal = CsrfViewMiddleware(lambda _: HttpResponse()).process_view(request, _not_exempt, (), {})
+    if not request.user.is_authenticated:
+        raise Problem("unauthenticated", "Sign in, or send a token.")
+    if refusal is not None:
+        raise Problem("forbidden", "The CSRF token is missing or wrong.")
+    return Caller(user=request.user, surface="agent")
+
+
+def _not_exempt(request: HttpRequest) -> HttpResponse:
+    raise NotImplementedError
+
+
+def _asked(request: HttpRequest) -> Asked:
+    try:
+        return Asked.model_validate(json.loads(request.body or b"{}"))
+    except ValidationError as error:
+        errors = tuple(
+            FieldError(field=".".join(map(str, item["loc"])), message=item["msg"])
+            for item in error.errors(include_input=False, include_url=False, include_context=False)
+        )
+        raise Problem("invalid_input", "Some parameters are not valid.", errors=errors) from None
+    except ValueError:
+        raise Problem("invalid_input", "The body is not JSON.", status=400) from None
+
+
+@login_required
+@never_cache
+@require_safe
+def page(request: HttpRequest, thread_id: UUID | None = None) -> HttpResponse:
+    """The chat, with one thread open or a new one."""
+    person = cast(User, request.user)
+    mine = threads.of_caller(Caller(user=person, surface="web"))
+    thread = get_object_or_404(mine, pk=thread_id) if thread_id else None
+    return render(
+        request,
+        "agent/chat.html",
+        {
+            "thread": thread,
+            "thread_name": thread.name if thread else str(uuid4()),
+            "threads": mine.exclude(title="")[:SHOWN_THREADS],
+            "messages_shown": _messages(thread) if thread else [],
+            "actions": _actions(person, thread) if thread else [],
+            "modes": MODES,
+            "mode": settings.AGENT_DEFAULT_MODE,
+            "enabled": settings.AGENT_ENABLE,
+            "has_model": bool(settings.AGENT_MODEL or settings.AI_DESTINATION_NAME or settings.AI_MODEL_NAME),
+            "prompt_chars": PROMPT_CHARS,
+            "waiting": listing.waiting_for(person),
+        },
+    )
+
+
+@login_required
+@never_cache
+@require_safe
+def cards(request: HttpRequest, name: str) -> HttpResponse:
+    """The pending actions of a thread as they stand now, to be put into the page."""
+    person = cast(User, request.user)
+    thread = get_object_or_404(threads.of_caller(Caller(user=person, surface="web")), name=name)
+    return render(request, "agent/cards.html", {"actions": _actions(person, thread)})
+
+
+@login_required
+@require_POST
+def forget(request: HttpRequest, thread_id: UUID) -> HttpResponse:
+    """Delete a thread with all that it holds; what was proposed in it stays where it is."""
+    get_object_or_404(threads.of_caller(Caller(user=cast(User, request.user), surface="web")), pk=thread_id).delete()
+    return redirect("agent")
+
+
+def _messages(thread: Thread) -> list[Message]:
+    return list(reversed(thread.messages.order_by("-id")[:SHOWN_MESSAGES]))
+
+
+def _actions(person: User, thread: Thread) -> list[Any]:
+    ids = thread.messages.exclude(action_id=None).values_list("action_id", flat=True)
+    return list(queries.with_preview(queries.visible_to(person).filter(pk__in=list(ids))).order_by("created_at"))

@@ -1,0 +1,137 @@
+// The chat: sends the question, writes the stream into the page as it comes, follows what waits for a person.
+// Everything that comes in is put into the page as text, never as markup; the cards are our own server's HTML.
+
+const form = document.querySelector("form[data-chat]");
+const talk = document.querySelector("[data-talk]");
+const held = document.querySelector("[data-held]");
+const box = form.elements.prompt;
+const stop = form.querySelector("[data-stop]");
+const status = document.querySelector("[data-status]");
+const FOLLOW_MS = 4000;
+
+let running = null;
+let thread = form.dataset.thread;
+
+function line(kind, text) {
+  const item = document.createElement("li");
+  item.className = kind;
+  item.dir = "auto";
+  item.textContent = text;
+  talk.append(item);
+  return item;
+}
+
+function nearTheEnd() {
+  return window.innerHeight + window.scrollY > document.body.scrollHeight - 160;
+}
+
+// One event of the stream: its lines of data joined, whether it is the end, whether it is one of ours.
+function parsed(block) {
+  const lines = block.split("\n");
+  const data = lines.filter((each) => each.startsWith("data:")).map((each) => each.slice(5).replace(/^ /, "")).join("\n");
+  if (lines.includes("event: end")) return { end: true };
+  if (data.startsWith("{") && data.length > 1) {
+    try {
+      return { event: JSON.parse(data) };
+    } catch {
+      return { text: data };
+    }
+  }
+  return { text: data };
+}
+
+async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let buffer = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    buffer += value;
+    const blocks = buffer.split("\n\n");
+    buffer = blocks.pop();
+    for (const block of blocks) yield parsed(block);
+  }
+}
+
+async function ask(prompt) {
+  running = new AbortController();
+  document.querySelector("[data-hello]")?.remove();
+  line("said mine", prompt);
+  stop.hidden = false;
+  form.setAttribute("aria-busy", "true");
+  status.textContent = form.dataset.working;
+  let answer = null;
+  try {
+    const response = await fetch(form.action, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "X-CSRFToken": form.elements.csrfmiddlewaretoken.value },
+      body: JSON.stringify({ prompt, threadId: thread, mode: form.elements.mode.value }),
+      signal: running.signal,
+    });
+    if (!response.ok) {
+      const problem = await response.json().catch(() => ({}));
+      line("tool bad", problem.detail || form.dataset.failed);
+      return;
+    }
+    for await (const { text, event, end } of events(response)) {
+      if (end) break;
+      const follow = nearTheEnd();
+      if (event) {
+        answer?.removeAttribute("aria-busy");
+        answer = null;
+        line(event.event === "tool_error" ? "tool bad" : "tool", event.text);
+      } else if (text) {
+        answer ??= line("said", "");
+        answer.setAttribute("aria-busy", "true");
+        answer.append(text);
+      }
+      if (follow) window.scrollTo(0, document.body.scrollHeight);
+    }
+  } catch (error) {
+    line("tool", error.name === "AbortError" ? form.dataset.stopped : form.dataset.failed);
+  } finally {
+    answer?.removeAttribute("aria-busy");
+    form.removeAttribute("aria-busy");
+    stop.hidden = true;
+    running = null;
+    status.textContent = form.dataset.done;
+    box.focus();
+    await follow();
+    held.lastElementChild?.scrollIntoView({ block: "center" });
+  }
+}
+
+// What was proposed in this thread, as it stands now; looked at again as long as something is open.
+async function follow() {
+  try {
+    const response = await fetch(form.dataset.cards, { headers: { Accept: "text/html" } });
+    if (!response.ok) return;
+    const html = await response.text();
+    if (html !== held.dataset.seen && !held.contains(document.activeElement)) {
+      held.innerHTML = html;
+      held.dataset.seen = html;
+    }
+  } catch {
+    // The next look may succeed.
+  }
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const prompt = box.value.trim();
+  if (!prompt || running) return;
+  box.value = "";
+  ask(prompt);
+});
+stop.addEventListener("click", () => running?.abort());
+box.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    form.requestSubmit();
+  } else if (event.key === "Escape" && running) {
+    running.abort();
+  }
+});
+setInterval(() => {
+  if (!document.hidden && !running && held.querySelector("[data-open]")) follow();
+}, FOLLOW_MS);

@@ -1,0 +1,129 @@
+"""The chat in a browser: it streams, its tools are quiet lines, what it proposes is a card that follows the action."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.browser.conftest import PATIENCE_MS
+from tests.browser.test_first_road import signed_in
+from tests.model_server import ModelServer, Says
+from tests.processes import Mailhub, until
+
+pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.timeout(240)]
+expect.set_options(timeout=PATIENCE_MS)
+MIRA = "mira@northwind.example"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+PROPOSAL = {"to": [MIRA], "subject": "It is Thursday", "body": "Dear Mira, it is Thursday.", "confirm": True}
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def mailhub(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Iterator[Mailhub]:
+    changes: dict[str, Any] = {
+        "AGENT_MODEL": "openai:scripted",
+        "OPENAI_BASE_URL": model.url,
+        "MAILHUB_UNDO_SECONDS": 0,
+    }
+    with Mailhub(tmp_path_factory.mktemp("mailhub"), **changes) as running:
+        yield running
+
+
+@pytest.fixture
+def window(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
+    yield context
+    context.close()
+
+
+def pictures(page: Page, name: str) -> None:
+    """A look at it, for people: in both sizes and both lights, where MAILHUB_PICTURES names a folder."""
+    folder = os.environ.get("MAILHUB_PICTURES")
+    for width, height in ((1280, 860), (390, 844)):
+        for light in ("light", "dark"):
+            page.set_viewport_size({"width": width, "height": height})
+            page.emulate_media(color_scheme="light" if light == "light" else "dark")
+            wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+            assert not wide, f"{name} is wider than {width}"
+            found = Axe().run(page, options={"runOnly": {"type": "tag", "values": RULES}})
+            assert found.response["violations"] == [], found.generate_report()
+            if folder:
+                page.screenshot(path=Path(folder) / f"{name}-{width}-{light}.png", full_page=True)
+
+
+def test_the_chat_streams_shows_its_tools_and_follows_what_it_proposed(
+    window: BrowserContext, mailhub: Mailhub, model: ModelServer
+) -> None:
+    page = signed_in(window, mailhub)
+    troubles: list[str] = []
+    page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.get_by_role("link", name="Agent", exact=True).click()
+    pictures(page, "chat-empty")
+    page.set_viewport_size({"width": 1280, "height": 860})
+
+    model.says(
+        Says(text="Let me look. ", calls=(("list_emails", {}), ("read_email", {"message_id": "no such"}))),
+        Says(text="<b>Three</b> things, the first of them at length.", hold=True),
+    )
+    page.get_by_label("Ask about your mail").fill("What is new?")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("✅ done")).to_be_visible()
+    expect(page.get_by_text("⚠️ read_email failed")).to_be_visible()
+    # It is there while the model still speaks, and as text.
+    expect(page.get_by_text("<b>Three</b>")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    model.go_on.set()
+    expect(page.get_by_text("at length.")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+
+    model.says(Says(text="I propose this. ", calls=(("send_email", PROPOSAL),)))
+    page.get_by_label("It may").select_option("safeWrite")
+    page.get_by_label("Ask about your mail").fill("Tell Mira that it is Thursday")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.get_by_role("heading", name="It is Thursday")).to_be_visible()
+    expect(page.get_by_text("Nothing has been sent.")).to_be_visible()
+    pictures(page, "chat-held")
+    page.set_viewport_size({"width": 1280, "height": 860})
+
+    review = window.new_page()
+    href = page.get_by_role("link", name="Look at it and decide").get_attribute("href")
+    review.goto(f"{mailhub.url}{href}")
+    review.locator("form[data-action=approve] button").click()
+    until(lambda: len(mailhub.mail(MIRA, "INBOX", "It is Thursday")) == 1)
+    review.close()
+    expect(page.get_by_role("link", name="Look at it", exact=True)).to_be_visible()
+    assert troubles == []
+
+    page.goto(f"{mailhub.url}/agent/")
+    page.get_by_role("link", name="What is new?").click()
+    expect(page.get_by_text("I propose this.")).to_be_visible()
+    expect(page.get_by_role("heading", name="It is Thursday")).to_be_visible()
+    page.get_by_role("button", name="Delete this conversation").click()
+    expect(page.get_by_role("link", name="What is new?")).to_have_count(0)
+    assert len(mailhub.mail(MIRA, "INBOX", "It is Thursday")) == 1
+
+
+def test_escape_stops_the_run_on_the_server_too(window: BrowserContext, mailhub: Mailhub, model: ModelServer) -> None:
+    page = signed_in(window, mailhub)
+    page.goto(f"{mailhub.url}/agent/")
+    model.go_on.clear()
+    model.left.clear()
+    model.says(Says(text="This goes on for a very long time.", hold=True))
+    page.get_by_label("Ask about your mail").fill("Go on")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(re.compile("This goes on"))).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Stopped.", exact=True)).to_be_visible()
+    assert model.left.wait(20)

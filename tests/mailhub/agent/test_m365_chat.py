@@ -1,0 +1,101 @@
+"""The prompts that the chat was made for, from the browser's stream to the program `m365` and back."""
+
+import json
+from typing import Any
+
+import pytest
+
+from approvals.models import PendingAction
+from mailhub.agent.models import ToolCall
+from tests.conftest import Reviewer
+from tests.m365 import M365
+from tests.mailhub.agent.conftest import Chat
+from tests.model_server import ModelServer, Says
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
+
+
+@pytest.fixture
+def operator(person: Chat, m365: M365, reviewer: Reviewer) -> Chat:
+    reviewer.user.is_staff = True
+    reviewer.user.save()
+    return person
+
+
+def run(command: str) -> Says:
+    return Says(calls=(("m365_run_command", {"command": command}),))
+
+
+def answering(words: str) -> Any:
+    """A model that repeats what the tool said behind its own words."""
+    return lambda request: Says(text=f"{words} {request['messages'][-1]['content']}")
+
+
+def test_status(operator: Chat, model: ModelServer, m365: M365) -> None:
+    m365.answers(status={"connectedAs": "ada@lovelace.example", "cloudType": "Public", "accessToken": "no"})
+    model.says(run("m365 status"), answering("Connected:"))
+    answer = operator.ask("Status prüfen")
+    assert "ada@lovelace.example" in answer.text
+    assert "Public" in answer.text
+    assert answer.kinds() == [("tool_start", "m365_run_command"), ("tool_end", "m365_run_command")]
+    assert answer.events[0]["text"] == "🔧 running: m365_run_command …"
+    assert len(json.dumps(model.requests[-1])) / 4 < 10_000
+
+
+def test_newest_mail(operator: Chat, model: ModelServer, m365: M365) -> None:
+    mails = [{"id": str(n), "subject": f"Mail {n}", "receivedDateTime": f"2026-11-{n:02}", "body": "x" * 50_000}
+             for n in range(1, 28)]  # fmt: skip
+    m365.answers(outlook_message_list=mails)
+    model.says(run("m365 outlook message list --folderName Inbox --top 1"), answering("Here:"))
+    assert "Mail 27" in operator.ask("Zeig mir meine neueste Mail").text
+    (call,) = m365.calls
+    assert {"--startTime", "--endTime"} <= set(call)
+    assert "--top" not in call
+    assert len(model.tool_results()[0]) < 4000
+
+
+@pytest.mark.parametrize(
+    ("prompt", "command"),
+    [
+        ("Erstelle Termin heute 16-17 Uhr mit bob@lovelace.example", "m365 outlook event add --subject Termin"),
+        ("Lösche Team XYZ", "m365 teams team remove --name XYZ --force"),
+    ],
+)
+def test_what_changes_something_is_blocked_and_explained(
+    operator: Chat, model: ModelServer, m365: M365, prompt: str, command: str
+) -> None:
+    model.says(run(command), answering("That is blocked:"))
+    answer = operator.ask(prompt)
+    assert "policy_blocked" in answer.text
+    assert "only reads Microsoft 365" in answer.text
+    assert answer.kinds()[-1] == ("tool_error", "m365_run_command")
+    assert m365.calls == []
+    assert not PendingAction.objects.exists()
+
+
+def test_a_server_killed_in_mid_call_is_a_tool_error_an_answer_all_the_same_and_a_new_server_for_the_next(
+    operator: Chat, model: ModelServer, m365: M365
+) -> None:
+    m365.answers(teams_team_list={"kill": True}, status={"connectedAs": "ada@lovelace.example"})
+    model.says(run("m365 teams team list"), Says(text="I could not look, but I can tell you this."))
+    answer = operator.ask("Zeig mir alle Teams")
+    assert answer.kinds()[-1] == ("tool_error", "m365_run_command")
+    assert answer.text == "I could not look, but I can tell you this."
+    model.says(run("m365 status"), answering("Connected:"))
+    assert "ada@lovelace.example" in operator.ask("Status prüfen").text
+
+
+def test_without_the_server_the_chat_answers_all_the_same(operator: Chat, model: ModelServer, settings: Any) -> None:
+    settings.MCP_M365_START_CMD = "/nowhere/to/be/found"
+    model.says(run("m365 status"), Says(text="I cannot reach it."))
+    answer = operator.ask("Status prüfen")
+    assert answer.kinds()[-1] == ("tool_error", "m365_run_command")
+    assert answer.text == "I cannot reach it."
+    assert ToolCall.objects.get().status == "transient"
+
+
+def test_who_does_not_run_this_server_is_not_offered_its_sign_in(person: Chat, model: ModelServer, m365: M365) -> None:
+    model.says(run("m365 status"))
+    assert person.ask("Status prüfen").kinds()[-1] == ("tool_error", "m365_run_command")
+    assert "m365_run_command" not in model.tools(0)
+    assert m365.calls == []

@@ -1,0 +1,210 @@
+"""What a thread remembers, for whom, and that it never grows beyond what a model takes."""
+
+import json
+import logging
+from datetime import timedelta
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from accounts.models import Mailbox, User
+from approvals.maintenance import purge_others
+from mailhub.agent.history import BUDGET, KEPT_TURNS, compacted, fitted, size
+from mailhub.agent.models import Checkpoint, Message, Thread, ToolCall
+from tests.conftest import Reviewer, make_api
+from tests.m365 import M365
+from tests.mailhub.agent.conftest import Chat
+from tests.model_server import ModelServer, Says
+from tools.providers.memory import MemoryServer
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+
+
+def test_a_thread_remembers_and_the_system_message_stands_there_once(chat: Chat, model: ModelServer) -> None:
+    model.says(Says(text="Hello Ada.", calls=(("list_emails", {}),)), Says(text="Nothing new."), Says(text="Ada."))
+    first = chat.ask("I am Ada. What is new?", threadId="c123-456")
+    assert first.thread == "c123-456"
+    assert chat.ask("Who am I?", threadId="c123-456").text == "Ada."
+    roles = [message["role"] for message in model.shown()]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+    for index in range(len(model.requests)):
+        assert [message["role"] for message in model.shown(index)].count("system") == 1
+    assert len(model.tools()) == len(set(model.tools()))
+
+
+def test_without_an_id_each_request_is_a_thread_of_its_own(chat: Chat, model: ModelServer) -> None:
+    first, second = chat.ask("I am Ada."), chat.ask("Who am I?")
+    assert first.thread != second.thread
+    assert "Ada" not in str(model.shown())
+
+
+def test_a_thread_belongs_to_who_began_it(
+    chat: Chat, person: Chat, model: ModelServer, charlie: User, foreign_mailbox: Mailbox, door: str
+) -> None:
+    """Not to another person, and not to the person's own token either, which may reach less."""
+    stranger = make_api(charlie, foreign_mailbox, name="chat")
+    other = Chat(url=door, headers={"Authorization": f"Bearer {stranger.secret}"})
+    person.ask("The secret word is xylophone.", threadId="t")
+    for somebody in (chat, other):
+        somebody.ask("What is the word?", threadId="t")
+        assert "xylophone" not in str(model.shown())
+    person.ask("What is the word?", threadId="t")
+    assert "xylophone" in str(model.shown())
+    assert Thread.objects.filter(name="t").count() == 3
+
+
+def test_two_megabytes_from_a_tool_and_two_hundred_turns_never_exceed_the_window(
+    person: Chat, model: ModelServer, m365: M365, reviewer: Reviewer
+) -> None:
+    """The model's server refuses more than 100,000 characters as a real one does: `context_length_exceeded`.
+
+    Most of the two hundred are put into the memory by turns in which a tool spoke at length; the rest are real.
+    """
+    reviewer.user.is_staff = True
+    reviewer.user.save()
+    m365.answers(teams_team_list=[{"id": n, "name": "x" * 10_000} for n in range(200)])
+    run = ("m365_run_command", {"command": "m365 teams team list"})
+    model.says(Says(calls=(run,) * 2), Says(calls=(run,)), Says(text="Many teams."))
+    assert person.ask("Show me all teams", threadId="t").text == "Many teams."
+    assert len(m365.calls) == 3
+    assert all(len(result) <= 4020 for result in model.tool_results())
+
+    thread = Thread.objects.get()
+    serde = JsonPlusSerializer()
+    kept = Checkpoint.objects.get(thread=thread)
+    checkpoint, metadata = serde.loads_typed((kept.type, bytes(kept.content)))
+    checkpoint["channel_values"]["messages"] += long_talk(196)
+    kept.type, kept.content = serde.dumps_typed([checkpoint, metadata])
+    kept.save()
+    for number in range(3):
+        Message.objects.update(created_at=timezone.now() - timedelta(hours=1))
+        model.says(Says(calls=(run,)), Says(text=f"Answer {number}."))
+        assert person.ask(f"Question {number}", threadId="t").text == f"Answer {number}."
+    assert max(len(json.dumps(request)) for request in model.requests) < 100_000
+    shown = model.shown()
+    assert "Question 1" in str(shown)
+    assert "a record, not a request" in str(shown[1])
+    assert len(bytes(Checkpoint.objects.get().content)) < 100_000
+
+
+def long_talk(turns: int) -> list[AnyMessage]:
+    talk: list[AnyMessage] = []
+    for turn in range(turns):
+        call = {"name": "read_email", "args": {"message_id": "m"}, "id": f"old-{turn}"}
+        talk += [
+            HumanMessage(f"Old question {turn}", id=f"h{turn}"),
+            AIMessage("", tool_calls=[call], id=f"c{turn}"),
+            ToolMessage("r" * 8000, tool_call_id=f"old-{turn}", id=f"t{turn}"),
+            AIMessage("Old answer. " * 100, id=f"a{turn}"),
+        ]
+    return talk
+
+
+def test_older_turns_become_lines_of_a_summary_that_stays_small() -> None:
+    kept: list[AnyMessage] = []
+    for start in range(0, 200, 10):
+        kept = compacted([*kept, *long_talk(200)[start * 4 : (start + 10) * 4]])
+        assert size(kept) < 40_000
+        assert sum(isinstance(message, HumanMessage) for message in kept) <= KEPT_TURNS + 1
+    assert "Asked: Old question 19" in kept[0].text
+    assert "Tools: read_email" in kept[0].text
+    assert kept[-1].text.startswith("Old answer.")
+
+
+@pytest.mark.parametrize("budget", [BUDGET, 5000, 500])
+@pytest.mark.parametrize(
+    "messages",
+    [
+        long_talk(200),
+        [HumanMessage("x" * 2_000_000)],
+        [HumanMessage("q"), AIMessage("", tool_calls=[{"name": "n", "args": {"a": "x" * 2_000_000}, "id": "1"}]),
+         ToolMessage("x" * 2_000_000, tool_call_id="1")],
+        [HumanMessage("q"), AIMessage("x" * 2_000_000), HumanMessage("r")],
+        [HumanMessage("q")] + [message for n in range(50) for message in (
+            AIMessage("", tool_calls=[{"name": "n", "args": {}, "id": str(n)}]),
+            ToolMessage("x" * 8000, tool_call_id=str(n)),
+        )],
+    ],
+    ids=["talk", "prompt", "arguments", "answer", "rounds"],
+)  # fmt: skip
+def test_whatever_a_history_holds_it_fits_and_every_call_has_its_answer(
+    messages: list[AnyMessage], budget: int
+) -> None:
+    shown = fitted(messages, budget)
+    assert size(shown) <= budget
+    assert isinstance(shown[0], HumanMessage)
+    calls = {call["id"] for message in shown if isinstance(message, AIMessage) for call in message.tool_calls}
+    assert calls == {message.tool_call_id for message in shown if isinstance(message, ToolMessage)}
+
+
+def test_a_call_that_was_never_answered_is_left_out_of_the_next_turn() -> None:
+    call = {"name": "list_emails", "args": {}, "id": "1"}
+    kept = compacted([HumanMessage("q"), AIMessage("", tool_calls=[call]), HumanMessage("r")])
+    assert [message.text for message in kept] == ["q", "r"]
+
+
+def test_the_rounds_of_tools_are_limited_and_the_model_answers_then(
+    chat: Chat, model: ModelServer, settings: Any
+) -> None:
+    for limit in (4, 1):
+        settings.AGENT_RECURSION_LIMIT = limit
+        model.requests.clear()
+        model.otherwise = Says(calls=(("list_emails", {}),))
+        answer = chat.ask("Look for ever")
+        assert answer.kinds() == [("tool_start", "list_emails"), ("tool_end", "list_emails")] * limit
+        assert f"limit of {limit} rounds" in answer.text
+        assert len(model.requests) == limit + 1
+        assert model.requests[-1]["tool_choice"] == "none"
+        assert answer.ended
+
+
+def test_a_result_of_a_tool_is_cut_for_the_model_and_kept_shorter_still(
+    chat: Chat, model: ModelServer, server: MemoryServer, mailbox: Mailbox
+) -> None:
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = "mira@northwind.example", mailbox.address, "Long"
+    message.set_content("word " * 100_000)
+    server.deliver(mailbox.address, message.as_bytes())
+
+    def read(request: dict[str, Any]) -> Says:
+        mail = str(request["messages"][-1]["content"]).split('"id":"')[1].split('"')[0]
+        return Says(calls=(("read_email", {"message_id": mail, "max_chars": 20_000}),))
+
+    model.says(Says(calls=(("list_emails", {}),)), read, Says(text="Words."), Says(text="Yes."))
+    chat.ask("Read it", threadId="t")
+    assert 8000 <= len(model.tool_results()[-1]) <= 8020
+    chat.ask("All of it?", threadId="t")
+    assert all(len(result) <= 520 for result in model.tool_results())
+
+
+def test_with_the_switches_on_the_log_tells_sizes_and_no_text(
+    chat: Chat, model: ModelServer, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    chat.ask("Tell nobody about xylophones")
+    assert "agent_model_call" not in caplog.text
+    settings.AGENT_LOG_STEPS = settings.AGENT_LOG_OUTPUT = True
+    model.says(Says(calls=(("list_emails", {}),)))
+    chat.ask("Tell nobody about xylophones")
+    calls = [r.msg for r in caplog.records if isinstance(r.msg, dict) and r.msg["event"] == "agent_model_call"]
+    assert [0 < call["approx_tokens"] < 10_000 for call in calls] == [True, True]
+    (ended,) = [r.msg for r in caplog.records if isinstance(r.msg, dict) and r.msg["event"] == "agent_tool_end"]
+    assert ended["slim_bytes"] == len('{"emails":[]}')
+    assert "xylophone" not in caplog.text
+
+
+def test_what_is_old_is_forgotten_by_the_sweeper(chat: Chat, model: ModelServer, settings: Any) -> None:
+    model.says(Says(calls=(("list_emails", {}),)))
+    chat.ask("Hello", threadId="old")
+    chat.ask("Hello", threadId="new")
+    long_ago = timezone.now() - timedelta(days=settings.MAILHUB_RETENTION_DAYS + 1)
+    ToolCall.objects.update(at=long_ago)
+    Thread.objects.filter(name="old").update(updated_at=long_ago)
+    purge_others()
+    assert list(Thread.objects.values_list("name", flat=True)) == ["new"]
+    assert not ToolCall.objects.exists()
+    assert Checkpoint.objects.count() == 1

@@ -1,0 +1,3 @@
+from tests.m365 import m365, npm_server
+
+__all__ = ["m365", "npm_server"]

@@ -1,0 +1,101 @@
+"""A model gets a few fields of what a command printed, and no secret in it."""
+
+import json
+import time
+
+import pytest
+
+from tools.m365.reduce import reduced
+from tools.redaction import redacted
+
+
+def mail(number: int) -> dict[str, object]:
+    return {
+        "id": f"id-{number}",
+        "subject": f"Mail {number}",
+        "from": {"emailAddress": {"name": "Mira", "address": "mira@northwind.example"}},
+        "receivedDateTime": f"2026-11-22T{number:02}:00:00Z",
+        "bodyPreview": "p" * 500,
+        "body": {"content": "b" * 100_000},
+    }
+
+
+def test_a_status_keeps_who_is_connected_where() -> None:
+    raw = json.dumps({"connectedAs": "ada@lovelace.example", "cloudType": "Public", "accessToken": "x", "more": [1]})
+    assert json.loads(reduced("status", raw)) == {"connectedAs": "ada@lovelace.example", "cloudType": "Public"}
+    assert reduced("status", '"Logged out"') == '"Logged out"'
+
+
+def test_of_a_list_of_mails_the_newest_three_remain_with_120_characters() -> None:
+    short = json.loads(reduced("outlook message list", json.dumps([mail(n) for n in (3, 9, 1, 7)])))
+    assert [each["id"] for each in short] == ["id-9", "id-7", "id-3"]
+    assert short[0] == {
+        "id": "id-9", "subject": "Mail 9", "fromName": "Mira", "fromAddress": "mira@northwind.example",
+        "receivedDateTime": "2026-11-22T09:00:00Z", "preview": "p" * 120,
+    }  # fmt: skip
+
+
+def test_a_new_event_is_echoed() -> None:
+    event = {
+        "id": "e1", "subject": "Talk", "start": {"dateTime": "2026-11-22T16:00:00"}, "end": "2026-11-22T17:00:00",
+        "attendees": [{}, {}], "body": {"content": "x" * 9000},
+    }  # fmt: skip
+    assert json.loads(reduced("outlook event add", json.dumps(event))) == {
+        "id": "e1", "subject": "Talk", "start": "2026-11-22T16:00:00", "end": "2026-11-22T17:00:00", "attendees": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("raw", ["x" * 9000, json.dumps([{"name": "x" * 9000}]), json.dumps("x" * 9000)])
+def test_anything_else_is_cut_at_4000_characters_with_a_mark(raw: str) -> None:
+    short = reduced("teams team list", raw)
+    assert len(short) == 4000 + len(" …[truncated]")
+    assert short.endswith(" …[truncated]")
+
+
+@pytest.mark.parametrize("command", ["status", "outlook message list", "outlook event add"])
+@pytest.mark.parametrize("raw", ["[]", "{}", "null", "[1, null]", '[{"from": 3}]', '{"start": 3}', "oops", ""])
+def test_an_output_of_another_shape_is_passed_on_short(command: str, raw: str) -> None:
+    assert len(reduced(command, raw)) <= 120
+
+
+def test_no_reducer_lets_a_huge_field_through() -> None:
+    huge = {"id": "i" * 2_000_000, "subject": "s" * 2_000_000, "connectedAs": "c" * 2_000_000}
+    for command in ("status", "outlook event add"):
+        assert len(reduced(command, json.dumps(huge))) <= 4020
+    assert len(reduced("outlook message list", json.dumps([huge]))) <= 4020
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        ("hunter22", '{"password": "hunter22", "id": 1}'),
+        ("hunter22", "{'clientSecret': 'hunter22'}"),
+        ("hunter22", '{"json": "{\\"refresh_token\\": \\"hunter22\\"}"}'),
+        ("hunter22", "client_secret=hunter22&x=1"),
+        ("hunter22", "m365 entra user add --password hunter22x".replace("hunter22x", '"hunter22"')),
+        ("abcdefghijklmnop1234", "Authorization: Bearer abcdefghijklmnop1234"),
+        ("eyJhbGciOiJSUzI1NiJ9", "token eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0x.c2lnbmF0dXJl end"),
+        ("mh_0123456789abcdefghij", "use mh_0123456789abcdefghij for it"),
+        ("MIIEvQ", "-----BEGIN PRIVATE KEY-----\nMIIEvQ\n-----END PRIVATE KEY-----"),
+        ("sk-0123456789abcdefgh", "key sk-0123456789abcdefgh"),
+    ],
+)
+def test_tokens_and_secrets_are_masked(secret: str, text: str) -> None:
+    assert secret not in redacted(text)
+    assert "[redacted]" in redacted(text)
+
+
+def test_json_stays_json_and_ids_and_words_stay() -> None:
+    masked = redacted('{"password": "a \\"quoted\\" one", "appId": "31359c7f-bd7e-475c-86db-fdb8c937548e", "n": 1}')
+    assert json.loads(masked) == {"password": "[redacted]", "appId": "31359c7f-bd7e-475c-86db-fdb8c937548e", "n": 1}
+    for harmless in ("The secret of good coffee is water.", "Reset your password today.", "https://x.example/?a=1"):
+        assert redacted(harmless) == harmless
+
+
+@pytest.mark.parametrize("piece", ["a-", "eyJ-", "secret", '"password": "', "bearer ", "-----BEGIN PRIVATE KEY-----"])
+def test_no_text_makes_masking_slow(piece: str) -> None:
+    """In a quadratic pattern these would take minutes."""
+    started = time.process_time()
+    redacted(piece * (100_000 // len(piece)))
+    reduced("teams team list", piece * (2_000_000 // len(piece)))
+    assert time.process_time() - started < 10

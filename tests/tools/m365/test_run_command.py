@@ -1,0 +1,234 @@
+"""m365_run_command over REST and MCP: reads are run and shortened, writes wait for a person or are blocked."""
+
+import json
+import logging
+import os
+import signal
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client import Client
+
+from accounts.models import Mailbox, User
+from approvals.models import Attempt, PendingAction
+from mailhub.asgi import application
+from tests.conformance.served import Door, served
+from tests.conftest import Api, Reviewer, make_api, problem_of
+from tests.m365 import M365, NPM_CLI, npm_folder
+from tests.processes import until
+from tests.work import work
+from tools.m365.client import M365Client, Unreachable
+from tools.m365.commands import FILE, written
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
+MAIL = {"id": "1", "subject": "Offer", "receivedDateTime": "2026-11-22T10:00:00Z", "bodyPreview": "p" * 500}
+EVENT = "m365 outlook event add --subject Talk --attendees bob@lovelace.example,eve@out.example"
+
+
+@pytest.fixture
+def runner(alice: User, mailbox: Mailbox) -> Api:
+    return make_api(alice, mailbox, name="runner", scopes=["m365:run", "mail:propose"])
+
+
+@pytest.fixture
+def writes(settings: Any) -> None:
+    settings.MCP_M365_STRICT_READONLY = False
+
+
+def run(api: Api, command: str, **more: Any) -> Any:
+    return api.tool("m365_run_command", command=command, **more)
+
+
+def test_a_reading_command_is_run_with_a_window_and_its_output_shortened(runner: Api, m365: M365) -> None:
+    m365.answers(outlook_message_list=[MAIL] * 50)
+    answer = run(runner, 'm365 outlook message list --folderName "Inbox" --top 100')
+    assert answer.status_code == 200, answer.content
+    result = answer.json()
+    assert len(json.loads(result["output"])) == 3
+    assert len(answer.content) < 4000
+    (call,) = m365.calls
+    assert call[:5] == ["outlook", "message", "list", "--folderName", "Inbox"]
+    assert {"--startTime", "--endTime"} < set(call)
+    assert "--top" not in call
+    assert result["command"].startswith("m365 outlook message list --folderName Inbox --startTime ")
+
+
+def test_the_log_holds_sizes_and_a_hash_and_nothing_else_of_an_output(
+    runner: Api, m365: M365, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    m365.answers(outlook_message_list=[MAIL] * 50)
+    run(runner, "m365 outlook message list")
+    line = next(record.msg for record in caplog.records if "m365_command" in str(record.msg))
+    assert isinstance(line, dict)
+    assert line["raw_bytes"] > 10_000
+    assert line["slim_bytes"] < 4000
+    assert len(line["sha256"]) == 64
+    assert "Offer" not in caplog.text
+    assert "ppp" not in caplog.text
+    loaded = next(record.msg for record in caplog.records if "m365_tools_loaded" in str(record.msg))
+    assert isinstance(loaded, dict)
+    assert (loaded["tool"], loaded["count"]) == ("m365_run_command", 1)
+
+
+def test_a_secret_in_an_output_is_masked(runner: Api, m365: M365) -> None:
+    m365.answers(entra_app_get={"appId": "31359c7f", "secret": "hunter22", "note": "Bearer abcdefghijklmnop1234"})
+    output = json.loads(run(runner, "m365 entra app get --appId 31359c7f").json()["output"])
+    assert output == {"appId": "31359c7f", "secret": "[redacted]", "note": "[redacted]"}
+
+
+def test_a_command_that_ends_with_an_error_is_a_problem_that_says_so(runner: Api, m365: M365) -> None:
+    m365.answers(teams_team_get={"exit": "The specified team does not exist"})
+    problem = problem_of(run(runner, "m365 teams team get --id 1"))
+    assert problem["code"] == "invalid_input"
+    assert "The specified team does not exist" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["m365 teams team remove --id 1", "m365 login", "m365 request --url x", "m365 teams team get --id @/etc/passwd"],
+)
+def test_what_writes_or_is_never_run_is_blocked_and_runs_nothing(runner: Api, m365: M365, command: str) -> None:
+    for confirm in (False, True):
+        problem = problem_of(run(runner, command, confirm=confirm))
+        assert (problem["code"], problem["status"]) == ("policy_blocked", 403)
+    assert m365.calls == []
+    assert not PendingAction.objects.exists()
+
+
+@pytest.mark.usefixtures("writes")
+def test_a_write_runs_once_after_a_person_approved_exactly_it(runner: Api, reviewer: Reviewer, m365: M365) -> None:
+    preview = run(runner, EVENT)
+    assert preview.status_code == 200
+    assert preview.json()["preview"]["text"].endswith("Nothing has been sent.")
+    assert not PendingAction.objects.exists()
+
+    answer = run(runner, EVENT, confirm=True, idempotency_key="k")
+    assert answer.status_code == 202, answer.content
+    assert run(runner, EVENT, confirm=True, idempotency_key="k").headers["Idempotency-Replayed"] == "true"
+    action_id = answer.json()["action"]["id"]
+    page = reviewer.page(action_id).content.decode()
+    for shown in ("m365 outlook event add", "attendees", "eve@out.example", "bob@lovelace.example"):
+        assert shown in page
+    assert reviewer.client.get("/").status_code == 200
+    work()
+    assert m365.calls == []
+
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    work()
+    work()
+    (call,) = m365.calls
+    assert call == [*EVENT.split()[1:], "--output", "json"]
+    assert runner.get(f"/actions/{action_id}").json()["state"] == "succeeded"
+    assert reviewer.page(action_id).status_code == 200
+
+
+@pytest.mark.usefixtures("writes")
+def test_a_server_that_dies_under_an_approved_command_leaves_it_unknown_and_never_runs_it_again(
+    runner: Api, reviewer: Reviewer, m365: M365
+) -> None:
+    m365.answers(outlook_event_add={"kill": True})
+    action_id = run(runner, EVENT, confirm=True).json()["action"]["id"]
+    reviewer.decide(action_id, "approve")
+    work()
+    work()
+    assert runner.get(f"/actions/{action_id}").json()["state"] == "unknown"
+    assert len(m365.calls) == 1
+
+
+@pytest.mark.usefixtures("writes")
+def test_a_write_is_refused_when_the_server_became_strict_after_the_approval(
+    runner: Api, reviewer: Reviewer, m365: M365, settings: Any
+) -> None:
+    action_id = run(runner, EVENT, confirm=True).json()["action"]["id"]
+    reviewer.decide(action_id, "approve")
+    settings.MCP_M365_STRICT_READONLY = True
+    work()
+    assert runner.get(f"/actions/{action_id}").json()["state"] == "failed"
+    assert m365.calls == []
+
+
+@pytest.mark.usefixtures("writes")
+def test_a_command_that_failed_halfway_is_not_called_a_definite_no(runner: Api, reviewer: Reviewer, m365: M365) -> None:
+    for error, state in (("Log in to Microsoft 365 first", "failed"), ("socket hang up", "unknown")):
+        m365.answers(outlook_event_add={"exit": error})
+        action_id = run(runner, f"{EVENT} --body {state}", confirm=True).json()["action"]["id"]
+        reviewer.decide(action_id, "approve")
+        work()
+        assert runner.get(f"/actions/{action_id}").json()["state"] == state, Attempt.objects.values()
+
+
+def test_a_server_that_dies_in_mid_call_is_started_again_for_the_next(runner: Api, m365: M365) -> None:
+    m365.answers(status={"connectedAs": "ada@lovelace.example"}, teams_team_list={"kill": True})
+    assert run(runner, "m365 status").status_code == 200
+    problem = problem_of(run(runner, "m365 teams team list"))
+    assert problem["code"] == "transient"
+    assert json.loads(run(runner, "m365 status").json()["output"]) == {"connectedAs": "ada@lovelace.example"}
+
+
+@pytest.fixture
+def vain() -> Iterator[M365Client]:
+    client = M365Client(["/bin/false"], health_seconds=1)
+    yield client
+    client.close()
+
+
+def test_a_server_that_cannot_be_started_is_said_at_once_after_two_vain_tries(vain: M365Client) -> None:
+    for _ in range(3):
+        with pytest.raises(Unreachable):
+            vain.run("m365 status")
+
+
+def test_a_server_that_went_away_unasked_is_noticed_and_started_again(
+    runner: Api, m365: M365, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    settings.MCP_M365_HEALTH_INTERVAL_MS = 100
+    m365.answers(teams_team_list={"server": True})
+    os.kill(json.loads(run(runner, "m365 teams team list").json()["output"])["server"], signal.SIGKILL)
+    until(lambda: caplog.text.count("m365_tools_loaded") == 2)
+    assert run(runner, "m365 status").status_code == 200
+
+
+def test_without_a_start_command_it_says_what_to_set(runner: Api, settings: Any) -> None:
+    settings.MCP_M365_START_CMD = ""
+    problem = problem_of(run(runner, "m365 status"))
+    assert (problem["status"], "MCP_M365_START_CMD" in problem["detail"]) == (503, True)
+
+
+def test_it_takes_its_scope_and_is_shown_to_nobody_who_lacks_it(
+    alice: User, mailbox: Mailbox, m365: M365, foreign_api: Api
+) -> None:
+    reader = make_api(alice, mailbox, name="reader", scopes=["mail:read"])
+    assert problem_of(run(reader, "m365 status"))["code"] == "forbidden"
+    assert "m365" not in reader.get("/tools").content.decode()
+    assert problem_of(run(foreign_api, "m365 status", mailbox=mailbox.address))["code"] == "not_found"
+    assert m365.calls == []
+
+
+def test_over_mcp_it_is_a_toolset_of_its_own(runner: Api, m365: M365) -> None:
+    m365.answers(status={"connectedAs": "ada@lovelace.example"})
+
+    async def work(client: Client) -> tuple[list[str], str]:
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+        result = await client.call_tool("m365_run_command", {"command": "m365 status"})
+        return tools, result.content[0].text  # type: ignore[union-attr]
+
+    with served(application) as url:
+        door = Door(url=url, secret=runner.secret)
+        tools, text = door.session(work, query="?toolsets=m365")
+        assert tools == ["m365_run_command"]
+        assert json.loads(json.loads(text)["output"]) == {"connectedAs": "ada@lovelace.example"}
+        listed = door.session(lambda client: client.list_tools())
+        assert "m365_run_command" not in [tool.name for tool in listed.tools]
+
+
+@pytest.mark.long
+def test_the_list_of_commands_is_that_of_the_npm_package(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    folder = npm_folder(request.config, "pack", NPM_CLI)
+    with tarfile.open(next(folder.glob("pnp-cli-microsoft365-*.tgz"))) as archive:
+        archive.extractall(tmp_path, filter="data")
+    assert written(tmp_path / "package") == FILE.read_text()

@@ -1,0 +1,221 @@
+"""From a line of text to a command that may be run: parsed, judged by the CLI's own list of commands, rewritten. Pure.
+
+The line never meets a shell of ours, and what is handed on is put together anew from its parts. The MCP server behind
+does use one (`dist/util.js`, `spawn(command, {shell: true})`), so each part is quoted for it, and the characters that
+it refuses even inside quotes are refused here, with a reason.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+PROGRAM = "m365"
+MAX_CHARS = 8000
+
+# The last word says what a command does. All else is a write, and so is a command that our list of them lacks: what
+# we do not know may do anything, and a person looks at it first.
+READING_VERBS = frozenset({"get", "list", "show", "status", "export", "search", "version"})
+READING_GROUP = "report"  # `spo report activityusercounts`: the group says it, the last word only which
+
+# Everything about who is signed in and as whom, the open door `request`, and what works on files of this machine.
+REFUSED_GROUPS = {
+    "request": "it calls any address with the tenant's token",
+    "login": "signing in is for the operator",
+    "logout": "signing out is for the operator",
+    "connection": "connections are for the operator",
+    "context": "the configuration is for the operator",
+    "cli": "the configuration is for the operator",
+    "setup": "the configuration is for the operator",
+    "util": "it shows access tokens",
+    "docs": "it opens a browser on the server",
+    "app": "it works on files of the server",
+    "spfx": "it works on files of the server",
+}
+# Options that read or write a file of this machine, with every command that has them.
+LOCAL_FILES = frozenset(
+    {
+        "asFile", "path", "save", "saveToConfig", "outputFile", "outputFolder", "filePath", "certificateFile",
+        "attachment", "logoPath", "coloredIconPath", "outlineIconPath", "sourceFile", "targetFile",
+    }
+)  # fmt: skip
+# Dropped without a word: how much the CLI tells about itself (`--debug` prints headers), and the form of its answer,
+# which the reducers need as JSON.
+DROPPED = frozenset({"output", "o", "debug", "verbose"})
+OPTION_NAME = re.compile(r"[A-Za-z]\w*")
+SHELL_CHARACTERS = re.compile(r"[;&|`$<>\n\r\0]")  # what the server refuses anywhere in the line, and NUL
+
+MESSAGE_LIST = "outlook message list"
+WINDOW = timedelta(hours=2)
+UNLIMITING = frozenset({"top", "pagesize", "orderby"})
+
+
+class Nature(Enum):
+    READ = "read"
+    WRITE = "write"
+
+
+class Refused(Exception):
+    """The command is not run by anybody; the text is a sentence for whoever asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CliCommand:
+    """A command as the CLI describes it: its options by every name they go by, and of which it is known that they
+    are switches, or that they take a value. Of many the list does not say."""
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    switches: frozenset[str] = frozenset()
+    valued: frozenset[str] = frozenset()
+
+    @property
+    def nature(self) -> Nature:
+        words = self.name.split()
+        if not self.options:
+            return Nature.WRITE
+        reads = words[-1] in READING_VERBS or words[-2:-1] == [READING_GROUP]
+        return Nature.READ if reads else Nature.WRITE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """What would be run: the command's name, its options in order (None: a switch), and whether it only reads."""
+
+    name: str
+    options: tuple[tuple[str, str | None], ...]
+    nature: Nature
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        given = [
+            part
+            for name, value in self.options
+            for part in ("--" + name if len(name) > 1 else "-" + name, value)
+            if part is not None
+        ]
+        return (PROGRAM, *self.name.split(), *given)
+
+    @property
+    def line(self) -> str:
+        """The command as one line that a POSIX shell takes apart into `argv` again."""
+        return shlex.join(self.argv)
+
+    def option(self, name: str) -> str | None:
+        return next((value for given, value in self.options if given == name), None)
+
+
+def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
+    """Take a line apart and judge it; raises Refused.
+
+    1. The words: quotes as a shell reads them, nothing expanded; no character that a shell would act on.
+    2. The command: all words before the first option, as the CLI names it.
+    3. The options: each once, no value from a file, none that touches a file here; when it reads, only those it has.
+    """
+    if len(text) > MAX_CHARS:
+        raise Refused(f"A command has at most {MAX_CHARS:,} characters.")
+    if SHELL_CHARACTERS.search(text.strip()):
+        raise Refused("A command holds none of ; & | ` $ < > and no line break, not even inside quotes.")
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        raise Refused("The quotes of the command are not closed.") from None
+    if not words or words[0] != PROGRAM:
+        raise Refused('A command starts with "m365".')
+    start = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
+    name = " ".join(words[1:start])
+    _refuse_outright(words[1:start])
+    command = known.get(name, CliCommand(name=name))
+    return Command(name=name, options=tuple(_options(words[start:], command)), nature=command.nature)
+
+
+def rewritten(command: Command, *, now: datetime) -> Command:
+    """The command as it is run. A list of mails gets a time window, and loses what would lift it; JSON always."""
+    if command.name != MESSAGE_LIST:
+        return command
+    options = [(name, value) for name, value in command.options if name.lower() not in UNLIMITING]
+    end = command.option("endTime")
+    if command.option("startTime") is None:
+        options.append(("startTime", _moment(_parsed(end) or now, minus=WINDOW)))
+    if end is None:
+        options.append(("endTime", _moment(now)))
+    return replace(command, options=tuple(options))
+
+
+def for_the_server(command: Command) -> str:
+    """The line that is handed to the MCP server, which asks for CSV where nobody says otherwise."""
+    return f"{command.line} --output json"
+
+
+def _refuse_outright(words: list[str]) -> None:
+    """By the first word whatever follows, in any case: a list that is newer than ours cannot widen this."""
+    if not words:
+        raise Refused('Say which command: "m365 status", for example.')
+    group = words[0].lower()
+    if group in REFUSED_GROUPS:
+        raise Refused(f'"{PROGRAM} {group}" is never run here: {REFUSED_GROUPS[group]}.')
+    if any("accesstoken" in word.lower() for word in words):
+        raise Refused("Access tokens are never shown here.")
+
+
+def _options(words: list[str], command: CliCommand) -> list[tuple[str, str | None]]:
+    found: list[tuple[str, str | None]] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            raise Refused(f'"{word[:80]}" belongs to no option. Arguments are options: --name "value".')
+        given, equals, value = word.lstrip("-").partition("=")
+        value_given: str | None = value if equals else None
+        if value_given is None and rest and not rest[0].startswith("-"):
+            value_given = rest.pop(0)
+        if given in DROPPED:
+            continue
+        if command.name == MESSAGE_LIST and given.lower() in UNLIMITING:
+            continue  # the CLI has no such option there, and models ask for it
+        name = _known_option(word, given, command)
+        if value_given is None and name in command.valued:
+            raise Refused(f"--{name} needs a value.")
+        if value_given is not None:
+            _check_value(name, value_given, command)
+        if any(name == before for before, _ in found):
+            raise Refused(f"--{name} is given twice.")
+        found.append((name, value_given))
+    return found
+
+
+def _known_option(word: str, given: str, command: CliCommand) -> str:
+    dashes = len(word) - len(word.lstrip("-"))
+    name = command.options.get(given)
+    if name is None and command.nature is Nature.WRITE and OPTION_NAME.fullmatch(given):
+        name = given  # some take any, such as the columns of a list
+    # `-query` would be read as a row of short options, `---x` as nothing the CLI names.
+    if name is None or dashes != (1 if len(given) == 1 else 2):
+        raise Refused(f'"{PROGRAM} {command.name[:80]}" has no option "{word[:60]}".')
+    if name in LOCAL_FILES:
+        raise Refused(f"--{name} is never used here: it reads or writes a file of the server.")
+    return name
+
+
+def _check_value(name: str, value: str, command: CliCommand) -> None:
+    if value.startswith("@"):
+        raise Refused(f"--{name}: a value that starts with @ would be read from a file of the server.")
+    if value.startswith("-"):
+        raise Refused(f"--{name}: a value cannot start with a dash.")
+    if name in command.switches and value not in ("true", "false"):
+        raise Refused(f"--{name} is a switch: true or false.")
+
+
+def _parsed(text: str | None) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        raise Refused("--endTime is no ISO 8601 time.") from None
+    return moment.replace(tzinfo=moment.tzinfo or UTC) if moment else None
+
+
+def _moment(moment: datetime, *, minus: timedelta = timedelta(0)) -> str:
+    """As JavaScript's `toISOString` writes it."""
+    return (moment - minus).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

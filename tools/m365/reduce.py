@@ -1,0 +1,88 @@
+"""From what a command printed to what a model needs of it: a few fields, no secret, 4,000 characters at most. Pure."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tools.redaction import redacted
+
+MAX_CHARS = 4000
+MARK = " …[truncated]"
+NEWEST = 3
+PREVIEW_CHARS = 120
+STATUS_FIELDS = ("connectedAs", "cloudType", "authType", "connectionName", "appId", "appTenant")
+
+
+def reduced(command: str, raw: str) -> str:
+    """The short form of a command's output; anything it has no form for is passed on as it is, cut."""
+    try:
+        data = json.loads(raw)
+    except (ValueError, RecursionError):
+        return cut(raw)
+    short = REDUCERS[command](data) if command in REDUCERS else None
+    # What was JSON is passed on compact; what was read as a bare string or number as it stood.
+    return cut(_dumped(data if short is None else short) if isinstance(data, dict | list) else raw)
+
+
+def cut(text: str) -> str:
+    # Masked before it is cut, lest half a token remain; what lies far behind the cut need not be looked at.
+    text = redacted(text[: 4 * MAX_CHARS])
+    return text if len(text) <= MAX_CHARS else text[:MAX_CHARS] + MARK
+
+
+def _status(data: Any) -> Any:
+    return {name: data[name] for name in STATUS_FIELDS if name in data} if isinstance(data, dict) else None
+
+
+def _message_list(data: Any) -> Any:
+    """The newest three, whatever order they came in."""
+    if not isinstance(data, list):
+        return None
+    mails = sorted(
+        (mail for mail in data if isinstance(mail, dict)),
+        key=lambda mail: str(mail.get("receivedDateTime") or ""),
+        reverse=True,
+    )
+    return [_mail(mail) for mail in mails[:NEWEST]]
+
+
+def _mail(mail: Mapping[str, Any]) -> dict[str, Any]:
+    sender = _inside(_inside(mail.get("from")).get("emailAddress"))
+    members = {
+        "id": mail.get("id"),
+        "subject": str(mail.get("subject") or "")[:255],
+        "fromName": sender.get("name"),
+        "fromAddress": sender.get("address"),
+        "receivedDateTime": mail.get("receivedDateTime"),
+        "preview": str(mail.get("bodyPreview") or "")[:PREVIEW_CHARS],
+    }
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _event_add(data: Any) -> Any:
+    if not isinstance(data, dict):
+        return None
+    attendees = data.get("attendees")
+    members = {
+        "id": data.get("id"),
+        "subject": data.get("subject"),
+        "start": _inside(data.get("start")).get("dateTime") or data.get("start"),
+        "end": _inside(data.get("end")).get("dateTime") or data.get("end"),
+        "attendees": len(attendees) if isinstance(attendees, list) else None,
+    }
+    return {name: value for name, value in members.items() if value is not None}
+
+
+REDUCERS: Mapping[str, Callable[[Any], Any]] = {
+    "status": _status,
+    "outlook message list": _message_list,
+    "outlook event add": _event_add,
+}
+
+
+def _inside(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _dumped(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,139 @@
+"""The tool m365_run_command: reads are run and reduced, writes are refused or held for a person."""
+
+import hashlib
+import shlex
+import time
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import structlog
+from django.conf import settings
+
+from accounts import access
+from accounts.caller import Caller
+from accounts.models import Mailbox, Role
+from accounts.problems import Problem
+from approvals import services as approvals
+from approvals.digest import digest_of
+from approvals.types import Preview, Proposal, Target
+from tools.addresses import domain_of
+from tools.m365.classify import Command, Nature, Refused, classified, for_the_server, rewritten
+from tools.m365.commands import known_commands
+from tools.m365.reduce import reduced
+from tools.schemas import M365RunCommand
+from tools.sends import Proposed, proposed, request_digest
+
+log = structlog.get_logger(__name__)
+
+NAME = "m365_run_command"
+PAYLOAD_VERSION = 1
+EXCERPT = 200
+RETRY_SECONDS = 30
+
+
+def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | Proposed:
+    """Run a reading command now; preview or propose a writing one where the settings allow writes at all.
+
+    The CLI is signed in as one account for the whole server, whatever the mailbox: so it takes a token with the scope,
+    or a person who runs this server. The mailbox says who approves a write; a read needs none.
+    """
+    if parameters.mailbox is not None:
+        access.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER)
+    if caller.token is None and not caller.user.is_staff:
+        raise Problem("forbidden", "Only who runs this server may use its sign-in to Microsoft 365.")
+    if NAME not in settings.MCP_M365_TOOLS:
+        raise Problem("policy_blocked", f"{NAME} is switched off on this server (MCP_M365_TOOLS).")
+    try:
+        command = rewritten(classified(parameters.command, known_commands()), now=datetime.now(UTC))
+    except Refused as refusal:
+        raise Problem("policy_blocked", str(refusal)) from None
+    if command.nature is Nature.READ:
+        return _read(command)
+    if settings.MCP_M365_STRICT_READONLY:
+        raise Problem(
+            "policy_blocked",
+            f'"m365 {command.name}" changes something, and this server only reads Microsoft 365. Nothing was done.',
+        )
+    return _held(caller, access.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER), parameters, command)
+
+
+def _read(command: Command) -> dict[str, Any]:
+    if not settings.MCP_M365_START_CMD:
+        raise Problem("transient", "The CLI for Microsoft 365 is not set up on this server (MCP_M365_START_CMD).")
+    # It brings in the MCP library (30 MB), which only those pay for who use this tool.
+    from tools.m365.client import Lost, Unreachable, m365_client
+
+    started = time.monotonic()
+    try:
+        reply = m365_client().run(for_the_server(command))
+    except Unreachable:
+        raise Problem(
+            "transient", "The MCP server of the CLI for Microsoft 365 cannot be started.", retry_after=RETRY_SECONDS
+        ) from None
+    except Lost:
+        raise Problem(
+            "transient", "The MCP server of the CLI for Microsoft 365 gave no answer.", retry_after=RETRY_SECONDS
+        ) from None
+    short = reduced(command.name, reply.text)
+    log.info(
+        "m365_command", outcome="error" if reply.failed else "ok", raw_bytes=len(reply.text.encode()),
+        slim_bytes=len(short.encode()), sha256=hashlib.sha256(reply.text.encode()).hexdigest(),
+        duration_ms=round((time.monotonic() - started) * 1000),
+    )  # fmt: skip
+    if reply.failed:
+        raise Problem("invalid_input", f"The command failed: {short[:EXCERPT]}")
+    return {"command": command.line, "output": short}
+
+
+def _held(caller: Caller, mailbox: Mailbox, parameters: M365RunCommand, command: Command) -> dict[str, Any] | Proposed:
+    asked = request_digest(NAME, parameters)
+    key = parameters.idempotency_key
+    if parameters.confirm:
+        earlier = approvals.replay(caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked)
+        if earlier is not None:
+            return proposed(earlier, replayed=True)
+    if parameters.replaces is not None:
+        approvals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
+    payload = {
+        "version": PAYLOAD_VERSION,
+        "kind": "m365.command",
+        "mailbox": str(mailbox.id),
+        "command": command.name,
+        "options": [list(option) for option in command.options],
+        "line": for_the_server(command),
+    }
+    if not parameters.confirm:
+        text = f"Run in Microsoft 365: {command.line}. Nothing has been sent."
+        shown = {
+            "kind": "m365", "mailbox": mailbox.address, "command": command.line,
+            "digest": digest_of(payload), "text": text,
+        }  # fmt: skip
+        return {"status": "preview", "preview": shown, "warnings": []}
+    action, replayed = approvals.propose(
+        caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked,
+        proposal=Proposal(
+            kind="m365.command", payload=payload, preview=_preview(command, mailbox), message_id=f"m365-{uuid4()}"
+        ),
+        replaces=parameters.replaces,
+    )  # fmt: skip
+    return proposed(action, replayed=replayed)
+
+
+def _preview(command: Command, mailbox: Mailbox) -> Preview:
+    """Every address among the values is somebody it may reach."""
+    addresses = [
+        (name, word.strip(" ;<>"))
+        for name, value in command.options
+        for word in (value or "").split(",")
+        if "@" in word and " " not in word.strip()
+    ]
+    return Preview(
+        title=f"m365 {command.name}",
+        targets=tuple(
+            Target(address=address, role=name, external=domain_of(address) != mailbox.domain)
+            for name, address in addresses
+        ),
+        excerpt=shlex.join(command.argv)[:EXCERPT],
+        fingerprint=hashlib.sha256(command.line.encode()).hexdigest(),
+    )
