@@ -21,8 +21,8 @@ from approvals.models import AuditEvent, Presence
 
 log = structlog.get_logger(__name__)
 
-LOOK_SECONDS = 1.2  # with the look at memberships below: one statement a second
-MEMBERS_SECONDS = 6.0
+LOOK_SECONDS = 1.5  # each second look is also one at who is there or at who may see what: one statement a second
+MEMBERS_EVERY = 8  # looks
 PING_SECONDS = 15.0
 STREAM_SECONDS = 300.0  # then the browser asks again, and is asked again who it is
 # Transactions end in another order than they took their ids: an event may show itself after a later one.
@@ -115,17 +115,20 @@ class Hub:
 
     def _follow(self) -> None:
         seen: dict[int, float] = {}
+        here: set[tuple[UUID, int, UUID]] = set()
         floor: int | None = None
-        members_due = time.monotonic() + MEMBERS_SECONDS
+        looks = 0
         try:
             while listeners := self._current():
+                looks += 1
                 try:
                     if floor is None:
                         floor = last_event()
                     floor = _ring(listeners, floor, seen)
-                    if time.monotonic() >= members_due:
-                        members_due = time.monotonic() + MEMBERS_SECONDS
+                    if looks % MEMBERS_EVERY == 0:
                         _refresh(listeners)
+                    elif looks % 2:
+                        here = _ring_for_people(listeners, floor, here)
                 except DatabaseError:  # the pages look by themselves meanwhile
                     log.exception("live_failed")
                     connection.close()
@@ -176,6 +179,19 @@ def _ring(listeners: list[Listener], floor: int, seen: dict[int, float]) -> int:
     for pk in [pk for pk in seen if pk <= floor - 2 * OVERLAP]:
         del seen[pk]
     return floor
+
+
+def _ring_for_people(
+    listeners: list[Listener], floor: int, before: set[tuple[UUID, int, UUID]]
+) -> set[tuple[UUID, int, UUID]]:
+    """Ring where somebody has come or gone; returns who is where now."""
+    fresh = Presence.objects.filter(seen_at__gt=timezone.now() - PRESENT)
+    now = set(fresh.values_list("action_id", "person_id", "action__mailbox_id"))
+    stirred = {mailbox_id for _, _, mailbox_id in now ^ before}
+    for listener in listeners:
+        if stirred & listener.mailboxes:
+            listener.ring(floor)
+    return now
 
 
 def _refresh(listeners: list[Listener]) -> None:

@@ -18,6 +18,7 @@ from approvals.execution import execute
 from approvals.models import Decision, PendingAction, Presence, Revision, SavedView
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer, make_mailbox
+from tests.office import letter
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -314,3 +315,68 @@ def test_rows_told_anew_are_those_of_the_page(api: Api, reviewer: Reviewer) -> N
         return re.sub(r"\s+", " ", re.sub(r"<time.*?</time>", "", html, flags=re.DOTALL)).strip()
 
     assert bare(told) in bare(page)
+
+
+def test_a_conversation_is_read_at_its_own_address_folded_and_bounded_and_a_silent_provider_holds_nobody_up(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    huge = letter(to=mailbox.address, text="See below.\n\n> one\n> two\n> three\n> four\n")
+    huge.add_alternative("<p>See below.</p>" + "<table><tr><td>word</td></tr></table>" * 140_000, subtype="html")
+    server.deliver(mailbox.address, huge.as_bytes())
+    original = api.tool("list_emails").json()["emails"][0]["id"]
+    answer = api.tool("reply_email", message_id=original, comment="Thank you.", confirm=True)
+    action_id = answer.json()["action"]["id"]
+
+    page = reviewer.page(action_id)
+    assert page.status_code == 200
+    assert len(page.content) < 100_000
+    assert f"/actions/{action_id}/conversation/" in text_of(page)
+    shown = text_of(reviewer.client.get(f"/actions/{action_id}/conversation/?part=1"))
+    assert "See below." in shown
+    assert "4 quoted lines" in shown
+    assert "Nothing new in this conversation" in shown
+
+    server.reachable = False
+    assert reviewer.page(action_id).status_code == 200
+    silent = reviewer.client.get(f"/actions/{action_id}/conversation/?part=1")
+    assert silent.status_code == 200
+    assert "cannot be read now" in text_of(silent)
+
+
+def test_a_person_writes_keeps_a_draft_and_proposes_it_on_the_road_of_programs(
+    reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    form = text_of(reviewer.client.get("/compose/"))
+    token = {"csrfmiddlewaretoken": reviewer.client.cookies["csrftoken"].value}
+    key = re.search(r'name="key" value="([0-9a-f]{32})"', form)
+    assert key
+    mail = {
+        "mailbox": str(mailbox.pk), "to": "mira@northwind.example, paul@lovelace.example", "subject": "By hand",
+        "body": "Hello\r\nMira", "key": key[1], **token,
+    }  # fmt: skip
+    wrong = reviewer.client.post("/compose/", {**mail, "to": "mira@northwind.example nobody"})
+    assert wrong.status_code == 422
+    assert "nobody: " in text_of(wrong)
+    assert not PendingAction.objects.exists()
+
+    file = SimpleUploadedFile("offer.txt", b"offer", content_type="text/plain")
+    first = reviewer.client.post("/compose/", {**mail, "files": file})
+    action = PendingAction.objects.get()
+    assert first["Location"] == f"/actions/{action.pk}/"
+    assert (action.status, action.proposer_name) == ("pending", "")
+    assert action.current.payload["text"] == "Hello\nMira"
+    assert [each["name"] for each in action.current.payload["attachments"]] == ["offer.txt"]
+
+    assert reviewer.client.post("/compose/", {**mail, "as": "draft"}).status_code == 302
+    drafts = text_of(reviewer.client.get("/drafts/"))
+    assert "By hand" in drafts
+    draft = re.search(r'name="draft" value="([^"]+)"', drafts)
+    assert draft
+    named = {"mailbox": str(mailbox.pk), "draft": draft[1], **token}
+    proposed = reviewer.client.post("/drafts/send/", named)
+    assert PendingAction.objects.count() == 2
+    assert proposed["Location"].startswith("/actions/")
+    assert reviewer.client.post("/drafts/delete/", named).status_code == 302
+    assert "No drafts" in text_of(reviewer.client.get("/drafts/"))
+    assert reviewer.client.post("/drafts/delete/", named).status_code == 404
+    assert server.ledger == []

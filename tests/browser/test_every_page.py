@@ -37,7 +37,7 @@ def window(browser: Browser, live_server: LiveServer, alice: User) -> Iterator[B
 def signed_in(browser: Browser, live_server: LiveServer, person: User, **options: Any) -> BrowserContext:
     client = Client()
     client.force_login(person)
-    context = browser.new_context(base_url=live_server.url, **options)
+    context = browser.new_context(base_url=live_server.url, reduced_motion="reduce", **options)
     context.set_default_timeout(PATIENCE_MS)
     context.add_cookies([{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}])
     return context

@@ -11,3 +11,8 @@ const actions = page === "queue" ? startQueue() : page === "review" ? startRevie
 listen(actions, openPalette);
 followClocks();
 if (document.body.dataset.live) follow();
+// Where one is stays in sight on a narrow screen.
+for (const here of document.querySelectorAll(".rail [aria-current], .tabs [aria-current]")) {
+  const strip = here.parentElement;
+  strip.scrollLeft = Math.max(here.offsetLeft + here.offsetWidth - strip.clientWidth + 24, 0);
+}

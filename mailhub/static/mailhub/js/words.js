@@ -1,7 +1,7 @@
 // What is said to a person, in their language: the page brings the words along.
 const words = document.getElementById("words")?.dataset ?? {};
 
-export const word = (name, put = "") => (words[name] ?? "").replace("#", put);
+export const word = (name, put = "") => (words[`say${name[0].toUpperCase()}${name.slice(1)}`] ?? "").replace("#", put);
 
 export function say(text) {
   const place = document.getElementById("said");
