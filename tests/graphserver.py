@@ -10,6 +10,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import os
 import random
 import re
 import socket
@@ -296,6 +297,7 @@ class _Handler(BaseHTTPRequestHandler):
         except _Cut:
             with contextlib.suppress(OSError):  # a reset, not a polite end
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                os.close(self.connection.detach())
             self.close_connection = True
             return
         content = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""

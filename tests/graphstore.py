@@ -254,6 +254,8 @@ def selected(item: Item, query: dict[str, str]) -> dict[str, Any]:
     shown = copy.deepcopy(item.shown)
     if fields:
         shown = {name: value for name, value in shown.items() if name in ("id", *fields.split(","))}
+    if "singleValueExtendedProperties" in query.get("$expand", ""):
+        shown["singleValueExtendedProperties"] = [{"id": id_, "value": value} for id_, value in item.extended.items()]
     if "attachments" in query.get("$expand", ""):
         shown["attachments"] = [file_row(file) for file in item.files]
     return shown

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import httpx2
 
@@ -61,6 +61,7 @@ class GraphClient:
 
     def follow(self, url: str, *, scope: str = "Mail.Read") -> Answer:
         """Go on where an `@odata.nextLink` of this server leads, and nowhere else."""
+        url = urljoin(f"{self._base}/", url) if url else ""
         if not url.startswith(f"{self._base}{self._root}/"):
             raise Refused("invalid_page_token", "The page token is not one that this list gave.")
         return self._checked(self._ask("GET", url), scope)

@@ -18,37 +18,36 @@ class GraphDrafts(GraphReading):
     """What happens in the drafts folder, and nowhere else."""
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
-        old = self._draft_path(replaces) if replaces is not None else None
+        old = self._draft(replaces) if replaces is not None else None
         outgoing = parsed(source)
         draft = self._created(outgoing, kind="reply" if outgoing.in_reply_to else "send", original="")
         self._filled(draft, outgoing)
         if old is not None:
-            self._client.call("DELETE", old, scope=SCOPE)
+            self._client.call("DELETE", self._at(str(old["id"])), scope=SCOPE)
         return self.read_draft(self._handle(draft))
 
     def read_draft(self, draft_id: str) -> StoredDraft:
-        path = self._draft_path(draft_id)
-        state = self._client.get(path, {"$select": STATE}).body
-        source = self._client.get(f"{path}/$value", raw=True).content
+        state = self._draft(draft_id)
+        source = self._client.get(f"{self._at(str(state['id']))}/$value", raw=True).content
         return StoredDraft(id=draft_id, number=None, source=source, version=str(state.get("changeKey") or ""))
 
     def delete_draft(self, draft_id: str) -> None:
-        self._client.call("DELETE", self._draft_path(draft_id), scope=SCOPE)
+        self._client.call("DELETE", self._at(str(self._draft(draft_id)["id"])), scope=SCOPE)
 
     def id_of_number(self, number: int, *, folder: str) -> str:
         raise Refused("not_found")  # messages have no numbers here
 
-    def _draft_path(self, draft_id: str) -> str:
-        path = self._path(draft_id)
+    def _draft(self, draft_id: str) -> dict[str, Any]:
+        """The state of a draft that lies where drafts lie. Raises like `save_draft`."""
         try:
-            state = self._client.get(path, {"$select": STATE}).body
+            state = self._client.get(self._path(draft_id), {"$select": STATE}).body
         except Refused as error:
             raise Refused(error.code, GONE if error.code == "not_found" else error.detail) from None
         if not state.get("isDraft"):
             raise Refused("not_a_draft", NOT_A_DRAFT)
         if state.get("parentFolderId") != self._drafts_folder():
             raise Refused("not_found", GONE)  # its person threw it away
-        return path
+        return dict(state)
 
     def _created(self, outgoing: Outgoing, *, kind: Literal["send", "reply", "forward"], original: str) -> str:
         """An empty or half-filled draft of the right sort; its id in Graph."""

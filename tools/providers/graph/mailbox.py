@@ -27,6 +27,7 @@ WELL_KNOWN = {
     "trash": "deleteditems",
 }  # fmt: skip
 NO_FOLDER = "There is no such folder; list_folders names them."
+_DRAFTS: dict[UUID, str] = {}
 READS = {microsoft.READ, microsoft.DRAFT}
 
 
@@ -99,17 +100,10 @@ class GraphMailbox:
 
     def _drafts_folder(self) -> str:
         """The id of the drafts folder, which is for ever."""
-        return _id_of_drafts(self._mailbox_id, self)
-
-
-_DRAFTS: dict[UUID, str] = {}
-
-
-def _id_of_drafts(mailbox_id: UUID, mailbox: GraphMailbox) -> str:
-    if mailbox_id not in _DRAFTS:
-        answer = mailbox._client.get("/mailFolders/drafts", {"$select": "id"})
-        _DRAFTS[mailbox_id] = str(answer.body.get("id") if isinstance(answer.body, dict) else "")
-    return _DRAFTS[mailbox_id]
+        if self._mailbox_id not in _DRAFTS:
+            answer = self._client.get("/mailFolders/drafts", {"$select": "id"})
+            _DRAFTS[self._mailbox_id] = str(answer.body["id"])
+        return _DRAFTS[self._mailbox_id]
 
 
 def moment(value: Any) -> datetime | None:

@@ -40,6 +40,9 @@ LAST_VERB = "Integer 0x1081"
 VERBS = {"answered": "102", "forwarded": "104"}
 
 
+OUR_MARK = f"singleValueExtendedProperties($filter=id eq '{MARKER}')"
+
+
 class GraphSending(GraphDrafts):
     @property
     def writes_quote(self) -> bool:
@@ -63,14 +66,18 @@ class GraphSending(GraphDrafts):
             return None
         marked = f"singleValueExtendedProperties/Any(ep: ep/id eq '{MARKER}' and ep/value eq {quoted(message_id)})"
         for condition in (f"internetMessageId eq {quoted(message_id)}", marked):
-            params: dict[str, str | int] = {"$filter": condition, "$select": "id,internetMessageId,isDraft", "$top": 1}
+            params: dict[str, str | int] = {
+                "$filter": condition, "$select": "id,internetMessageId,isDraft", "$expand": OUR_MARK, "$top": 5,
+            }  # fmt: skip
             for row in self._client.get("/mailFolders/sentitems/messages", params).rows():
-                if not row.get("isDraft"):  # in Sent and still a draft: it is on its way, and may come back
+                # In Sent and still a draft: it is on its way, and may come back. And evidence is looked at: a server
+                # that does not know a filter may answer with everything.
+                if not row.get("isDraft") and message_id in (row.get("internetMessageId"), *_marks(row)):
                     return str(row.get("internetMessageId") or message_id)
         return None
 
     def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
-        if "version" not in prepared:
+        if not prepared.get("version"):
             return False
         try:
             state = self._state(prepared)
@@ -178,6 +185,10 @@ class GraphSending(GraphDrafts):
 
 def _unchanged(state: Mapping[str, Any], prepared: Mapping[str, Any]) -> bool:
     return (state.get("changeKey"), state.get("parentFolderId")) == (prepared["version"], prepared.get("folder"))
+
+
+def _marks(row: Mapping[str, Any]) -> list[str]:
+    return [str(each.get("value")) for each in row.get("singleValueExtendedProperties") or []]
 
 
 def _is_comment(outgoing: Outgoing, comment: str) -> bool:
