@@ -157,6 +157,7 @@ class GmailServer:
         self.before: dict[str, Callable[[Call], None]] = {}
         self.grant_ended = False
         self.new_refresh_token = ""
+        self.garbles: set[str] = set()
         self.granted_scope = (
             "https://www.googleapis.com/auth/gmail.readonly https://www.googleapis.com/auth/gmail.compose"
         )
@@ -297,7 +298,7 @@ class GmailServer:
                 return 200, {"content-type": "application/json"}, json.dumps(self._token(body)).encode()
             if not address:
                 raise Refusal(401, "authError")
-            if name == "batch":
+            if name == "batch" and name not in self.garbles:
                 return self._batch(call, headers)
             with self._lock:
                 answer = self._do(call, match.groupdict(), headers)
@@ -305,6 +306,8 @@ class GmailServer:
                 _go_wrong(fault)
         except Refusal as refusal:
             return refusal.status, {"content-type": "application/json", **refusal.headers}, refusal.body()
+        if name in self.garbles:
+            return 200, {"content-type": "text/html"}, b"<html>canary-reply"
         masked = _masked(answer, call.one("fields")) if call.one("fields") else answer
         extra = dict(fault.headers) if fault else {}
         return 200, {"content-type": "application/json; charset=UTF-8", **extra}, json.dumps(masked).encode()
@@ -367,6 +370,8 @@ class GmailServer:
     def _do(self, call: Call, named: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
         box = self.box(call.address)
         match call.name:
+            case "batch":
+                return {}
             case "getProfile":
                 return {"emailAddress": box.address, "messagesTotal": len(box.messages)}
             case "labels.list":

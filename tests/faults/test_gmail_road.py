@@ -254,6 +254,16 @@ def test_row32_an_acceptance_with_retry_after_is_an_acceptance(
     assert (len(gmail.ledger), gmail.count("drafts.send"), Rest.objects.count()) == (1, 1, 0)
 
 
+def test_row32_an_acceptance_that_cannot_be_read_is_an_acceptance(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.garbles.add("drafts.send")
+    work()
+    assert state(api, approved) == ("succeeded", None)
+    look_again()
+    assert (len(gmail.ledger), gmail.count("drafts.send")) == (1, 1)
+
+
 # 33, 34: later
 
 

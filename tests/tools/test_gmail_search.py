@@ -277,6 +277,17 @@ def test_a_definite_no_is_not_asked_again(
     assert (waits, gmail.count("messages.list")) == ([], 1)
 
 
+@pytest.mark.parametrize("name", ["messages.list", "batch"])
+def test_an_answer_that_cannot_be_read_is_none(
+    provider: GmailProvider, gmail: GmailServer, waits: Waits, name: str
+) -> None:
+    arrived(gmail, 1)
+    gmail.garbles.add(name)
+    with pytest.raises(Unavailable) as caught:
+        provider.list_messages(folder="inbox", unread=None, limit=5, page_token=None)
+    assert (caught.value.code, waits) == ("connection_lost", [1.0, 2.0])
+
+
 def test_a_batch_whose_token_is_refused_is_not_sent_again(
     provider: GmailProvider, gmail: GmailServer, waits: Waits
 ) -> None:
@@ -304,6 +315,8 @@ def test_retry_after_is_waited_for_when_it_is_longer(provider: GmailProvider, gm
         ),
         pytest.param(503, "", {"retry-after": "120"}, (503, "transient", 120, None), id="503-long-rest"),
         pytest.param(400, "", {}, (422, "invalid_input", None, None), id="400"),
+        pytest.param(403, "accessNotConfigured", {}, (422, "invalid_input", None, None), id="403-api-switched-off"),
+        pytest.param(302, "", {"retry-after": "120"}, (503, "transient", 120, None), id="redirect"),
     ],
 )  # fmt: skip
 def test_what_gmail_says_becomes_a_problem_with_a_code(

@@ -31,6 +31,10 @@ SENTENCES = {
 }
 
 
+class BadRequest(Refused):
+    """Gmail does not understand what it was given: an id, a page token or a query that can be none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """An answer with a status from 300: `reason` is Google's own word, `retry_after` is in seconds."""
@@ -75,9 +79,13 @@ def of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
             return Refused("not_found", NO_MESSAGE)
         case 413:
             return Refused("too_large", SENTENCES["too_large"])
-        case status if status >= 500 or status == 408:
-            return Unavailable("provider_error", "Gmail is not available right now.", retry_after=answer.retry_after)
-    return Refused("refused", SENTENCES["refused"])
+        case 400:
+            return BadRequest("refused", SENTENCES["refused"])
+        case 403:
+            return Refused("refused", "Gmail forbids it. Is the Gmail API switched on for the project?")
+        case status if 404 < status < 500 and status != 408:
+            return Refused("refused", SENTENCES["refused"])
+    return Unavailable("provider_error", "Gmail is not available right now.", retry_after=answer.retry_after)
 
 
 def of_sending(answer: Answer) -> ProviderError:

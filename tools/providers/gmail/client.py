@@ -40,6 +40,9 @@ TOO_OFTEN_WAITS = (1.0, 2.0, 4.0)
 BROKEN_WAITS = (1.0, 2.0)
 LONGEST_WAIT = 8.0  # a person waits for a read: what asks for more patience is told so
 
+# What the library raises on an answer that is not the JSON, or not the batch, that it should be.
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
+
 Build = Callable[[Any], Any]
 _slots: defaultdict[object, threading.BoundedSemaphore] = defaultdict(lambda: threading.BoundedSemaphore(AT_ONCE))
 _slots_lock = threading.Lock()
@@ -147,6 +150,7 @@ class GmailClient:
             wait = next(waits, None)
             if wait is None or asked > LONGEST_WAIT:
                 raise error
+            log.warning("gmail_asked_again", provider="gmail", code=error.code, retry_after=max(wait, asked))
             self._sleep(max(wait, asked))
 
     def _once(self, name: str, build: Build, *, sending: Callable[[], None] | None = None) -> Any:
@@ -172,22 +176,27 @@ class GmailClient:
 
         token = self._token("")
         started = time.monotonic()
-        status = 0
+        carrier = _Carrier(token=token, sending=sending, answer_seconds=self._answer_seconds)
         try:
             with self._slots:
-                carrier = _Carrier(token=token, sending=sending, answer_seconds=self._answer_seconds)
                 answer = call(carrier)
-            status = 200
+            if isinstance(answer, str | bytes) and answer:
+                raise ValueError("no JSON")  # which the library hands on as it is
             return answer
         except HttpError as error:
-            status = int(error.resp.status)
-            if status == 401:
+            if carrier.status < 300:
+                raise AnswerLost from None  # a batch that is none
+            if carrier.status == 401:
                 self._token(token)  # renewed for the next call, or NotAuthorized; this one is not made again
             raise Failed(_answer_of(error)) from None
+        except UNREADABLE:
+            if sending and 200 <= carrier.status < 300:
+                return {}  # accepted, whatever else it says
+            raise AnswerLost from None
         finally:
-            metrics.REQUESTS.labels(method=name, status=str(status or "none")).inc()
+            metrics.REQUESTS.labels(method=name, status=str(carrier.status or "none")).inc()
             log.info(
-                "gmail_called", provider="gmail", route=name, status=status,
+                "gmail_called", provider="gmail", route=name, status=carrier.status,
                 duration_ms=round((time.monotonic() - started) * 1000),
             )  # fmt: skip
 
@@ -200,6 +209,7 @@ class _Carrier:
         self._sending = sending
         self._answer_seconds = answer_seconds
         self._used = False
+        self.status = 0
 
     def request(self, uri: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any) -> Any:
         from httplib2 import Response  # a header map that googleapiclient expects; loaded with it
@@ -221,6 +231,7 @@ class _Carrier:
             raise NotOnTheWire from None
         except (httpx2.HTTPError, httpx2.InvalidURL):
             raise AnswerLost from None
+        self.status = answer.status_code
         return Response({**answer.headers, "status": str(answer.status_code)}), answer.content
 
 

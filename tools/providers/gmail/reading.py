@@ -10,6 +10,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
+import structlog
+
 from tools.providers import lenient
 from tools.providers.base import (
     AttachmentInfo,
@@ -23,9 +25,11 @@ from tools.providers.base import (
     role_of,
 )
 from tools.providers.gmail import metrics, payload, queries
-from tools.providers.gmail.answers import NO_MESSAGE
+from tools.providers.gmail.answers import NO_MESSAGE, BadRequest
 from tools.providers.gmail.client import Build
 from tools.providers.gmail.mailbox import ROLE_OF_LABEL, GmailMailbox, message_part
+
+log = structlog.get_logger(__name__)
 
 ENRICHED = 10  # rows of gmail_search_messages that get more than their ids
 MAX_PAGES = 10
@@ -79,6 +83,7 @@ class GmailReading(GmailMailbox):
         2. One batch for what the first ten rows show; a row that fails keeps its ids alone.
         """
         started, outcome = time.monotonic(), "error"
+        rows: list[Found] = []
         try:
             built = queries.built(query, newer_than_days=newer_than_days, label_ids=label_ids)
             labels = queries.own_labels(label_ids)
@@ -90,7 +95,11 @@ class GmailReading(GmailMailbox):
             raise
         finally:
             metrics.SEARCHES.labels(outcome=outcome).inc()
-            metrics.SECONDS.observe(time.monotonic() - started)
+            seconds = time.monotonic() - started
+            metrics.SECONDS.observe(seconds)
+            log.info(
+                "gmail_searched", provider="gmail", outcome=outcome, count=len(rows), duration_ms=round(seconds * 1000)
+            )
         return FoundPage(rows=(*filled, *rows[ENRICHED:]), next_token=token)
 
     def get(self, message_id: str, *, fmt: Literal["full", "metadata"]) -> GmailMessage:
@@ -230,6 +239,8 @@ class GmailReading(GmailMailbox):
             failed = isinstance(answer, ProviderError)
             metrics.ENRICHED.labels(outcome="failed" if failed else "ok").inc()
             filled.append(row if failed else _row(row, answer))
+        if bare := sum(isinstance(answer, ProviderError) for answer in answers):
+            log.warning("gmail_rows_not_filled_in", provider="gmail", count=bare)
         return filled
 
     def _listed(self, query: str, labels: Sequence[str], *, limit: int, page_token: str | None) -> dict[str, Any]:
@@ -245,9 +256,7 @@ class GmailReading(GmailMailbox):
     def _first_page_or_refused(self, name: str, build: Build, page_token: str | None) -> dict[str, Any]:
         try:
             return dict(self._client.read(name, build))
-        except Refused as error:
-            if error.code != "refused":
-                raise
+        except BadRequest:
             if page_token:
                 raise Refused("invalid_page_token", "The page token is not one that this list gave.") from None
             raise Refused("invalid_query", "Gmail does not understand the query.") from None
@@ -265,10 +274,8 @@ class GmailReading(GmailMailbox):
         """Gmail calls an id that it could not have given a bad request."""
         try:
             return dict(self._client.read(name, build, patient=patient))
-        except Refused as error:
-            if error.code == "refused":
-                raise Refused("not_found", NO_MESSAGE) from None
-            raise
+        except BadRequest:
+            raise Refused("not_found", NO_MESSAGE) from None
 
     def _read(self, answer: Mapping[str, Any], *, id_: str, body: bool) -> Message:
         parts = list(payload.leaves(answer.get("payload", {}))) if body else []
