@@ -19,12 +19,11 @@ import httpx2
 import structlog
 
 from accounts.hosts import tls_context
-from tools.providers.base import NotPermitted, OutcomeUnknown, ProviderError, Unavailable
-from tools.providers.gmail import metrics
+from tools.providers.base import OutcomeUnknown, ProviderError, Unavailable
+from tools.providers.gmail import batches, metrics
 from tools.providers.gmail.answers import (
     COMPOSE_SCOPE,
     READ_SCOPE,
-    TOKEN_REFUSED,
     Answer,
     of_reading,
     of_sending,
@@ -178,20 +177,20 @@ class GmailClient:
         return self._batch_at(OTHER_BATCH_PATH, name, builds)
 
     def _batch_at(self, path: str, name: str, builds: Sequence[Build]) -> list[Any]:
-        # Loaded with the client that carries it.
-        from googleapiclient.http import BatchHttpRequest
-
+        """The library's own batch insists on ids in the answer, and sends all again when the token was refused."""
         users = service(self._base_url).users()
-        found: dict[int, Any] = {}
+        kind, body = batches.written([build(users).uri for build in builds])
+        uri = f"{self._base_url.rstrip('/')}/{path}"
 
-        def take(place: str, answer: Any, error: Any) -> None:
-            found[int(place)] = answer if error is None else of_reading(_answer_of(error))
+        def call(carrier: "_Carrier") -> list[Any]:
+            answer, content = carrier.request(uri, "POST", body, {"content-type": kind})
+            if carrier.status >= 300:
+                raise Failed(parsed(carrier.status, answer, content, now=datetime.now(UTC)))
+            return batches.read(answer["content-type"], content, count=len(builds))
 
-        batch = BatchHttpRequest(callback=take, batch_uri=f"{self._base_url.rstrip('/')}/{path}")
-        for place, build in enumerate(builds):
-            batch.add(build(users), request_id=str(place))
-        self._carried(f"batch.{name}", lambda carrier: batch.execute(http=carrier), None)
-        return [found[place] for place in range(len(builds))]
+        return [
+            each if isinstance(each, dict) else of_reading(each) for each in self._carried(f"batch.{name}", call, None)
+        ]
 
     def _carried(self, name: str, call: Callable[["_Carrier"], Any], sending: Callable[[], None] | None) -> Any:
         # Imported where it is used: it costs 0.5 s and 33 MB, and not every installation has a Gmail mailbox.
@@ -203,12 +202,10 @@ class GmailClient:
         try:
             with self._slots:
                 return call(carrier)
-        except HttpError as error:
-            if carrier.status < 300:
-                raise AnswerLost from None  # a batch that is none
+        except (HttpError, Failed) as error:
             if carrier.status == 401:
                 self._token(token)  # renewed for the next call, or NotAuthorized; this one is not made again
-            raise Failed(_answer_of(error)) from None
+            raise error if isinstance(error, Failed) else Failed(_answer_of(error)) from None
         except UNREADABLE:
             if sending and 200 <= carrier.status < 300:
                 return {}  # accepted, whatever else it says
@@ -222,22 +219,17 @@ class GmailClient:
 
 
 class _Carrier:
-    """What googleapiclient is given to put its requests on the wire: the first goes out as it is, with the token."""
+    """What googleapiclient is given to put its requests on the wire: each goes out as it is, once, with the token."""
 
     def __init__(self, *, token: str, sending: Callable[[], None] | None, answer_seconds: float) -> None:
         self._token = token
         self._sending = sending
         self._answer_seconds = answer_seconds
-        self._used = False
         self.status = 0
 
     def request(self, uri: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any) -> Any:
         from httplib2 import Response  # a header map that googleapiclient expects; loaded with it
 
-        if self._used:
-            # A batch in which Gmail refused the token is sent a second time by the library.
-            raise NotPermitted("", TOKEN_REFUSED)
-        self._used = True
         http = _clients().sending if self._sending else _clients().reading
         seconds = self._answer_seconds if self._sending else READ_SECONDS
         if self._sending:
