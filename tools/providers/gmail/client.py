@@ -156,7 +156,7 @@ class GmailClient:
             self._sleep(max(wait, asked))
 
     def _once(self, name: str, build: Build, *, sending: Callable[[], None] | None = None) -> Any:
-        request = build(service(self._base_url).users())
+        request = build(users_of(self._base_url))
 
         def call(carrier: "_Carrier") -> Any:
             answer = request.execute(http=carrier, num_retries=0)
@@ -178,7 +178,7 @@ class GmailClient:
 
     def _batch_at(self, path: str, name: str, builds: Sequence[Build]) -> list[Any]:
         """The library's own batch insists on ids in the answer, and sends all again when the token was refused."""
-        users = service(self._base_url).users()
+        users = users_of(self._base_url)
         kind, body = batches.written([build(users).uri for build in builds])
         uri = f"{self._base_url.rstrip('/')}/{path}"
 
@@ -273,15 +273,28 @@ def _slots_of(key: object) -> threading.BoundedSemaphore:
         return _slots[key]
 
 
+class _Users:
+    """The library's resource of a user, with what is in it made once: it makes all of it anew at each mention."""
+
+    def __init__(self, users: Any) -> None:
+        self._users = users
+        self._made = {name: getattr(users, name)() for name in ("messages", "drafts", "labels", "threads")}
+
+    def __getattr__(self, name: str) -> Any:
+        made = self._made.get(name)
+        return getattr(self._users, name) if made is None else lambda: made
+
+
 @functools.lru_cache(maxsize=4)
-def service(base_url: str) -> Any:
+def users_of(base_url: str) -> Any:
     """The API as the library's own static description has it, at `base_url`; shared by all threads."""
     from googleapiclient.discovery import build_from_document
     from googleapiclient.discovery_cache import get_static_doc
 
     document = json.loads(get_static_doc("gmail", "v1"))
     document["rootUrl"] = f"{base_url.rstrip('/')}/"
-    return build_from_document(document, http=_Carrier(token="", sending=None, answer_seconds=0))
+    gmail = build_from_document(document, http=_Carrier(token="", sending=None, answer_seconds=0))
+    return _Users(gmail.users())
 
 
 def _answer_of(error: Any) -> Answer:

@@ -82,7 +82,7 @@ class GmailSending(GmailDrafts):
         """What its person has changed meanwhile is theirs, and stays."""
         notes = dict(prepared)
         if "draft" not in notes:
-            notes |= self._lost_draft(notes["marker"]) or {}
+            notes |= self._lost_draft(str(notes.get("marker", ""))) or {}
         if self.is_unsent(notes):
             self._client.write("drafts.delete", lambda users: users.drafts().delete(userId="me", id=notes["draft"]))
 
@@ -139,6 +139,8 @@ class GmailSending(GmailDrafts):
 
     def _lost_draft(self, marker: str) -> dict[str, Any] | None:
         """A draft whose creation was not confirmed, among the newest ones."""
+        if not marker:
+            return None
         answer = self._client.read(
             "drafts.list", lambda users: users.drafts().list(userId="me", maxResults=LOOKED_AT), patient=False
         )
