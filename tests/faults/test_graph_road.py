@@ -240,6 +240,7 @@ def test_row36_a_dead_grant_disconnects_the_mailbox_and_the_action_waits(
         settings.MICROSOFT_CLIENT_ID, settings.MICROSOFT_AUTHORITY = "client", service.url
         monkeypatch.setenv("SSL_CERT_FILE", str(service.authority.file))
         expire(mailbox)
+        graph.hits.clear()
         service.refuses = "invalid_grant"
         for _ in range(3):
             now_it_is_time()
