@@ -1,11 +1,15 @@
 """Where everything is found."""
 
+from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.urls import include, path
 
 from mailhub import health, metrics
 from mailhub.styleguide import styleguide
 from tools.api import download, make_api, reference
+
+# The admin signs in through the same door as everybody, second factor included.
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign,no-untyped-call]
 
 urlpatterns = [
     path("", include("approvals.urls")),

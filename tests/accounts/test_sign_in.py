@@ -26,13 +26,13 @@ def test_a_password_lets_in_who_knows_it(client: Client, alice: User, password: 
     alice.set_password(PASSWORD)
     alice.save()
 
-    client.post("/sign-in/", {"username": "ALICE@lovelace.example", "password": password})
+    client.post("/sign-in/", {"login": "ALICE@lovelace.example", "password": password})
 
     assert signed_in(client) is in_
 
 
 def test_who_has_no_password_cannot_sign_in_with_one(client: Client, alice: User) -> None:
-    client.post("/sign-in/", {"username": alice.email, "password": ""})
+    client.post("/sign-in/", {"login": alice.email, "password": ""})
     assert not signed_in(client)
 
 
@@ -70,7 +70,7 @@ def test_a_link_that_is_good_no_more_says_so_and_lets_nobody_in(
 def test_signing_in_leads_back_to_where_one_wanted_to_go_and_never_elsewhere(client: Client, alice: User) -> None:
     alice.set_password(PASSWORD)
     alice.save()
-    who = {"username": alice.email, "password": PASSWORD}
+    who = {"login": alice.email, "password": PASSWORD}
 
     assert client.post("/sign-in/?next=/mailboxes/", who)["Location"] == "/mailboxes/"
     assert Client().post("/sign-in/?next=https://evil.example/", who)["Location"] == "/"
