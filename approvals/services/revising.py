@@ -26,8 +26,8 @@ def edit(*, action_id: UUID, person: User, digest: str, revision: int, changes: 
 
     `changes` hold what was typed in, by the names of `edit_fields`. Who edits is an author from now on: where the
     proposer may not approve, they may not either. Nothing changed: nothing happens. Raises `forbidden`, `conflict` when
-    something else is stored than was shown or it is decided, `policy_blocked` when the rules do not let mail go to all of
-    its targets, and `invalid_input` with the names of the fields.
+    something else is stored than was shown or it is decided, `policy_blocked` when the rules refuse a target, and
+    `invalid_input` with the names of the fields.
     """
     action = PendingAction.objects.select_related("mailbox").get(pk=action_id)
     _refuse(action, person, digest, revision, event="edit_refused")

@@ -24,7 +24,7 @@ def risky(api: Api) -> PendingAction:
     """A waiting action with a warning that asks for more."""
     action_id = api.propose()
     warning = {"code": "lookalike_domain", "title": "Careful.", "text": "It looks like another.", "severity": "risk"}
-    revision = Revision.objects.get(action=action_id)
+    revision = Revision.objects.get(action__id=action_id)
     with guards.lifted(connection):
         Revision.objects.filter(pk=revision.pk).update(preview={**revision.preview, "warnings": [warning]})
     return PendingAction.objects.get(pk=action_id)
