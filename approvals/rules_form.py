@@ -5,6 +5,7 @@ from typing import Any, cast
 from zoneinfo import available_timezones
 
 from django import forms
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.utils.dates import WEEKDAYS
@@ -69,6 +70,8 @@ class RulesForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["action_hours"].widget.attrs["placeholder"] = str(settings.MAILHUB_ACTION_TTL_HOURS)
+        self.fields["undo_seconds"].widget.attrs["placeholder"] = str(settings.MAILHUB_UNDO_SECONDS)
         cast(forms.ChoiceField, self.fields["time_zone"]).choices = [
             (name, name) for name in sorted(available_timezones())
         ]

@@ -6,6 +6,7 @@ from django.urls import include, path
 
 from mailhub import health, metrics
 from mailhub.styleguide import styleguide
+from mailhub.welcome import welcome
 from tools.api import download, make_api, reference
 
 # The admin signs in through the same door as everybody, second factor included.
@@ -19,6 +20,7 @@ urlpatterns = [
     path("files/<str:secret>", download, name="file"),
     path("api/v1/docs", reference, name="api_docs"),
     path("api/v1/", make_api().urls),
+    path("welcome/", welcome, name="welcome"),
     path("admin/", admin.site.urls),
     path("styleguide/", styleguide, name="styleguide"),
     path("healthz", health.healthz),

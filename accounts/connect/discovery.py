@@ -21,7 +21,8 @@ from accounts.hosts import Endpoint, HostError, connect
 
 SECONDS = 4.0
 LARGEST_FILE = 64 * 1024
-Lookup = Callable[[str, str], Sequence[str]]
+Lookup = Callable[[str, str], Sequence[str]]  # name and kind of record
+Fetch = Callable[[str, str], str]  # host and path; what stands there, or nothing
 
 # Domain: IMAP host, SMTP host, and what to know before. From the providers' own help pages, read in November 2026.
 TABLE: dict[str, tuple[str, str, str]] = {
@@ -64,7 +65,7 @@ class Found:
     hint: str = ""
 
 
-def discover(address: str, *, lookup: Lookup | None = None) -> Found:
+def discover(address: str, *, lookup: Lookup | None = None, fetch: Fetch | None = None) -> Found:
     """Suggest how to connect an address; with nothing found, the usual names of its domain are not guessed."""
     ask = lookup or _dns
     domain = address.rpartition("@")[2].strip().lower()
@@ -81,7 +82,7 @@ def discover(address: str, *, lookup: Lookup | None = None) -> Found:
     imap, smtp = _by_srv(domain, "imap", ask), _by_srv(domain, "smtp", ask)
     if imap and smtp:
         return Found(imap=imap, smtp=smtp, username=address, how="srv")
-    return _by_autoconfig(address, domain) or Found(username=address)
+    return _by_autoconfig(address, domain, fetch or fetched) or Found(username=address)
 
 
 def _with_port(host: str, port: int) -> str:
@@ -107,19 +108,19 @@ def _dns(name: str, kind: str) -> Sequence[str]:
 # --- The domain's own file (https://wiki.mozilla.org/Thunderbird:Autoconfiguration) -----------------------------------
 
 
-def _by_autoconfig(address: str, domain: str) -> Found | None:
+def _by_autoconfig(address: str, domain: str, fetch: Fetch) -> Found | None:
     for host, path in (
         (f"autoconfig.{domain}", "/mail/config-v1.1.xml"),
         (domain, "/.well-known/autoconfig/mail/config-v1.1.xml"),
     ):
-        text = _fetched(host, path)
+        text = fetch(host, path)
         found = _read(text, address) if text else None
         if found:
             return found
     return None
 
 
-def _fetched(host: str, path: str) -> str:
+def fetched(host: str, path: str) -> str:
     """One GET over TLS to a judged address; no redirect is followed, since it could lead inward."""
     try:
         with _connection(host) as connection:
@@ -134,7 +135,7 @@ def _fetched(host: str, path: str) -> str:
 def _connection(host: str) -> Iterator[http.client.HTTPConnection]:
     sock = connect(
         Endpoint(host=host, port=443, security="tls"), timeout=SECONDS, ports=(443,),
-        allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS,
+        allow_loopback=settings.MAILHUB_WIZARD_REACHES_LOOPBACK,
     )  # fmt: skip
     connection = _Pinned(host, sock)
     try:

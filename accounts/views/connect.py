@@ -105,7 +105,7 @@ def by_imap(request: HttpRequest) -> HttpResponse:
             imap=given["imap"], smtp=given["smtp"], username=given["username"], password=given["password"]
         )
         try:
-            prove(access)
+            prove(access, on_the_web=True)
         except ConnectError as error:
             context |= {"failed": error, "steps": _steps_until(error.step)}
         else:

@@ -71,7 +71,7 @@ def answer(request: HttpRequest, provider: str) -> HttpResponse:
     except PermissionError:
         return page(request, address=address, provider=provider, refused=str(TAKEN))
     messages.success(request, _("%(address)s is connected.") % {"address": mailbox.address})
-    if "send" not in granted.scopes:
+    if not {"send", "Mail.Send"} & set(granted.scopes):
         messages.warning(request, _("The permission to send was not given: mail can be read here, and not sent."))
     return redirect(f"{reverse('mailboxes')}?connected={mailbox.pk}")
 

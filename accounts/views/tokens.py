@@ -35,7 +35,8 @@ def index(request: HttpRequest) -> HttpResponse:
         for token in mine.filter(revoked_at=None).order_by("created_at")
     ]
     revoked = mine.exclude(revoked_at=None).order_by("-revoked_at")[:PAGE]
-    return render(request, "accounts/tokens.html", {"rows": rows, "revoked": revoked})
+    sandbox = any(row["token"].name == "sandbox" for row in rows) and settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
+    return render(request, "accounts/tokens.html", {"rows": rows, "revoked": revoked, "sandbox": sandbox})
 
 
 @login_required

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts import requests
 from accounts.models import ApiToken, Mailbox, RequestRecord, User
+from approvals import maintenance
 from approvals.models import AuditEvent, PendingAction
 from tests.conftest import HELLO, Api, Reviewer, make_api, problem_of
 from tests.people import browser
@@ -103,6 +104,7 @@ def test_a_revoked_token_ends_at_once_and_what_it_proposed_comes_back(
     browser(alice, fresh=False).post(f"/tokens/{ApiToken.objects.get().pk}/revoke/")
 
     work()
+    maintenance.sweep()
 
     assert api.tool("list_mailboxes").status_code == 401
     assert (PendingAction.objects.get().status, server.ledger) == ("pending", [])
@@ -143,10 +145,9 @@ def test_the_log_says_what_was_called_and_how_it_ended_and_nothing_of_what_was_s
     assert len(browser(charlie).get("/tokens/requests/").context["page"].object_list) == 0
 
 
-@pytest.mark.parametrize("named", ["x" * 200, "with space", "ümlaut", "<b>"])
-def test_a_client_may_name_its_request_but_not_write_into_the_log(api: Api, named: str) -> None:
-    api.get("/mailboxes", **{"X-Request-ID": named})
-    assert RequestRecord.objects.get().request_id == ""
+def test_a_client_cannot_write_its_own_name_for_a_request_into_the_log(api: Api) -> None:
+    answer = api.get("/mailboxes", **{"X-Request-ID": "canary"})
+    assert RequestRecord.objects.get().request_id == answer["X-Request-ID"] != "canary"
 
 
 def test_old_requests_are_forgotten(api: Api) -> None:
