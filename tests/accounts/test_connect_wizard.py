@@ -57,9 +57,7 @@ def test_the_table_knows_the_large_providers(address: str, provider: str, imap: 
         ("10 google.com.evil.example.", "imap"), ("10 notgoogle.com.", "imap"),
     ],
 )  # fmt: skip
-def test_a_companys_domain_is_recognised_by_where_its_mail_goes(
-    mx: str, provider: str
-) -> None:
+def test_a_companys_domain_is_recognised_by_where_its_mail_goes(mx: str, provider: str) -> None:
     found = discovery.discover("a@x.example", lookup=zone({("x.example", "MX"): [mx]}), fetch=lambda host, path: "")
     assert found.provider == provider
 
