@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from accounts import access
 from accounts.caller import Caller
-from accounts.models import User
+from accounts.models import Mailbox, User
 from accounts.problems import Problem
 from approvals import wording
 from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision

@@ -1,7 +1,7 @@
 """Tokens of programs: made, shown once, rotated, revoked; and what they asked for."""
 
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -30,7 +30,7 @@ PAGE = 50
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     mine = ApiToken.objects.filter(user=cast(User, request.user)).prefetch_related("mailboxes")
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"token": token, "scopes": [SCOPES.get(scope, scope) for scope in token.scopes]}
         for token in mine.filter(revoked_at=None).order_by("created_at")
     ]

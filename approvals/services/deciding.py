@@ -23,7 +23,7 @@ from approvals.reading import read_action
 from approvals.returning import UNDECIDED
 from approvals.revisions import add_notice, untold
 from approvals.services.proposing import actor_of
-from approvals.statements import Insert, Select, slot
+from approvals.statements import Insert, Select, columns_of, instance, slot
 from approvals.states import Status
 from approvals.types import PreviewWarning, Rechecks
 

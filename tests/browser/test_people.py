@@ -9,15 +9,15 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.accounts.certificates import Authority
-from tests.browser.test_first_road import MIRA, PATIENCE_MS, QUIET
+from tests.browser.conftest import PATIENCE_MS
 from tests.processes import Mailhub, manage, request
 from tests.tls_relay import TlsRelay
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
-CHARLES = "charles@lovelace.example"
+CHARLES, MIRA = "charles@lovelace.example", "mira@northwind.example"
 PATIENT_SECONDS = 120  # "connected in two minutes by someone who has never read a manual"
 AUTHENTICATOR = {
     "protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True,
@@ -53,14 +53,6 @@ def mailhub(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> I
         DJANGO_SETTINGS_MODULE="tests.wizard_settings",
     ) as running:  # fmt: skip
         yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=QUIET)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
