@@ -1,14 +1,17 @@
 """The ways in: password, passkey, single sign-on, or a one-time link whose GET only shows a button."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from allauth.account.adapter import get_adapter
 from allauth.account.internal.flows.login import perform_login
 from allauth.account.models import Login
 from allauth.account.views import LoginView
+from django.conf import settings
 from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -26,6 +29,15 @@ class SignIn(LoginView):
 
     form_class = SignInForm
     template_name = "accounts/sign_in.html"
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        response = super().dispatch(request, *args, **kwargs)
+        # Browsers hold a form's redirects to the policy of its page.
+        apps = settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
+        issuers = [urlsplit(app["settings"]["server_url"]) for app in apps]
+        if issuers:
+            response._csp_update = {"form-action": [f"{url.scheme}://{url.netloc}" for url in issuers]}  # type: ignore[attr-defined]
+        return response
 
 
 @never_cache

@@ -58,13 +58,22 @@ class Scene:
         self.window = browser(self.person)
 
 
+SHOWN = {"digest": "{digest}", "revision": 1}
 # Verb: method, path, form, and the least role that may. GETs of a page are what a viewer may do.
 PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
     "look at the action": ("get", "/actions/{action}/", {}, Role.VIEWER),
     "look at its body": ("get", "/actions/{action}/body/", {}, Role.VIEWER),
-    "approve": ("post", "/actions/{action}/approve/", {"digest": "{digest}", "revision": 1}, Role.APPROVER),
-    "reject": ("post", "/actions/{action}/reject/", {"note": "no"}, Role.APPROVER),
-    "cancel": ("post", "/actions/{action}/cancel/", {}, Role.APPROVER),
+    "peek at it": ("get", "/actions/{action}/peek/", {}, Role.VIEWER),
+    "look at its whole text": ("get", "/actions/{action}/text/", {}, Role.VIEWER),
+    "look at its source": ("get", "/actions/{action}/source/", {}, Role.VIEWER),
+    "look at the conversation": ("get", "/actions/{action}/conversation/", {}, Role.VIEWER),
+    "say that one looks": ("post", "/actions/{action}/presence/", {}, Role.VIEWER),
+    "edit": ("post", "/actions/{action}/edit/", {**SHOWN, "subject": "s"}, Role.APPROVER),
+    "ask back": ("post", "/actions/{action}/ask_back/", {**SHOWN, "note": "why?"}, Role.APPROVER),
+    "rule": ("post", "/actions/{action}/resolve/", {"ruling": "sent"}, Role.APPROVER),
+    "approve": ("post", "/actions/{action}/approve/", SHOWN, Role.APPROVER),
+    "reject": ("post", "/actions/{action}/reject/", {**SHOWN, "note": "no"}, Role.APPROVER),
+    "cancel": ("post", "/actions/{action}/cancel/", SHOWN, Role.APPROVER),
     "undo": ("post", "/actions/{action}/undo/", {}, Role.APPROVER),
     "look at the mailbox": ("get", "/mailboxes/{mailbox}/", {}, Role.VIEWER),
     "see the rules' form": ("get", "/mailboxes/{mailbox}/rules/", {}, Role.MANAGER),
@@ -78,7 +87,7 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
     "disconnect": ("post", "/mailboxes/{mailbox}/disconnect/", {}, Role.MANAGER),
 }
 # Refused with another word than 403 although the role is enough: there is nothing to undo, and no HTML to show.
-OTHERWISE = {"undo": 409, "look at its body": 404}
+OTHERWISE = {"undo": 409, "look at its body": 404, "rule": 409, "edit": 422}
 
 TOOLS: dict[str, tuple[dict[str, Any], Role]] = {
     "list_folders": ({}, Role.VIEWER),

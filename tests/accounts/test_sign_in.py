@@ -1,12 +1,17 @@
 """The ways in: a password, or a one-time link that a look at it does not use up."""
 
+import base64
 import re
 from datetime import timedelta
+from io import StringIO
+from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value, yield_hotp_counters_from_time
 from allauth.usersessions.models import UserSession
+from django.core.cache import cache
+from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
@@ -174,3 +179,19 @@ def test_sessions_are_listed_and_can_be_ended_one_by_one_or_all_others(alice: Us
 def test_nobody_signs_up(client: Client) -> None:
     for path in ("/account/signup/", "/accounts/signup/", "/signup/"):
         assert client.get(path).status_code == 404
+
+
+def test_one_time_codes_go_on_working_when_the_key_of_the_server_is_changed(alice: User, settings: Any) -> None:
+    window = browser(alice)
+    key = window.get("/account/factors/totp/activate/").context["form"].secret
+    window.post("/account/factors/totp/activate/", {"code": code_of(key)})
+    new = base64.b64encode(b"n" * 32).decode()
+    settings.MAILHUB_ENCRYPTION_KEYS = [new, *settings.MAILHUB_ENCRYPTION_KEYS]
+
+    call_command("rotate_keys", stdout=StringIO())
+
+    settings.MAILHUB_ENCRYPTION_KEYS = [new]
+    totp, recovery = (Authenticator.objects.get(user=alice, type=each).wrap() for each in ("totp", "recovery_codes"))
+    cache.clear()  # a code is good once
+    assert totp.validate_code(code_of(key))
+    assert len(recovery.get_unused_codes()) == 10

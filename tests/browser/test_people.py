@@ -23,21 +23,12 @@ AUTHENTICATOR = {
     "protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True,
     "isUserVerified": True, "automaticPresenceSimulation": True,
 }  # fmt: skip
-# Plays that the sign-in was long ago, and that a waiting mail goes to an address that looks like another.
+# Plays that the sign-in was long ago.
 LONG_AGO = """
 from django.contrib.sessions.models import Session
 for session in Session.objects.all():
     content = {**session.get_decoded(), "signed_in_at": 0}
     Session.objects.filter(pk=session.pk).update(session_data=Session.objects.encode(content))
-"""
-RISKY = """
-from django.db import connection
-from approvals import guards
-from approvals.models import Revision
-warning = {{"code": "lookalike_domain", "title": "Careful.", "text": "It looks like another.", "severity": "risk"}}
-with guards.lifted(connection):
-    revision = Revision.objects.get(action__id="{action}")
-    Revision.objects.filter(pk=revision.pk).update(preview={{**revision.preview, "warnings": [warning]}})
 """
 
 
@@ -73,6 +64,38 @@ def no_barriers(page: Page) -> None:
     assert found.violations_count == 0, f"{page.url}: {found.generate_report()}"
 
 
+def rail(page: Page, name: str) -> None:
+    page.get_by_role("navigation", name="Main").get_by_role("link", name=name).first.click()
+
+
+def test_the_first_run_has_three_mails_waiting_and_the_lines_to_paste(window: BrowserContext, mailhub: Mailhub) -> None:
+    # It comes first: once Ada has a passkey, a link alone does not let her in any more.
+    page = window.new_page()
+    page.goto(mailhub.new_link())
+    page.locator("form[data-action=sign-in] button").click()
+    for subject in (
+        "Re: Delivery on Thursday?", "Fwd: Accident report 4471: van LV-207", "Quote: twelve warning levers",
+    ):  # fmt: skip
+        expect(page.get_by_role("link", name=subject).first).to_be_visible()
+    page.get_by_role("link", name="Fwd: Accident report").click()
+    expect(page.get_by_text("accident-report-4471.pdf").first).to_be_visible()
+    expect(page.get_by_text("claims@insura.example").first).to_be_visible()
+    # A script with the sandbox's own token finds its own work alone.
+    listed = mailhub.rest("GET", "/actions").json()["items"]
+    assert all("levers" not in str(item) for item in listed)
+    page.goto(f"{mailhub.url}/welcome/")
+    expect(page.get_by_text(mailhub.sandbox["api_token"]).first).to_be_visible()
+    no_barriers(page)
+    for path in ("/tokens/", "/mailboxes/", "/account/", "/mailboxes/connect/imap/"):
+        page.goto(mailhub.url + path)
+        no_barriers(page)
+    page.goto(f"{mailhub.url}/mailboxes/")
+    page.locator("main .list a").first.click()
+    no_barriers(page)
+    page.get_by_role("link", name="Change the rules").click()
+    no_barriers(page)
+
+
 def test_a_passkey_is_registered_signs_in_and_steps_up_for_a_risky_approval(
     window: BrowserContext, mailhub: Mailhub
 ) -> None:
@@ -100,8 +123,7 @@ def test_a_passkey_is_registered_signs_in_and_steps_up_for_a_risky_approval(
     page.wait_for_url(f"{home}/")
 
     subject = f"Risky {uuid.uuid4().hex}"
-    action = mailhub.propose(subject)
-    assert manage(mailhub.home, "shell", "-c", RISKY.format(action=action["id"])).returncode == 0
+    action = mailhub.propose(subject, cc=["mira@northvvind.example"])
     assert manage(mailhub.home, "shell", "-c", LONG_AGO).returncode == 0
     review = by_name(action["review_url"])
     page.goto(review)
@@ -137,7 +159,7 @@ def test_from_nothing_to_a_sent_mail_by_clicks_alone_within_two_minutes(
         page = window.new_page()
         page.goto(link)
         page.locator("form[data-action=sign-in] button").click()
-        page.get_by_role("link", name="Mailboxes").click()
+        rail(page, "Mailboxes")
         no_barriers(page)
         page.get_by_role("link", name="Connect a mailbox").click()
         no_barriers(page)
@@ -158,7 +180,7 @@ def test_from_nothing_to_a_sent_mail_by_clicks_alone_within_two_minutes(
         page.get_by_role("button", name="Test and connect").click()
         expect(page.get_by_text(f"{CHARLES} is connected.")).to_be_visible()
 
-        page.get_by_role("link", name="Tokens").click()
+        rail(page, "Tokens")
         page.get_by_role("link", name="Make a token").click()
         no_barriers(page)
         page.get_by_label("Name").fill("desk")
@@ -175,7 +197,7 @@ def test_from_nothing_to_a_sent_mail_by_clicks_alone_within_two_minutes(
             headers={"Authorization": f"Bearer {secret}", "Content-Type": "application/json"},
         )  # fmt: skip
         assert proposed.status == 202, proposed.text
-        page.get_by_role("link", name="Waiting").click()
+        rail(page, "Waiting")
         page.get_by_role("link", name=subject).click()
         page.locator("form[data-action=approve] button").first.click()
         expect(page.get_by_role("heading", name="Sent", exact=True)).to_be_visible(timeout=PATIENCE_MS)
@@ -185,30 +207,3 @@ def test_from_nothing_to_a_sent_mail_by_clicks_alone_within_two_minutes(
         page.goto(f"{mailhub.url}/tokens/requests/")
         expect(page.locator("tbody tr")).to_have_count(1)
         no_barriers(page)
-
-
-def test_the_first_run_has_three_mails_waiting_and_the_lines_to_paste(window: BrowserContext, mailhub: Mailhub) -> None:
-    page = window.new_page()
-    page.goto(mailhub.new_link())
-    page.locator("form[data-action=sign-in] button").click()
-    for subject in (
-        "Re: Delivery on Thursday?", "Fwd: Accident report 4471: van LV-207", "Quote: twelve warning levers",
-    ):  # fmt: skip
-        expect(page.get_by_role("link", name=subject).first).to_be_visible()
-    page.get_by_role("link", name="Fwd: Accident report").click()
-    expect(page.get_by_text("accident-report-4471.pdf").first).to_be_visible()
-    expect(page.get_by_text("claims@insura.example").first).to_be_visible()
-    # A script with the sandbox's own token finds its own work alone.
-    listed = mailhub.rest("GET", "/actions").json()["items"]
-    assert all("levers" not in str(item) for item in listed)
-    page.goto(f"{mailhub.url}/welcome/")
-    expect(page.get_by_text(mailhub.sandbox["api_token"]).first).to_be_visible()
-    no_barriers(page)
-    for path in ("/tokens/", "/mailboxes/", "/account/", "/mailboxes/connect/imap/"):
-        page.goto(mailhub.url + path)
-        no_barriers(page)
-    page.goto(f"{mailhub.url}/mailboxes/")
-    page.locator("main .list a").first.click()
-    no_barriers(page)
-    page.get_by_role("link", name="Change the rules").click()
-    no_barriers(page)
