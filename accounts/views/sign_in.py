@@ -1,6 +1,6 @@
 """The ways in: password, passkey, single sign-on, or a one-time link whose GET only shows a button."""
 
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from allauth.account.adapter import get_adapter
@@ -33,7 +33,7 @@ class SignIn(LoginView):
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         response = super().dispatch(request, *args, **kwargs)
         # Browsers hold a form's redirects to the policy of its page.
-        apps = settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
+        apps = cast(list[dict[str, Any]], settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"])
         issuers = [urlsplit(app["settings"]["server_url"]) for app in apps]
         if issuers:
             response._csp_update = {"form-action": [f"{url.scheme}://{url.netloc}" for url in issuers]}  # type: ignore[attr-defined]
