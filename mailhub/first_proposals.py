@@ -42,7 +42,9 @@ def propose(user: User, mailbox: Mailbox) -> None:
 
     What cannot be proposed is left out: the place is none the worse without it.
     """
-    token, _ = ApiToken.issue(user=user, name=ASSISTANT, scopes=["mail:read", "mail:draft", "mail:propose"], mailboxes=[mailbox])
+    token, _ = ApiToken.issue(
+        user=user, name=ASSISTANT, scopes=["mail:read", "mail:draft", "mail:propose"], mailboxes=[mailbox]
+    )
     caller = Caller(user=user, surface="command", token=token, scopes=frozenset(token.scopes))
     question = _newest(caller, subject="Delivery on Thursday", sender="mira@northwind.example")
     report = _newest(caller, subject="Accident report", sender="desk@roadassist.example")

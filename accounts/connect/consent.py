@@ -1,10 +1,10 @@
 """Asking Google or Microsoft for access to a mailbox, in one shape for the web."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from accounts.connect import microsoft
+from accounts.connect import google, microsoft
 
 
 class Refused(Exception):
@@ -41,6 +41,7 @@ NOT_ALLOWED = "The access was not allowed, by you or by who runs your organisati
 def ways() -> dict[str, Way]:
     return {
         "microsoft": Way(begin=_begin_microsoft, finish=_finish_microsoft),
+        "gmail": Way(begin=_begin_google, finish=_finish_google),
     }
 
 
@@ -61,3 +62,26 @@ def _finish_microsoft(consent: Consent, answer: Mapping[str, str], answered_at: 
     if not granted.scopes:
         raise Refused(NOT_ALLOWED)
     return Access(scopes=list(granted.scopes), secrets=granted.secrets)
+
+
+def _begin_google(redirect_uri: str, address: str) -> Consent:
+    try:
+        begun = google.begin(google.configured_client(), redirect_uri=redirect_uri, login_hint=address)
+    except google.CannotConnect as error:
+        raise Refused(str(error)) from None
+    return Consent(url=begun.url, kept=asdict(begun))
+
+
+def _finish_google(consent: Consent, answer: Mapping[str, str], answered_at: str, address: str) -> Access:
+    if "error" in answer:
+        raise Refused(NOT_ALLOWED)
+    try:
+        grant = google.finish(google.configured_client(), google.Authorization(**consent.kept), answered_at)
+        named = google.address_of(grant)
+    except google.CannotConnect as error:
+        raise Refused(str(error)) from None
+    if named.lower() != address:
+        raise Refused("Somebody else signed in: Google names another address. Nothing was saved.")
+    if not grant.abilities:
+        raise Refused(NOT_ALLOWED)
+    return Access(scopes=grant.abilities, secrets=dict(grant.secrets))

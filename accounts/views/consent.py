@@ -86,6 +86,8 @@ def page(request: HttpRequest, *, address: str, provider: str, refused: str = ""
 
 
 def _doors(provider: str) -> list[str]:
+    if provider == "gmail":
+        return [settings.GOOGLE_AUTH_URI]
     return [settings.MICROSOFT_AUTHORITY or "https://login.microsoftonline.com"]
 
 

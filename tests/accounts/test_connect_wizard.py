@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
+from pytest_httpserver import HTTPServer
 
 from accounts.connect import discovery
 from accounts.models import Mailbox, User
@@ -225,3 +226,33 @@ def test_what_is_not_set_up_is_said(alice: User, settings: Any) -> None:
 
 def test_a_provider_that_there_is_not_is_not_found(alice: User) -> None:
     assert browser(alice).post("/mailboxes/connect/aol/", {"address": "a@x.example"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("answer", "named", "words"),
+    [
+        ("state={state}&code=good", "ada@gmail.com", "ada@gmail.com is connected."),
+        ("state={state}&code=good", "other@gmail.com", "Google names another address"),
+        ("state=wrong&code=good", "ada@gmail.com", "belongs to another sign-in"),
+        ("error=access_denied&state={state}", "ada@gmail.com", "The access was not allowed"),
+    ],
+)
+def test_google_connects_only_the_address_that_was_asked_for(
+    alice: User, httpserver: HTTPServer, settings: Any, answer: str, named: str, words: str
+) -> None:
+    base = httpserver.url_for("").rstrip("/")
+    scopes = "https://www.googleapis.com/auth/gmail.readonly https://www.googleapis.com/auth/gmail.compose"
+    tokens = {"access_token": "a", "refresh_token": "r", "expires_in": 3600, "scope": scopes}
+    httpserver.expect_request("/token").respond_with_json(tokens)
+    httpserver.expect_request("/gmail/v1/users/me/profile").respond_with_json({"emailAddress": named})
+    settings.GOOGLE_CLIENT_ID, settings.GOOGLE_CLIENT_SECRET = "id", "s"
+    settings.GOOGLE_TOKEN_URI, settings.GMAIL_BASE_URL = f"{base}/token", base
+    window = browser(alice)
+    begun = window.post("/mailboxes/connect/gmail/", {"address": "ada@gmail.com"})["Location"]
+    asked = parse_qs(urlsplit(begun).query)
+    assert (asked["code_challenge_method"], asked["login_hint"]) == (["S256"], ["ada@gmail.com"])
+
+    back = window.get(f"/mailboxes/connect/gmail/answer/?{answer.format(state=asked['state'][0])}", follow=True)
+
+    assert words in back.content.decode()
+    assert Mailbox.objects.exists() is ("is connected" in words)
