@@ -52,6 +52,28 @@ def decrypt(record: bytes, *, mailbox_id: UUID) -> Secrets:
     raise CannotDecrypt("the key that made the record is not configured")
 
 
+def encrypt_text(text: str, *, bound_to: str) -> str:
+    """Encrypt a short secret of a table that we do not own; `bound_to` names the table."""
+    key = _keys()[0]
+    nonce = os.urandom(NONCE_BYTES)
+    return base64.b64encode(
+        _key_id(key) + nonce + AESGCM(key).encrypt(nonce, text.encode(), bound_to.encode())
+    ).decode()
+
+
+def decrypt_text(record: str, *, bound_to: str) -> str:
+    """The counterpart of encrypt_text; raises CannotDecrypt."""
+    raw = base64.b64decode(record)
+    for key in _keys():
+        if _key_id(key) == raw[:KEY_ID_BYTES]:
+            nonce, sealed = raw[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES], raw[KEY_ID_BYTES + NONCE_BYTES :]
+            try:
+                return AESGCM(key).decrypt(nonce, sealed, bound_to.encode()).decode()
+            except InvalidTag:
+                raise CannotDecrypt("the record belongs elsewhere") from None
+    raise CannotDecrypt("the key that made the record is not configured")
+
+
 def _keys() -> list[bytes]:
     return [base64.b64decode(key) for key in settings.MAILHUB_ENCRYPTION_KEYS]
 

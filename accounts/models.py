@@ -170,6 +170,7 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
+    rotated_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -203,6 +204,21 @@ class ApiToken(models.Model):
         )
         token.mailboxes.set(mailboxes)
         return token, secret
+
+    def rotate(self) -> str:
+        """Give it a new secret, valid as long again; the old one ends now. The row and its name stay, and with them the
+        proposer: waiting actions and idempotency keys are untouched. Returns the secret."""
+        secret = self.PREFIX + secrets.token_urlsafe(32)
+        now = timezone.now()
+        if self.expires_at is not None:
+            self.expires_at = now + (self.expires_at - (self.rotated_at or self.created_at))
+        self.digest, self.hint, self.rotated_at = digest_of(secret), secret[:8], now
+        self.save(update_fields=["digest", "hint", "rotated_at", "expires_at"])
+        return secret
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= timezone.now()
 
     def bound_to(self) -> frozenset[uuid.UUID]:
         return frozenset(self.mailboxes.values_list("id", flat=True))
@@ -241,3 +257,53 @@ class SignInLink(models.Model):
         if link is None or links.update(used_at=timezone.now()) != 1:
             return None
         return link.user
+
+
+class Invitation(models.Model):
+    """An offer to one person to join a mailbox; used once, and only by who has its secret."""
+
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="invitations")
+    email = models.EmailField(max_length=254)
+    role = models.CharField(max_length=16, choices=Role.choices)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    invited_by = models.ForeignKey(User, models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["created_at"]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="invitation_known_role"),
+        ]
+
+    def __str__(self) -> str:
+        return f"invitation {self.pk} to {self.mailbox_id}"
+
+    @classmethod
+    def open(cls) -> models.QuerySet[Invitation]:
+        return cls.objects.filter(used_at=None, expires_at__gt=timezone.now())
+
+
+class RequestRecord(models.Model):
+    """One call of a tool by a token: what was called and how it ended, never what it said."""
+
+    at = models.DateTimeField(auto_now_add=True)
+    token = models.ForeignKey(ApiToken, models.CASCADE, related_name="requests")
+    request_id = models.CharField(max_length=64, blank=True)
+    surface = models.CharField(max_length=8)
+    tool = models.CharField(max_length=40)
+    outcome = models.CharField(max_length=24)
+    action_id = models.UUIDField(null=True)
+    replayed = models.BooleanField(default=False)
+    duration_ms = models.PositiveIntegerField()
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["token", "-id"], name="request_of_token"),
+            models.Index(fields=["at"], name="request_to_forget"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.outcome}"

@@ -1,11 +1,34 @@
-from django.contrib.auth.views import LogoutView
-from django.urls import path
+from allauth.account import views as library
+from django.urls import include, path
 
-from accounts.views import mailboxes, sign_in
+from accounts.views import connect, consent, mailboxes, security, sign_in, tokens
 
 urlpatterns = [
     path("sign-in/", sign_in.SignIn.as_view(), name="sign_in"),
+    path("sign-in/again/", sign_in.again, name="sign_in_again"),
+    path("sign-in/sso/", include("allauth.socialaccount.providers.openid_connect.urls")),
     path("sign-in/<str:secret>/", sign_in.by_link, name="sign_in_by_link"),
-    path("sign-out/", LogoutView.as_view(), name="sign_out"),
+    path("sign-out/", library.logout, name="sign_out"),
+    path("account/", security.index, name="security"),
+    path("account/sessions/<int:session_id>/end/", security.end_session, name="end_session"),
+    path("account/sessions/end-others/", security.end_other_sessions, name="end_other_sessions"),
     path("mailboxes/", mailboxes.index, name="mailboxes"),
+    path("mailboxes/connect/", connect.begin, name="connect"),
+    path("mailboxes/connect/imap/", connect.by_imap, name="connect_imap"),
+    path("mailboxes/connect/<str:provider>/", consent.begin, name="connect_oauth"),
+    path("mailboxes/connect/<str:provider>/answer/", consent.answer, name="oauth_answer"),
+    path("tokens/", tokens.index, name="tokens"),
+    path("tokens/new/", tokens.create, name="new_token"),
+    path("tokens/requests/", tokens.requests, name="requests"),
+    path("tokens/<uuid:token_id>/rotate/", tokens.rotate, name="rotate_token"),
+    path("tokens/<uuid:token_id>/revoke/", tokens.revoke, name="revoke_token"),
+    # The names under which the sign-in library looks for its own pages.
+    path("account/sign-in/", sign_in.SignIn.as_view(), name="account_login"),
+    path("account/sign-out/", library.logout, name="account_logout"),
+    path("account/closed/", library.account_inactive, name="account_inactive"),
+    path("account/confirm/", library.reauthenticate, name="account_reauthenticate"),
+    path("account/password/", library.password_change, name="account_change_password"),
+    path("account/password/set/", library.password_set, name="account_set_password"),
+    path("account/factors/", include("allauth.mfa.urls")),
+    path("account/sign-on/", include("allauth.socialaccount.urls")),
 ]

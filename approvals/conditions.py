@@ -7,13 +7,17 @@ No joins: a condition on a joined table would not be checked again when PostgreS
 is claiming.
 """
 
+from datetime import timedelta
+
 from django.db.models import Count, Exists, F, OuterRef, Q, Subquery
-from django.db.models.functions import Coalesce, Now
+from django.db.models.functions import Coalesce, Greatest, Now
+from django.db.models.lookups import GreaterThan
 
 from accounts.models import ApiToken, Mailbox, Membership, Role
 from approvals.models import ApprovalPolicy, Decision, Pause, PendingAction, Rest, Revision
 from approvals.states import Status
 
+A_DAY = timedelta(days=1)
 REACHABLE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
 # Looking needs the provider; a paused mailbox may be looked at, one that must be reconnected may not.
 MAY_LOOK = (*REACHABLE, Mailbox.Status.PAUSED)
@@ -29,13 +33,30 @@ def due() -> Q:
 
 
 def held_back() -> Q:
-    """It waits: the kill switch, a mailbox that must be reconnected or rests, another mail that is leaving it."""
+    """It waits: the kill switch, a mailbox that must be reconnected or rests, another mail that is leaving it, the
+    send window, a full day."""
     return (
         Q(Exists(Pause.objects.filter(Q(mailbox=None) | Q(mailbox=OuterRef("mailbox")))))
         | ~Q(mailbox__in=Mailbox.objects.filter(status__in=REACHABLE).values("pk"))
         | Q(mailbox__in=Rest.objects.filter(until__gt=Now()).values("mailbox"))
         | Q(Exists(PendingAction.objects.filter(mailbox=OuterRef("mailbox"), status=Status.EXECUTING)))
+        | Q(mailbox__in=ApprovalPolicy.objects.filter(outside_window() | day_is_full()).values("mailbox"))
     )
+
+
+def outside_window() -> Q:
+    """Of a policy: its send window has not begun, or is over. The sweeper sets the next one."""
+    return Q(opens_at__gt=Now()) | Q(closes_at__lte=Now())
+
+
+def day_is_full() -> Q:
+    """Of a policy: as many mails as it lets go in 24 hours have left, or may have."""
+    left = PendingAction.objects.filter(
+        Q(status=Status.SUCCEEDED, finished_at__gt=Now() - A_DAY) | Q(status=Status.UNKNOWN),
+        mailbox=OuterRef("mailbox"),
+    )
+    count = left.order_by().values("mailbox").annotate(n=Count("pk")).values("n")
+    return Q(daily_cap__isnull=False, daily_cap__lte=Coalesce(Subquery(count), 0))
 
 
 def void() -> Q:
@@ -60,15 +81,27 @@ def token_revoked() -> Q:
     return Q(token_id__isnull=False) & Q(Exists(revoked))
 
 
+def rules_changed() -> Q:
+    """The recipient lists are other ones than those it was approved under; where they let it go, it was moved on."""
+    newer = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox"), version__gt=OuterRef("rules_version"))
+    return Q(Exists(newer))
+
+
 def approvers_lost() -> Q:
-    return Q(approvals_needed__gt=_approvals_that_count())
+    now_asked = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values("approvals_needed")
+    return Q(GreaterThan(Greatest("approvals_needed", Coalesce(Subquery(now_asked), 1)), _approvals_that_count()))
 
 
 def _approvals_that_count() -> Coalesce:
-    """Distinct people who approved this revision, digest and round, and may still approve for the mailbox."""
-    still_may = Membership.objects.filter(
-        mailbox=OuterRef("action__mailbox"), user=OuterRef("person"), role__in=Role.at_least(Role.APPROVER)
+    """Distinct people who approved this revision, digest and round, and may still approve for the mailbox; who left
+    it and came back has lost what they said before."""
+    managers_alone = ApprovalPolicy.objects.filter(
+        mailbox=OuterRef("mailbox"), approver_role=ApprovalPolicy.Approvers.MANAGER
     )
+    still_may = Membership.objects.filter(
+        Q(role=Role.MANAGER) | (Q(role__in=Role.at_least(Role.APPROVER)) & ~Q(Exists(managers_alone))),
+        mailbox=OuterRef("action__mailbox"), user=OuterRef("person"), created_at__lte=OuterRef("created_at"),
+    )  # fmt: skip
     four_eyes = ApprovalPolicy.objects.filter(
         Q(self_approval=False) | Q(approvals_needed__gt=1), mailbox=OuterRef("action__mailbox")
     )
@@ -96,6 +129,10 @@ def _approvals_that_count() -> Coalesce:
 VOID = {
     "mailbox_disconnected": (disconnected, "The mailbox was disconnected after the approval."),
     "approver_lost": (approvers_lost, "Somebody who approved it may no longer approve for this mailbox."),
+    "rules_changed": (
+        rules_changed,
+        "The rules about recipients changed after the approval, and not all of these are allowed now.",
+    ),
     "approval_over": (approval_over, "The approval was good for a limited time, and that is over."),
     "token_revoked": (token_revoked, "The token that proposed it was revoked after the approval."),
 }

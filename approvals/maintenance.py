@@ -18,11 +18,13 @@ from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
+from accounts import requests
 from accounts.models import Mailbox
 from approvals import audit, audit_proof, conditions, preparing
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
 from approvals.outcomes import record_outcome
+from approvals.policies import closed, turn_windows
 from approvals.queues.base import queue
 from approvals.reading import approved_action, read_action
 from approvals.retry import PROBES, next_probe, next_try
@@ -39,7 +41,8 @@ OTHERS_SECONDS = 3600.0
 
 
 def sweep() -> datetime | None:
-    """One round: expire, end dead leases, send back what is void, look for lost answers, settle, tidy, purge, ring.
+    """One round: expire, end dead leases, open the next send windows, send back what is void, look for lost answers,
+    settle, tidy, purge, ring.
 
     One statement asks what there is to do, and again after something was done. Returns when the next approved action
     may leave that may not leave yet. A chore that fails keeps none of the others from being done.
@@ -264,14 +267,15 @@ _due = Select(
 )
 # In the order in which they are done: what one leaves behind, the next may find.
 CHORES: dict[str, Callable[[], None]] = {
-    "late": expire, "dead": end_dead_leases, "void": send_back, "to_probe": reconcile, "to_settle": settle,
-    "to_tidy": tidy, "old": purge, "due": _ring,
+    "late": expire, "dead": end_dead_leases, "closed": turn_windows, "void": send_back, "to_probe": reconcile,
+    "to_settle": settle, "to_tidy": tidy, "old": purge, "to_forget": requests.forget_old, "due": _ring,
 }  # fmt: skip
 _questions = Questions(
     lambda: {
-        "late": _late(), "dead": _dead(), "void": _void(), "to_probe": _to_probe(), "to_settle": _to_settle(),
-        "to_tidy": preparing.to_tidy(),
-        "old": _old(Slot("kept", DurationField())), "due": PendingAction.objects.filter(conditions.may_execute()),
+        "late": _late(), "dead": _dead(), "closed": closed(), "void": _void(), "to_probe": _to_probe(),
+        "to_settle": _to_settle(), "to_tidy": preparing.to_tidy(),
+        "old": _old(Slot("kept", DurationField())), "to_forget": requests.old(Slot("kept", DurationField())),
+        "due": PendingAction.objects.filter(conditions.may_execute()),
     },
     _not_yet,
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Reading actions: for programs in the contract's shape, for pages as rows."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -12,10 +13,13 @@ from django.urls import reverse
 
 from accounts import access
 from accounts.caller import Caller
-from accounts.models import User
+from accounts.models import Mailbox, User
 from accounts.problems import Problem
-from approvals.models import Blob, Decision, PendingAction, Revision
+from approvals import wording
+from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
 from approvals.states import Status
+
+RULE_CHANGES = 20
 
 
 def visible_to(person: User) -> QuerySet[PendingAction]:
@@ -147,3 +151,46 @@ def blob_of(action: PendingAction, sha256: str) -> bytes:
     if blob is None:
         raise KeyError(sha256)
     return bytes(blob.content)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleChange:
+    """A change of a mailbox's rules: when, by whom, and what holds since."""
+
+    at: datetime
+    by: str
+    said: list[str]
+
+
+def rule_changes(mailbox: Mailbox, *, since: datetime | None = None, until: datetime | None = None) -> list[RuleChange]:
+    """The changes of a mailbox's rules, the newest first; for one action those between its proposal and its end."""
+    events = AuditEvent.objects.filter(mailbox=mailbox, event="policy_changed").order_by("-sequence")
+    if since is not None:
+        events = events.filter(at__gte=since)
+    if until is not None:
+        events = events.filter(at__lte=until)
+    found = list(events[:RULE_CHANGES])
+    people = {f"user:{person.pk}": str(person) for person in User.objects.filter(pk__in=_people_of(found))}
+    return [
+        RuleChange(at=event.at, by=people.get(event.actor, event.actor), said=wording.changes(event.data["changed"]))
+        for event in found
+    ]
+
+
+def rule_changes_of(action: PendingAction) -> list[RuleChange]:
+    """The changes of the rules that this action has met, for its history."""
+    return rule_changes(action.mailbox, since=action.created_at, until=action.finished_at)
+
+
+def _people_of(events: list[AuditEvent]) -> set[int]:
+    return {int(event.actor.removeprefix("user:")) for event in events if event.actor.startswith("user:")}
+
+
+def unfinished(mailbox: Mailbox) -> dict[str, int]:
+    """What there is in a mailbox that has not ended: waiting for a person, about to leave, unknown."""
+    of = PendingAction.objects.filter(mailbox=mailbox)
+    return {
+        "waiting": of.filter(status=Status.PENDING).count(),
+        "leaving": of.filter(status__in=(Status.APPROVED, Status.EXECUTING)).count(),
+        "unknown": of.filter(status=Status.UNKNOWN).count(),
+    }

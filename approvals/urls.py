@@ -1,6 +1,6 @@
 from django.urls import path
 
-from approvals.views import bulk, content, decide, following, keeping, queue, review, revise
+from approvals.views import bulk, content, decide, following, keeping, mailbox, members, queue, review, revise
 
 urlpatterns = [
     path("", queue.index, name="queue"),
@@ -25,4 +25,13 @@ urlpatterns = [
     path("views/", keeping.save_view, name="save_view"),
     path("views/<int:view_id>/remove/", keeping.remove_view, name="remove_view"),
     path("keyboard/", keeping.keyboard, name="keyboard"),
+    path("mailboxes/<uuid:mailbox_id>/", mailbox.page, name="mailbox"),
+    path("mailboxes/<uuid:mailbox_id>/rules/", mailbox.rules, name="rules"),
+    path("mailboxes/<uuid:mailbox_id>/pause/", mailbox.pause, name="pause_mailbox"),
+    path("mailboxes/<uuid:mailbox_id>/disconnect/", mailbox.leave_off, name="disconnect"),
+    path("mailboxes/<uuid:mailbox_id>/invite/", members.invite, name="invite"),
+    path("mailboxes/<uuid:mailbox_id>/invitations/<int:invitation_id>/withdraw/", members.withdraw, name="withdraw"),
+    path("mailboxes/<uuid:mailbox_id>/members/<int:user_id>/role/", members.change_role, name="change_role"),
+    path("mailboxes/<uuid:mailbox_id>/members/<int:user_id>/remove/", members.remove, name="remove_member"),
+    path("invitations/<str:secret>/", members.invitation, name="invitation"),
 ]

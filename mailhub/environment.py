@@ -55,6 +55,11 @@ class Environment(BaseSettings):
     MAILHUB_WIRE_TIMEOUT_SECONDS: int = Field(600, ge=1, le=3600, description="Bounds one sending call; then unknown")
     MAILHUB_RETENTION_DAYS: int = Field(90, ge=1, description="How long the content of a finished action is kept")
     DUPLICATE_WINDOW_SECONDS: int = Field(120, ge=0, description="Same recipients, subject, text: warn within")
+    MAILHUB_PROPOSALS_PER_MINUTE: int = Field(600, ge=120, description="How often a token may propose; then 429")
+    OIDC_ISSUER: str = Field("", description="Single sign-on: the issuer of an OpenID provider; empty: none")
+    OIDC_CLIENT_ID: str = Field("", description="Under which id mailhub is known there")
+    OIDC_CLIENT_SECRET: str = Field("", description="The secret that goes with it")
+    OIDC_NAME: str = Field("single sign-on", description="What the button says: Sign in with …")
     MAILHUB_METRICS_TOKEN: str = Field("", description="Bearer token that /metrics asks for; empty: no /metrics")
     MICROSOFT_CLIENT_ID: str = Field("", description="Application (client) id of the app registration; empty: none")
     MICROSOFT_CLIENT_SECRET: str = Field("", description="Its secret; not needed for the device code alone")
@@ -199,6 +204,13 @@ class Environment(BaseSettings):
             raise ValueError("must start with https:// (http:// is for loopback alone)")
         return url
 
+    @field_validator("OIDC_ISSUER")
+    @classmethod
+    def _is_issuer(cls, url: str) -> str:
+        if url and not url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+            raise ValueError("must start with https://")
+        return url.rstrip("/")
+
     @field_validator("REDIS_URL")
     @classmethod
     def _is_redis(cls, url: str) -> str:
@@ -220,6 +232,12 @@ class Environment(BaseSettings):
             raise ValueError("MAILHUB_QUEUE=rq needs REDIS_URL")
         if self.MAILHUB_QUEUE == "celery" and not self.CELERY_BROKER_URL:
             raise ValueError("MAILHUB_QUEUE=celery needs CELERY_BROKER_URL or REDIS_URL")
+        return self
+
+    @model_validator(mode="after")
+    def _single_sign_on_is_whole(self) -> Self:
+        if self.OIDC_ISSUER and not (self.OIDC_CLIENT_ID and self.OIDC_CLIENT_SECRET):
+            raise ValueError("OIDC_ISSUER needs OIDC_CLIENT_ID and OIDC_CLIENT_SECRET")
         return self
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ from accounts.connect.connecting import connect_mailbox
 from accounts.connect.imap import ImapAccess
 from accounts.hosts import Endpoint
 from accounts.models import ApiToken, Mailbox, SignInLink, User, digest_of
+from mailhub import first_proposals
 from mailhub.sandbox.server import Account, Sandbox
 
 TOKEN_NAME = "sandbox"  # noqa: S105  # a name, not a secret
@@ -24,10 +25,13 @@ def prepare(sandbox: Sandbox) -> dict[str, Any]:
     """Make or refresh all of it and write `sandbox.json`, mode 0600; returns what it holds."""
     me = sandbox.accounts[0]
     first, _, last = me.name.partition(" ")
-    user = User.objects.filter(email=me.address).first() or User.objects.create_user(
-        me.address, first_name=first, last_name=last, is_staff=True, is_superuser=True
-    )
+    user = User.objects.filter(email=me.address).first()
+    begins = user is None
+    if user is None:
+        user = User.objects.create_user(me.address, first_name=first, last_name=last, is_staff=True, is_superuser=True)
     mailbox = _connected(user, me, sandbox)
+    if begins:
+        first_proposals.propose(user, mailbox)
     path = Path(settings.MAILHUB_HOME) / "sandbox.json"
     imap = {"host": sandbox.host, "port": sandbox.imap_port}
     content = {

@@ -31,12 +31,15 @@ MAILHUB_ACTION_TTL_HOURS = ENV.MAILHUB_ACTION_TTL_HOURS
 MAILHUB_LEASE_SECONDS = ENV.MAILHUB_LEASE_SECONDS
 MAILHUB_WIRE_TIMEOUT_SECONDS = ENV.MAILHUB_WIRE_TIMEOUT_SECONDS
 MAILHUB_ALLOW_LOOPBACK_HOSTS = ENV.MAILHUB_ALLOW_LOOPBACK_HOSTS
+# Never in the web: loopback is connected by command alone. Tests, whose servers are all there, set it.
+MAILHUB_WIZARD_REACHES_LOOPBACK = False
 MICROSOFT_CLIENT_ID = ENV.MICROSOFT_CLIENT_ID
 MICROSOFT_CLIENT_SECRET = ENV.MICROSOFT_CLIENT_SECRET
 MICROSOFT_TENANT = ENV.MICROSOFT_TENANT
 MICROSOFT_AUTHORITY = ENV.MICROSOFT_AUTHORITY
 GRAPH_BASE_URL = ENV.GRAPH_BASE_URL
 MAILHUB_RETENTION_DAYS = ENV.MAILHUB_RETENTION_DAYS
+MAILHUB_PROPOSALS_PER_MINUTE = ENV.MAILHUB_PROPOSALS_PER_MINUTE
 DUPLICATE_WINDOW_SECONDS = ENV.DUPLICATE_WINDOW_SECONDS
 AGENT_ENABLE = ENV.AGENT_ENABLE
 AGENT_MODEL = ENV.AGENT_MODEL
@@ -87,6 +90,7 @@ MAILHUB_QUEUES = {
 # What the sweeper sees to beside its own.
 MAILHUB_CHORES = ["mailhub.agent.models.purge"]
 MAILHUB_CELERY_APP = "mailhub.celery.app"
+MAILHUB_WITNESS = "approvals.audit.record"  # what accounts tells of tokens and mailboxes
 # One queue: with several, RQ pops by BLPOP, and a job popped by a dying worker is lost (rq/queue.py, dequeue_any).
 RQ_QUEUES = {"default": {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer"}}
 RQ = {"WORKER_CLASS": "approvals.queues.rq.ForkingWorker"}
@@ -99,9 +103,16 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
+    "django.contrib.humanize",
     "django_structlog",
     "django_htmx",
     "csp",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.usersessions",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "accounts",
     "approvals",
     "tools",
@@ -119,6 +130,7 @@ MIDDLEWARE = [
     "django.middleware.http.ConditionalGetMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -167,6 +179,40 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+# Failed tries are counted in the database, so that every web process knows of them.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "accounts_cache"}}
+ACCOUNT_ADAPTER = "accounts.adapters.AccountAdapter"
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]  # nobody signs up; it says that passwords exist
+ACCOUNT_EMAIL_VERIFICATION = "none"  # who makes an account, by command or invitation, knows whose it is
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_LOGOUT_REDIRECT_URL = "sign_in"
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
+# Ten wrong passwords a minute from one address, five in five minutes for one account.
+ACCOUNT_RATE_LIMITS = {"login": "60/m/ip", "login_failed": "10/m/ip,5/300s/key", "reauthenticate": "10/m/user"}
+ALLAUTH_TRUSTED_PROXY_COUNT = 1 if _public.scheme == "https" else 0
+MFA_ADAPTER = "accounts.adapters.SecondFactors"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+MFA_TOTP_ISSUER = "mailhub"
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = _public.scheme == "http"  # browsers let only localhost do that
+MFA_FORMS = {"add_webauthn": "accounts.forms.PasskeyForm"}
+SOCIALACCOUNT_ADAPTER = "accounts.adapters.SingleSignOn"
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"OAUTH_PKCE_ENABLED": True, "APPS": []}}
+if ENV.OIDC_ISSUER:
+    SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"] = [
+        {
+            "provider_id": "sso",
+            "name": ENV.OIDC_NAME,
+            "client_id": ENV.OIDC_CLIENT_ID,
+            "secret": ENV.OIDC_CLIENT_SECRET,
+            "settings": {"server_url": ENV.OIDC_ISSUER},
+        }
+    ]
 LOGIN_URL = "sign_in"
 LOGIN_REDIRECT_URL = "queue"
 LOGOUT_REDIRECT_URL = "sign_in"

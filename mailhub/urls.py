@@ -1,11 +1,16 @@
 """Where everything is found."""
 
+from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.urls import include, path
 
 from mailhub import health, metrics
 from mailhub.styleguide import styleguide
+from mailhub.welcome import welcome
 from tools.api import download, make_api, reference
+
+# The admin signs in through the same door as everybody, second factor included.
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign,no-untyped-call]
 
 urlpatterns = [
     path("", include("approvals.urls")),
@@ -15,6 +20,7 @@ urlpatterns = [
     path("files/<str:secret>", download, name="file"),
     path("api/v1/docs", reference, name="api_docs"),
     path("api/v1/", make_api().urls),
+    path("welcome/", welcome, name="welcome"),
     path("admin/", admin.site.urls),
     path("styleguide/", styleguide, name="styleguide"),
     path("healthz", health.healthz),

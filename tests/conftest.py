@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.db import connection
 from django.http.response import HttpResponseBase
 from django.test import Client
@@ -84,8 +85,9 @@ class Reviewer:
 
 @pytest.fixture(autouse=True)
 def _quick(settings: Any) -> None:
-    """No undo window unless a test is about it: nothing waits for a clock."""
+    """No undo window unless a test is about it: nothing waits for a clock. And no memory of failed sign-ins."""
     settings.MAILHUB_UNDO_SECONDS = 0
+    cache.clear()
 
 
 @pytest.fixture

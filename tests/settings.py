@@ -12,6 +12,9 @@ os.environ.setdefault("MAILHUB_ALLOW_LOOPBACK_HOSTS", "1")
 
 from mailhub.settings import *  # noqa: E402, F403  # the environment must stand before it is read
 
+# In memory, and emptied for each test: the count of failed sign-ins.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 INSTALLED_APPS = ["tests.emptying", *INSTALLED_APPS]  # noqa: F405  # its flush comes first

@@ -15,6 +15,7 @@ from ninja import NinjaAPI, Router
 
 from accounts.auth import caller_of_bearer
 from accounts.problems import STATUS, Problem
+from accounts.requests import request_id
 from tools import links, uploads
 from tools.addresses import file_name
 from tools.catalog import TOOLS, Tool
@@ -34,6 +35,7 @@ def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
     )
     if problem.retry_after is not None:
         response["Retry-After"] = str(problem.retry_after)
+    response["X-Request-ID"] = request_id()
     if problem.code == "unauthenticated":
         response["WWW-Authenticate"] = "Bearer"
     return response
@@ -208,6 +210,7 @@ def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpR
         response["Retry-After"] = RETRY_AFTER_SECONDS
     if proposal is not None and proposal.replayed:
         response["Idempotency-Replayed"] = "true"
+    response["X-Request-ID"] = request_id()
     return response
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
-from accounts import access
+from accounts import access, limits, requests
 from accounts.caller import Caller
 from accounts.problems import FieldError, Problem
-from tools.catalog import TOOLS, Tool
+from tools.catalog import TOOLS, Effect, Tool
 from tools.schemas import IDEMPOTENCY_KEY
 from tools.sends import Proposed
 
@@ -39,9 +39,12 @@ def call_tool(caller: Caller, name: str, arguments: Mapping[str, Any], idempoten
     """
     started = time.monotonic()
     outcome = "error"
+    result: Any = None
     try:
         tool = _tool(caller, name)
         parameters = _parameters(tool, arguments, idempotency_key)
+        if tool.effect is Effect.SEND and parameters.confirm:
+            limits.count_proposal(caller)
         if tool.need is None:
             result = tool.run(caller, parameters)
         else:
@@ -52,9 +55,12 @@ def call_tool(caller: Caller, name: str, arguments: Mapping[str, Any], idempoten
         outcome = problem.code
         raise
     finally:
-        log.info(
-            "tool_called", tool=name if name in TOOLS else "unknown", surface=caller.surface, outcome=outcome,
-            duration_ms=round((time.monotonic() - started) * 1000),
+        known, took = name if name in TOOLS else "unknown", round((time.monotonic() - started) * 1000)
+        log.info("tool_called", tool=known, surface=caller.surface, outcome=outcome, duration_ms=took)
+        proposed = result if isinstance(result, Proposed) else None
+        requests.record(
+            caller, tool=known, outcome=outcome, duration_ms=took,
+            action_id=proposed.action_id if proposed else None, replayed=bool(proposed and proposed.replayed),
         )  # fmt: skip
     if isinstance(result, Proposed):
         return Answer(result=result.result, proposal=result)

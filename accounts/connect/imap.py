@@ -143,9 +143,11 @@ class _PinnedSmtp(smtplib.SMTP):
         return self._ready
 
 
-def open_imap(access: ImapAccess, *, timeout: float = CONNECT_SECONDS) -> IMAPClient:
+def open_imap(
+    access: ImapAccess, *, timeout: float = CONNECT_SECONDS, allow_loopback: bool | None = None
+) -> IMAPClient:
     """A signed-in IMAP session. Raises Unreachable or LoginRefused."""
-    sock = _socket(access.imap, "imap_connect", timeout)
+    sock = _socket(access.imap, "imap_connect", timeout, allow_loopback)
     try:
         client = _PinnedImapClient(access.imap, sock)
     except (IMAPClient.Error, HostError, OSError):
@@ -167,12 +169,14 @@ def open_imap(access: ImapAccess, *, timeout: float = CONNECT_SECONDS) -> IMAPCl
     return client
 
 
-def open_smtp(access: ImapAccess, *, timeout: float = CONNECT_SECONDS) -> smtplib.SMTP:
+def open_smtp(
+    access: ImapAccess, *, timeout: float = CONNECT_SECONDS, allow_loopback: bool | None = None
+) -> smtplib.SMTP:
     """An SMTP session that is ready for MAIL. Raises Unreachable or LoginRefused.
 
     It signs in when the server offers AUTH; a server that offers none takes mail by other rules of its own.
     """
-    sock = _socket(access.smtp, "smtp_connect", timeout)
+    sock = _socket(access.smtp, "smtp_connect", timeout, allow_loopback)
     try:
         smtp = _PinnedSmtp(access.smtp, sock, timeout)
     except (smtplib.SMTPException, HostError, OSError):
@@ -196,15 +200,22 @@ def open_smtp(access: ImapAccess, *, timeout: float = CONNECT_SECONDS) -> smtpli
     return smtp
 
 
-def prove(access: ImapAccess) -> None:
-    """Sign in to both services and leave again; raises Unreachable or LoginRefused."""
-    open_imap(access).logout()
-    open_smtp(access).quit()
+def prove(access: ImapAccess, *, on_the_web: bool = False) -> None:
+    """Sign in to both services and leave again; raises Unreachable or LoginRefused.
+
+    On the web a host on loopback is refused like any inward one, sandbox or not: who signs in there need not be the one
+    who runs the machine.
+    """
+    inward = settings.MAILHUB_WIZARD_REACHES_LOOPBACK if on_the_web else settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
+    open_imap(access, allow_loopback=inward).logout()
+    open_smtp(access, allow_loopback=inward).quit()
 
 
-def _socket(endpoint: Endpoint, step: str, timeout: float) -> socket.socket:
+def _socket(endpoint: Endpoint, step: str, timeout: float, allow_loopback: bool | None) -> socket.socket:
+    if allow_loopback is None:
+        allow_loopback = settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
     try:
-        sock = connect(endpoint, timeout=timeout, allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS)
+        sock = connect(endpoint, timeout=timeout, allow_loopback=allow_loopback)
     except HostError as error:
         raise Unreachable(step, str(error)) from None
     # A command goes out in several small writes; without this each waits 40 ms for the server's delayed ACK.

@@ -1,32 +1,70 @@
-"""The ways in: password, or a one-time link whose GET only shows a button."""
+"""The ways in: password, passkey, single sign-on, or a one-time link whose GET only shows a button."""
 
-from django.contrib.auth import login
-from django.contrib.auth.views import LoginView
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from allauth.account.adapter import get_adapter
+from allauth.account.internal.flows.login import perform_login
+from allauth.account.models import Login
+from allauth.account.views import LoginView
+from django.conf import settings
+from django.contrib.auth import logout
+from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
+from accounts.forms import SignInForm
 from accounts.models import SignInLink
-
-BACKEND = "django.contrib.auth.backends.ModelBackend"
+from accounts.step_up import AFTERWARDS, is_fresh
 
 
 class SignIn(LoginView):
+    """Address and password, and beside them the buttons for passkey and single sign-on."""
+
+    form_class = SignInForm
     template_name = "accounts/sign_in.html"
-    redirect_authenticated_user = True
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        response = super().dispatch(request, *args, **kwargs)
+        # Browsers hold a form's redirects to the policy of its page.
+        apps = cast(list[dict[str, Any]], settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"])
+        issuers = [urlsplit(app["settings"]["server_url"]) for app in apps]
+        if issuers:
+            response._csp_update = {"form-action": [f"{url.scheme}://{url.netloc}" for url in issuers]}  # type: ignore[attr-defined]
+        return response
 
 
 @never_cache
 @sensitive_variables("secret")
 @require_http_methods(["GET", "HEAD", "POST"])
 def by_link(request: HttpRequest, secret: str) -> HttpResponse:
-    """A mail scanner that follows links signs nobody in: only the form's POST does."""
+    """A mail scanner that follows links signs nobody in: only the form's POST does. Who has a second factor is asked
+    for it, as after a password."""
     if request.method == "POST":
         user = SignInLink.redeem(secret)
         if user is not None:
-            login(request, user, backend=BACKEND)
-            return redirect("queue")
+            back = request.session.get(AFTERWARDS) if request.user == user else None
+            logout(request)
+            return perform_login(request, Login(user=user, redirect_url=back or reverse("queue")))
     usable = SignInLink.usable(secret).exists()
     return render(request, "accounts/sign_in_link.html", {"usable": usable}, status=200 if usable else 410)
+
+
+@login_required
+@never_cache
+@require_safe
+def again(request: HttpRequest) -> HttpResponse:
+    """Step-up: the ways in which this person can show once more who they are."""
+    back = request.GET.get("next", "")
+    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
+        back = reverse("queue")
+    if is_fresh(request):
+        return redirect(back)
+    ways: list[dict[str, Any]] = get_adapter().get_reauthentication_methods(request.user)[1:]
+    return render(request, "accounts/sign_in_again.html", {"ways": ways, "back": back})

@@ -22,6 +22,7 @@ class PendingAction(models.Model):
     `returned` says why the last time, when it was not a person: `{"code", "detail", "warnings"}`. `send_at` is the
     moment that was asked for, `not_before` the one that holds now: undo window and back-off included. `replaces` is
     the action that this one took the place of; `fingerprint` stays that of what was proposed, whatever is edited.
+    `rules_version` is that of the recipient rules under which it was approved.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -40,6 +41,7 @@ class PendingAction(models.Model):
     approval_round = models.PositiveIntegerField(default=1)
     approvals_needed = models.PositiveSmallIntegerField(default=1)
     approvals_given = models.PositiveSmallIntegerField(default=0)
+    rules_version = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     approved_at = models.DateTimeField(null=True)
@@ -93,6 +95,9 @@ class PendingAction(models.Model):
             models.Index(fields=["settle_at"], condition=Q(settle_at__isnull=False), name="action_to_settle"),
             models.Index(
                 fields=["expires_at"], condition=Q(status__in=[Status.PENDING, Status.APPROVED]), name="action_expiring"
+            ),
+            models.Index(
+                fields=["mailbox", "finished_at"], condition=Q(status=Status.SUCCEEDED), name="action_left_a_mailbox"
             ),
             models.Index(
                 fields=["finished_at"],

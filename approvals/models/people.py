@@ -2,27 +2,57 @@
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
 
-from accounts.models import Mailbox
+from accounts.models import Mailbox, Role
 from approvals.models.action import PendingAction
 
 
 class ApprovalPolicy(models.Model):
-    """How many people, whether the proposer may be one of them, and how long a yes is good for (from when the mail may
-    leave; as long as the action itself when not set). Without a row the defaults below hold."""
+    """The rules of a mailbox: who decides, how many of them, for how long, to whom and when mail may leave.
+
+    Without a row the defaults below hold; an empty number means what the environment says, or no limit. There is no
+    rule that approves. `version` counts changes of the recipient lists: an approval counts for the lists it was given
+    under. `opens_at` and `closes_at` are the present or next send window, or none where mail may leave at any time.
+    """
+
+    class Approvers(models.TextChoices):
+        APPROVER = Role.APPROVER.value, _("everybody who may approve")
+        MANAGER = Role.MANAGER.value, _("managers alone")
 
     mailbox = models.OneToOneField(Mailbox, models.CASCADE, related_name="+")
     approvals_needed = models.PositiveSmallIntegerField(default=1)
+    approver_role = models.CharField(max_length=16, choices=Approvers.choices, default=Approvers.APPROVER)
     self_approval = models.BooleanField(default=True)
+    action_hours = models.PositiveIntegerField(null=True, blank=True)
     approval_minutes = models.PositiveIntegerField(null=True, blank=True)
+    undo_seconds = models.PositiveIntegerField(null=True, blank=True)
+    allowed = models.JSONField(default=list, blank=True)
+    refused = models.JSONField(default=list, blank=True)
+    daily_cap = models.PositiveIntegerField(null=True, blank=True)
+    open_days = models.CharField(max_length=7, blank=True)
+    open_from = models.TimeField(null=True, blank=True)
+    open_until = models.TimeField(null=True, blank=True)
+    time_zone = models.CharField(max_length=64, default="UTC")
+    opens_at = models.DateTimeField(null=True, editable=False)
+    closes_at = models.DateTimeField(null=True, editable=False)
+    version = models.PositiveIntegerField(default=0, editable=False)
 
     class Meta:
         verbose_name_plural = "approval policies"
         constraints = [
             models.CheckConstraint(
                 condition=Q(approvals_needed__gte=1, approvals_needed__lte=5), name="policy_needs_a_person"
-            )
+            ),
+            models.CheckConstraint(
+                condition=Q(approver_role__in=[Role.APPROVER, Role.MANAGER]), name="policy_known_approvers"
+            ),
+            models.CheckConstraint(
+                condition=Q(opens_at__isnull=True, closes_at__isnull=True)
+                | Q(opens_at__isnull=False, closes_at__gt=F("opens_at")),
+                name="policy_window_has_both_ends",
+            ),
         ]
 
     def __str__(self) -> str:

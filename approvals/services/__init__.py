@@ -1,5 +1,6 @@
 """What may be done with an action: one function for each use case, each one transaction with its audit event."""
 
+from approvals.policies import judge, policy_of
 from approvals.services.deciding import (
     STALE,
     approve,
@@ -8,12 +9,12 @@ from approvals.services.deciding import (
     may_decide,
     reject,
     undo,
-    valid_approvals,
 )
 from approvals.services.pausing import is_paused, pause, resume, under_way
-from approvals.services.proposing import actor_of, duplicates_of, open_twin, policy_of, propose, replaceable, replay
+from approvals.services.proposing import actor_of, duplicates_of, open_twin, propose, replaceable, replay
 from approvals.services.resolving import resolve
 from approvals.services.revising import ask_back, changes_since, edit, edit_fields, may_edit, saw
+from approvals.services.ruling import change_rules
 
 __all__ = [
     "STALE",
@@ -21,11 +22,13 @@ __all__ = [
     "approve",
     "ask_back",
     "cancel",
+    "change_rules",
     "changes_since",
     "duplicates_of",
     "edit",
     "edit_fields",
     "is_paused",
+    "judge",
     "may_approve",
     "may_decide",
     "may_edit",
@@ -41,5 +44,4 @@ __all__ = [
     "saw",
     "under_way",
     "undo",
-    "valid_approvals",
 ]

@@ -6,9 +6,8 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet, Value
+from django.db.models import Q, Value
 from django.db.models.functions import Greatest, Now
 from django.utils import timezone
 
@@ -18,11 +17,12 @@ from accounts.problems import Problem, not_found
 from approvals import audit
 from approvals.kinds import kind_named
 from approvals.models import ApprovalPolicy, Decision, PendingAction
+from approvals.policies import blocked, counted, may_approve_at_all, needed_for, own_counts, policy_of, undo_of
 from approvals.queues.base import queue
 from approvals.reading import read_action
 from approvals.returning import UNDECIDED
 from approvals.revisions import add_notice, untold
-from approvals.services.proposing import actor_of, policy_of
+from approvals.services.proposing import actor_of
 from approvals.statements import Insert, Select, columns_of, instance, slot
 from approvals.states import Status
 from approvals.types import PreviewWarning, Rechecks
@@ -50,7 +50,7 @@ def approve(*, action_id: UUID, person: User, digest: str, revision: int) -> Pen
                 mailbox=action.mailbox, event="approval_refused", actor=f"user:{person.pk}",
                 action_id=action.id, code=refusal.code, shown=digest[:64], stored=action.digest,
             )  # fmt: skip
-        elif action.status == Status.PENDING and person.pk not in (said_yes := _who_approved(action)):
+        elif action.status == Status.PENDING and person.pk not in (said_yes := _who_approved(action, policy)):
             _count_approval(action, person, policy, given=len(said_yes) + 1)
     # Raised outside: the audit event of a refusal must stay.
     if refusal:
@@ -99,14 +99,20 @@ def _noticed(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
 
 
 def _count_approval(action: PendingAction, person: User, policy: ApprovalPolicy, *, given: int) -> None:
+    if person.pk in _said(action):  # before they left and came back: that counts no more, and stands in the way
+        following = action.approval_round + 1
+        PendingAction.objects.filter(pk=action.pk).update(approval_round=following, approvals_given=0)
+        action.refresh_from_db()
+        given = 1
     _decide(
         action=action.pk, person=person.pk, verdict=Decision.Verdict.APPROVED, revision=action.revision,
         approval_round=action.approval_round, digest=action.digest, created_at=timezone.now(),
     )  # fmt: skip
-    if given >= action.approvals_needed:
+    needed = needed_for(action, policy)
+    if given >= needed:
         moved = action.move(
             Status.PENDING, Status.APPROVED, approvals_given=given, approved_at=Now(), returned=None,
-            **leaving(action, policy),
+            rules_version=policy.version, **leaving(action, policy),
         )  # fmt: skip
         assert moved, "the row is locked"
         # The row is the outbox and the queue only a doorbell: a bell that fails costs a few seconds, never the mail.
@@ -115,30 +121,19 @@ def _count_approval(action: PendingAction, person: User, policy: ApprovalPolicy,
         PendingAction.objects.filter(pk=action.pk).update(approvals_given=given)
     audit.record(
         mailbox=action.mailbox_id, event="approved", actor=f"user:{person.pk}", action_id=action.id,
-        digest=action.digest, revision=action.revision, given=given, needed=action.approvals_needed,
+        digest=action.digest, revision=action.revision, given=given, needed=needed,
     )  # fmt: skip
 
 
 def leaving(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
     """When what is approved now may leave, and until when; by the database's clock, as it is judged by that."""
-    undo_until = Now() + timedelta(seconds=settings.MAILHUB_UNDO_SECONDS)
-    minutes = policy.approval_minutes
+    undo_until, minutes = Now() + undo_of(policy), policy.approval_minutes
     leaves = undo_until if action.send_at is None else Greatest(undo_until, Value(action.send_at))
     return {
         "undo_until": undo_until,
         "not_before": leaves,
         "approved_until": None if minutes is None else leaves + timedelta(minutes=minutes),
     }
-
-
-def valid_approvals(action: PendingAction) -> QuerySet[Decision]:
-    """The approvals that count: for this revision, this digest and this round."""
-    return action.decisions.filter(
-        verdict=Decision.Verdict.APPROVED,
-        revision=action.revision,
-        digest=action.digest,
-        approval_round=action.approval_round,
-    )
 
 
 _decide = Insert(Decision, "action person verdict revision approval_round digest created_at")
@@ -150,12 +145,19 @@ _said_yes = Select(
 )  # fmt: skip
 
 
-def _who_approved(action: PendingAction) -> set[int]:
-    """The people whose approval counts, see `valid_approvals`."""
+def _said(action: PendingAction) -> set[int]:
+    """The people who said yes to this revision, digest and round, whether it still counts or not."""
     said = _said_yes(
         action=action.pk, revision=action.revision, digest=action.digest, approval_round=action.approval_round
     )
     return {person for (person,) in said}
+
+
+def _who_approved(action: PendingAction, policy: ApprovalPolicy) -> set[int]:
+    """The people whose approval counts."""
+    if not _said(action):
+        return set()
+    return set(counted(action, policy).values_list("person_id", flat=True))
 
 
 def may_decide(person: User, action: PendingAction) -> bool:
@@ -168,9 +170,9 @@ def may_approve(person: User, action: PendingAction) -> bool:
 
 
 def _refusal_to_approve(action: PendingAction, person: User, policy: ApprovalPolicy) -> Problem | None:
-    if not may(person, action.mailbox, Role.APPROVER):
+    if not may_approve_at_all(person, policy):
         return Problem("forbidden", "You may not approve for this mailbox.")
-    if action.approvals_needed == 1 and policy.lets_proposer_approve():
+    if own_counts(action, policy):
         return None
     own = action.proposer_id == person.pk
     if own or action.revisions.filter(author=person).exists():
@@ -186,6 +188,8 @@ def _refusal_of_stale(action: PendingAction, digest: str, revision: int) -> Prob
         return Problem("conflict", "It has expired.")
     if action.status == Status.PENDING and action.mailbox.status == Mailbox.Status.DISCONNECTED:
         return Problem("conflict", "The mailbox is disconnected. Connect it again first.")
+    if action.status == Status.PENDING:
+        return blocked(policy_of(action.mailbox), [each["address"] for each in action.current.preview["targets"]])
     if action.status in (Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED):
         return Problem("conflict", f"It is {Status(action.status).label} already.")
     return None

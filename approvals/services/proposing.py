@@ -4,7 +4,6 @@ import hashlib
 from dataclasses import asdict
 from datetime import timedelta
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
@@ -13,21 +12,10 @@ from accounts.models import Mailbox
 from accounts.problems import Problem, not_found
 from approvals import audit, queries
 from approvals.digest import digest_of
-from approvals.models import ApprovalPolicy, Blob, IdempotencyRecord, PendingAction, Revision
-from approvals.statements import Select, columns_of, instance, slot
+from approvals.models import Blob, IdempotencyRecord, PendingAction, Revision
+from approvals.policies import blocked, lifetime_of, policy_of
 from approvals.states import Status
 from approvals.types import Proposal
-
-_policy = Select(
-    lambda: ApprovalPolicy.objects.filter(mailbox=slot(ApprovalPolicy, "mailbox")).values_list(
-        *columns_of(ApprovalPolicy)
-    )
-)
-
-
-def policy_of(mailbox: Mailbox) -> ApprovalPolicy:
-    found = _policy.first(mailbox=mailbox.pk)
-    return instance(ApprovalPolicy, found) if found else ApprovalPolicy(mailbox=mailbox)
 
 
 def replay(
@@ -68,9 +56,15 @@ def propose(
     3. The idempotency record; when another request with this key was faster, its action is the answer.
     4. The one it replaces is superseded.
     5. The audit events.
+
+    Raises `policy_blocked` when the rules of the mailbox do not let mail go to all of its targets.
     """
     now = timezone.now()
     digest = digest_of(proposal.payload)
+    policy = policy_of(mailbox)
+    refusal = blocked(policy, [target.address for target in proposal.preview.targets])
+    if refusal:
+        raise refusal
     try:
         replaced = None if replaces is None else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
     except Problem:
@@ -92,11 +86,11 @@ def propose(
                 digest=digest,
                 message_id=proposal.message_id,
                 fingerprint=proposal.preview.fingerprint,
-                approvals_needed=policy_of(mailbox).approvals_needed,
+                approvals_needed=policy.approvals_needed,
                 created_at=now,
                 send_at=proposal.send_at,
                 # Waiting for its moment is no reason to expire before it.
-                expires_at=max(now, proposal.send_at or now) + timedelta(hours=settings.MAILHUB_ACTION_TTL_HOURS),
+                expires_at=max(now, proposal.send_at or now) + lifetime_of(policy),
             )
             if key is not None:
                 IdempotencyRecord.objects.create(

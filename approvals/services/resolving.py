@@ -1,10 +1,8 @@
 """A person's ruling where no evidence has come: it was sent, or it was not and is to be sent again."""
 
-from datetime import timedelta
 from typing import Any, Literal, assert_never
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Greatest, Now
 from django.utils import timezone
@@ -14,9 +12,9 @@ from accounts.problems import Problem
 from approvals import audit
 from approvals.models import PendingAction
 from approvals.outcomes import record_outcome
+from approvals.policies import lifetime_of, policy_of
 from approvals.queues.base import queue
 from approvals.services.deciding import leaving, locked, may
-from approvals.services.proposing import policy_of
 from approvals.states import Status
 from approvals.types import Outcome
 
@@ -58,10 +56,10 @@ def _rule(action: PendingAction, person: User, ruling: Ruling) -> None:
             outcome = Outcome(verdict="accepted", receipt=_receipt(action, person))
         case "not_sent":
             outcome = Outcome(verdict="not_sent")
-            lifetime = timedelta(hours=settings.MAILHUB_ACTION_TTL_HOURS)
+            policy = policy_of(action.mailbox)
             changes = {
-                **leaving(action, policy_of(action.mailbox)),
-                "expires_at": Greatest("expires_at", Now() + lifetime),
+                **leaving(action, policy),
+                "expires_at": Greatest("expires_at", Now() + lifetime_of(policy)),
             }
             transaction.on_commit(lambda: queue().ring(action.id), robust=True)
         case _:

@@ -13,6 +13,7 @@ from approvals import audit
 from approvals import changes as comparing
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Decision, PendingAction, Seen
+from approvals.policies import judge
 from approvals.queries import blob_of
 from approvals.revisions import add_revision
 from approvals.services.deciding import STALE, locked, may
@@ -25,7 +26,8 @@ def edit(*, action_id: UUID, person: User, digest: str, revision: int, changes: 
 
     `changes` hold what was typed in, by the names of `edit_fields`. Who edits is an author from now on: where the
     proposer may not approve, they may not either. Nothing changed: nothing happens. Raises `forbidden`, `conflict` when
-    something else is stored than was shown or it is decided, and `invalid_input` with the names of the fields.
+    something else is stored than was shown or it is decided, `policy_blocked` when the rules refuse a target, and
+    `invalid_input` with the names of the fields.
     """
     action = PendingAction.objects.select_related("mailbox").get(pk=action_id)
     _refuse(action, person, digest, revision, event="edit_refused")
@@ -40,6 +42,7 @@ def edit(*, action_id: UUID, person: User, digest: str, revision: int, changes: 
         ),
         changes,
     )  # fmt: skip
+    judge(action.mailbox, [target.address for target in proposal.preview.targets])
     if proposal.message_id != action.message_id:
         raise ValueError("a revision keeps the id by which the effect is found again")
     if not comparing.between(kind.fields(current.payload), kind.fields(proposal.payload)):

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
 from approvals.models import AuditEvent, PendingAction
+from approvals.queries import rule_changes_of
 
 # Events that no row of their own tells; the others are told by decisions, revisions and attempts.
 TOLD: dict[str, Promise] = {
@@ -24,6 +25,7 @@ TOLD: dict[str, Promise] = {
     "ask_back_refused": _("Asking back was refused"),
     "ruling_refused": _("A ruling was refused"),
     "late_outcome": _("A late answer came"),
+    "approval_lost": _("An approval was lost: who gave it may no longer"),
 }
 
 
@@ -54,6 +56,7 @@ def of(action: PendingAction) -> list[Past]:
         Past(at=attempt.started_at, sort="attempt", what=attempt, who=str(number))
         for number, attempt in enumerate(action.attempts.all(), start=1)
     ]
+    found += [Past(at=change.at, sort="rules", what=change, who=change.by) for change in rule_changes_of(action)]
     events = list(AuditEvent.objects.filter(action_id=action.pk, event__in=TOLD).order_by("at", "pk"))
     people = User.objects.in_bulk({int(e.actor[5:]) for e in events if e.actor.startswith("user:")})
     for event in events:

@@ -3,7 +3,6 @@
 from typing import Any, cast
 from uuid import UUID
 
-from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -18,6 +17,7 @@ from approvals import listing, live, queries, services
 from approvals.changes import FieldChange
 from approvals.kinds import kind_named
 from approvals.models import PendingAction
+from approvals.policies import policy_of, undo_of
 from approvals.states import Status
 from approvals.types import Rendered
 from approvals.views import history
@@ -117,7 +117,7 @@ def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
         "decisions": action.decisions.select_related("person"),
         "attempts": action.attempts.all(),
         "undo_seconds": seconds_left(action),
-        "undo_window": settings.MAILHUB_UNDO_SECONDS,
+        "undo_window": int(undo_of(policy_of(action.mailbox)).total_seconds()),
         "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",
     }
 

@@ -18,6 +18,8 @@ from mailhub.sandbox.store import Incoming, Store
 log = logging.getLogger(__name__)
 
 NAME = "sandbox.example"
+# Whom the first proposals go to and who has no mailbox here: taken, and kept nowhere.
+OUTSIDE = frozenset({"claims@insura.example", "mira@northvvind.example"})
 
 
 class Delivery:
@@ -31,7 +33,7 @@ class Delivery:
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
         recipient = address.lower()
-        if recipient not in self._mailboxes:
+        if recipient not in self._mailboxes and recipient not in OUTSIDE:
             return "550 5.1.1 No such mailbox here"
         if recipient not in envelope.rcpt_tos:
             envelope.rcpt_tos.append(recipient)
@@ -41,14 +43,15 @@ class Delivery:
         content = envelope.original_content
         assert content is not None
         now = datetime.now(UTC)
-        inboxes = [self._mailboxes[recipient].inbox for recipient in envelope.rcpt_tos]
+        here = [recipient for recipient in envelope.rcpt_tos if recipient in self._mailboxes]
+        inboxes = [self._mailboxes[recipient].inbox for recipient in here]
         entries = self._store.add(
             Incoming(
                 folder=inbox.folder.id,
                 raw=_trace(session, envelope, recipient, now) + content,
                 received=now,
             )
-            for recipient, inbox in zip(envelope.rcpt_tos, inboxes, strict=True)
+            for recipient, inbox in zip(here, inboxes, strict=True)
         )
         for inbox, entry in zip(inboxes, entries, strict=True):
             inbox.arrived(entry)

@@ -1,12 +1,22 @@
 """The ways in: a password, or a one-time link that a look at it does not use up."""
 
+import base64
+import re
 from datetime import timedelta
+from io import StringIO
+from typing import Any
 
 import pytest
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value, yield_hotp_counters_from_time
+from allauth.usersessions.models import UserSession
+from django.core.cache import cache
+from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
 from accounts.models import SignInLink, User
+from tests.people import browser
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a long and quiet password"
@@ -14,6 +24,11 @@ PASSWORD = "a long and quiet password"
 
 def signed_in(client: Client) -> bool:
     return "_auth_user_id" in client.session
+
+
+def code_of(key: str) -> str:
+    """What the app on the phone shows now for this key."""
+    return str(format_hotp_value(hotp_value(key, next(yield_hotp_counters_from_time()))))
 
 
 @pytest.fixture
@@ -26,13 +41,13 @@ def test_a_password_lets_in_who_knows_it(client: Client, alice: User, password: 
     alice.set_password(PASSWORD)
     alice.save()
 
-    client.post("/sign-in/", {"username": "ALICE@lovelace.example", "password": password})
+    client.post("/sign-in/", {"login": "ALICE@lovelace.example", "password": password})
 
     assert signed_in(client) is in_
 
 
 def test_who_has_no_password_cannot_sign_in_with_one(client: Client, alice: User) -> None:
-    client.post("/sign-in/", {"username": alice.email, "password": ""})
+    client.post("/sign-in/", {"login": alice.email, "password": ""})
     assert not signed_in(client)
 
 
@@ -70,7 +85,113 @@ def test_a_link_that_is_good_no_more_says_so_and_lets_nobody_in(
 def test_signing_in_leads_back_to_where_one_wanted_to_go_and_never_elsewhere(client: Client, alice: User) -> None:
     alice.set_password(PASSWORD)
     alice.save()
-    who = {"username": alice.email, "password": PASSWORD}
+    who = {"login": alice.email, "password": PASSWORD}
 
     assert client.post("/sign-in/?next=/mailboxes/", who)["Location"] == "/mailboxes/"
     assert Client().post("/sign-in/?next=https://evil.example/", who)["Location"] == "/"
+
+
+def test_guessing_locks_the_account_for_a_while_and_says_so(client: Client, alice: User) -> None:
+    alice.set_password(PASSWORD)
+    alice.save()
+    for number in range(5):
+        wrong = client.post("/sign-in/", {"login": alice.email, "password": f"wrong {number}"})
+        assert b"is not right" in wrong.content
+
+    locked = client.post("/sign-in/", {"login": alice.email, "password": PASSWORD})
+
+    assert b"Too many failed login attempts" in locked.content
+    assert not signed_in(client)
+
+
+def test_an_unknown_address_is_answered_like_a_wrong_password(client: Client, alice: User) -> None:
+    alice.set_password(PASSWORD)
+    alice.save()
+    answers = [
+        client.post("/sign-in/", {"login": email, "password": "wrong"}).content.replace(email.encode(), b"")
+        for email in (alice.email, "nobody@lovelace.example")
+    ]
+    csrf = re.compile(rb'csrfmiddlewaretoken" value="[^"]*"')
+    assert csrf.sub(b"", answers[0]) == csrf.sub(b"", answers[1])
+
+
+def test_who_has_one_time_codes_is_asked_for_one_at_every_door(client: Client, alice: User, link: str) -> None:
+    alice.set_password(PASSWORD)
+    alice.is_staff = alice.is_superuser = True
+    alice.save()
+    window = browser(alice)
+    page = window.get("/account/factors/totp/activate/")
+    key = page.context["form"].secret
+    assert window.post("/account/factors/totp/activate/", {"code": code_of(key)}).status_code == 302
+    stored = Authenticator.objects.get(user=alice, type="totp").data["secret"]
+    assert key not in stored
+
+    for door in ("password", "link"):
+        browser_ = Client()
+        if door == "password":
+            answer = browser_.post("/sign-in/", {"login": alice.email, "password": PASSWORD})
+        else:
+            answer = browser_.post(link)
+        assert answer["Location"] == "/account/factors/authenticate/", door
+        assert not signed_in(browser_)
+        assert browser_.get("/admin/")["Location"].startswith("/admin/login/")
+        assert browser_.post("/account/factors/authenticate/", {"code": "000000"}).status_code == 200
+        assert not signed_in(browser_)
+    recovery = Authenticator.objects.get(user=alice, type="recovery_codes").wrap().get_unused_codes()[0]
+    assert browser_.post("/account/factors/authenticate/", {"code": recovery}).status_code == 302
+    assert signed_in(browser_)
+    assert browser_.get("/admin/").status_code == 200
+
+
+def test_the_admin_has_no_door_of_its_own(client: Client, alice: User) -> None:
+    alice.set_password(PASSWORD)
+    alice.is_staff = alice.is_superuser = True
+    alice.save()
+    asked = client.get("/admin/login/?next=/admin/")
+    assert asked["Location"].startswith("/sign-in/?next=")
+    client.post("/admin/login/", {"username": alice.email, "password": PASSWORD})
+    assert not signed_in(client)
+    assert browser(User.objects.create_user("bob@lovelace.example")).get("/admin/login/").status_code == 403
+
+
+def test_sessions_are_listed_and_can_be_ended_one_by_one_or_all_others(alice: User) -> None:
+    alice.set_password(PASSWORD)
+    alice.save()
+    here, there, elsewhere = Client(), Client(headers={"user-agent": "Other/1.0"}), Client()
+    for window in (here, there, elsewhere):
+        window.post("/sign-in/", {"login": alice.email, "password": PASSWORD})
+    listed = here.get("/account/").content.decode()
+    assert "Other/1.0" in listed
+    assert listed.count('data-action="end-session"') == 2
+
+    one = UserSession.objects.get(user_agent="Other/1.0")
+    assert (
+        browser(User.objects.create_user("eve@x.example")).post(f"/account/sessions/{one.pk}/end/").status_code == 404
+    )
+    here.post(f"/account/sessions/{one.pk}/end/")
+    assert there.get("/").status_code == 302
+    assert elsewhere.get("/").status_code == 200
+    here.post("/account/sessions/end-others/")
+    assert elsewhere.get("/").status_code == 302
+    assert here.get("/").status_code == 200
+
+
+def test_nobody_signs_up(client: Client) -> None:
+    for path in ("/account/signup/", "/accounts/signup/", "/signup/"):
+        assert client.get(path).status_code == 404
+
+
+def test_one_time_codes_go_on_working_when_the_key_of_the_server_is_changed(alice: User, settings: Any) -> None:
+    window = browser(alice)
+    key = window.get("/account/factors/totp/activate/").context["form"].secret
+    window.post("/account/factors/totp/activate/", {"code": code_of(key)})
+    new = base64.b64encode(b"n" * 32).decode()
+    settings.MAILHUB_ENCRYPTION_KEYS = [new, *settings.MAILHUB_ENCRYPTION_KEYS]
+
+    call_command("rotate_keys", stdout=StringIO())
+
+    settings.MAILHUB_ENCRYPTION_KEYS = [new]
+    totp, recovery = (Authenticator.objects.get(user=alice, type=each).wrap() for each in ("totp", "recovery_codes"))
+    cache.clear()  # a code is good once
+    assert totp.validate_code(code_of(key))
+    assert len(recovery.get_unused_codes()) == 10

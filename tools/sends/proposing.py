@@ -185,6 +185,7 @@ def _propose(
         raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
     preview = previews.of_message(message, _context(mailbox, composed, parameters))
     payload = _payload(message, mailbox, composed)
+    approvals.judge(mailbox, message.recipients)  # the preview says already what no proposal could change
     if not parameters.confirm:
         return previews.as_result(
             message, preview, mailbox=mailbox.address, digest=digest_of(payload), original=composed.original

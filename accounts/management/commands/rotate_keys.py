@@ -1,5 +1,7 @@
 from typing import Any
 
+from allauth.mfa.models import Authenticator
+from allauth.mfa.utils import decrypt, encrypt
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
@@ -9,13 +11,31 @@ from accounts.models import Mailbox
 
 
 class Command(BaseCommand):
-    help = "Encrypts the access data of every mailbox anew, with the first key; mailboxes go on being used meanwhile."
+    help = "Encrypts the access data of mailboxes and the keys of one-time codes anew, with the first key."
 
     def handle(self, *args: Any, **options: Any) -> None:
         lost = [str(pk) for pk in Mailbox.objects.values_list("pk", flat=True) if not self._rotated(pk)]
+        lost += [f"one-time codes {pk}" for pk in self._factors() if not self._factor_rotated(pk)]
         if lost:
             raise CommandError(f"No configured key opens: {', '.join(lost)}. All others are done.")
         self.stdout.write("Every mailbox is on the first key.")
+
+    def _factors(self) -> list[int]:
+        sealed = [Authenticator.Type.TOTP, Authenticator.Type.RECOVERY_CODES]
+        return list(Authenticator.objects.filter(type__in=sealed).values_list("pk", flat=True))
+
+    @transaction.atomic
+    def _factor_rotated(self, factor_id: int) -> bool:
+        """The library keeps the key under `secret` or `seed`, beside what is no secret."""
+        factor = Authenticator.objects.select_for_update().filter(pk=factor_id).first()
+        if factor is None:
+            return True
+        try:
+            anew = {name: encrypt(decrypt(factor.data[name])) for name in ("secret", "seed") if name in factor.data}
+        except CannotDecrypt:
+            return False
+        Authenticator.objects.filter(pk=factor_id).update(data={**factor.data, **anew})
+        return True
 
     @transaction.atomic
     def _rotated(self, mailbox_id: Any) -> bool:

@@ -58,6 +58,7 @@ class Command(BaseCommand):
         lines = [f"mailhub   {settings.MAILHUB_PUBLIC_URL}"]
         if prepared:
             lines.append(f"sign in   {prepared['sign_in_url']}  (once)")
+            lines.append(f"try it    {settings.MAILHUB_PUBLIC_URL}/welcome/  (a token, and the lines to paste)")
             lines.append(f"sandbox   {settings.MAILHUB_HOME / 'sandbox.json'}")
         else:
             lines.append("sign in   manage.py create_user --email …, then manage.py sign_in_link --user …")

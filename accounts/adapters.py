@@ -1,0 +1,60 @@
+"""What the sign-in library asks us: who may come in, whether a sign-in is fresh, how its secrets are kept."""
+
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core import context
+from allauth.core.exceptions import ReauthenticationRequired
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from accounts import credentials
+from accounts.step_up import is_fresh
+
+
+class AccountAdapter(DefaultAccountAdapter):
+    """Nobody signs up: people come by command or by invitation."""
+
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        # The same whether the address is known or not.
+        "email_password_mismatch": _("The e-mail address or the password is not right."),
+    }
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return False
+
+    def is_reauthentication_required(self, *, app: str, **more: Any) -> bool:
+        """One rule for the library's pages and ours; the library itself would let in who has neither password nor
+        passkey."""
+        if not is_fresh(context.request):
+            raise ReauthenticationRequired
+        return False
+
+    def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
+        """The first is where the library sends people; the page there knows what they can do."""
+        here: dict[str, Any] = {"id": "again", "description": _("Other ways"), "url": reverse("sign_in_again")}
+        return [here, *super().get_reauthentication_methods(user)]
+
+
+class SecondFactors(DefaultMFAAdapter):
+    """Keys of one-time codes are encrypted at rest."""
+
+    def generate_authenticator_name(self, user: Any, type: Any) -> str:
+        return f"Passkey {user.authenticator_set.filter(type=type).count() + 1}"
+
+    def encrypt(self, text: str) -> str:
+        return credentials.encrypt_text(text, bound_to="mfa_authenticator")
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return credentials.decrypt_text(encrypted_text, bound_to="mfa_authenticator")
+
+
+class SingleSignOn(DefaultSocialAccountAdapter):
+    """It lets in people who are known here by the address that the other side has verified, and makes nobody known."""
+
+    def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
+        return False

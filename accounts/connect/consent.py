@@ -1,0 +1,87 @@
+"""Asking Google or Microsoft for access to a mailbox, in one shape for the web."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from accounts.connect import google, microsoft
+
+
+class Refused(Exception):
+    """No access; the text is a sentence for the person and holds no answer of the other side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consent:
+    """Where the person goes, and what the answer is checked against: JSON, for the session alone."""
+
+    url: str
+    kept: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """What was granted: the secrets to keep, and what can be done with them (read, draft, send)."""
+
+    scopes: list[str]
+    secrets: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """`begin(redirect_uri, address)` and `finish(consent, answer, answered_at, address)`; both raise Refused."""
+
+    begin: Callable[[str, str], Consent]
+    finish: Callable[[Consent, Mapping[str, str], str, str], Access]
+
+
+NOT_ALLOWED = "The access was not allowed, by you or by who runs your organisation's mail. Nothing was saved."
+
+
+def ways() -> dict[str, Way]:
+    return {
+        "microsoft": Way(begin=_begin_microsoft, finish=_finish_microsoft),
+        "gmail": Way(begin=_begin_google, finish=_finish_google),
+    }
+
+
+def _begin_microsoft(redirect_uri: str, address: str) -> Consent:
+    try:
+        flow = microsoft.begin_sign_in(redirect_uri, login_hint=address)
+    except microsoft.SignInFailed as error:
+        raise Refused(error.sentence) from None
+    return Consent(url=flow["auth_uri"], kept=flow)
+
+
+def _finish_microsoft(consent: Consent, answer: Mapping[str, str], answered_at: str, address: str) -> Access:
+    try:
+        granted = microsoft.finish_sign_in(consent.kept, answer)
+        microsoft.refuse_another(address, granted.secrets["access_token"])
+    except microsoft.SignInFailed as error:
+        raise Refused(NOT_ALLOWED if error.code == "access_denied" else error.sentence) from None
+    if not granted.scopes:
+        raise Refused(NOT_ALLOWED)
+    return Access(scopes=list(granted.scopes), secrets=granted.secrets)
+
+
+def _begin_google(redirect_uri: str, address: str) -> Consent:
+    try:
+        begun = google.begin(google.configured_client(), redirect_uri=redirect_uri, login_hint=address)
+    except google.CannotConnect as error:
+        raise Refused(str(error)) from None
+    return Consent(url=begun.url, kept=asdict(begun))
+
+
+def _finish_google(consent: Consent, answer: Mapping[str, str], answered_at: str, address: str) -> Access:
+    if "error" in answer:
+        raise Refused(NOT_ALLOWED)
+    try:
+        grant = google.finish(google.configured_client(), google.Authorization(**consent.kept), answered_at)
+        named = google.address_of(grant)
+    except google.CannotConnect as error:
+        raise Refused(str(error)) from None
+    if named.lower() != address:
+        raise Refused("Somebody else signed in: Google names another address. Nothing was saved.")
+    if not grant.abilities:
+        raise Refused(NOT_ALLOWED)
+    return Access(scopes=grant.abilities, secrets=dict(grant.secrets))

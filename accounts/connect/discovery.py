@@ -1,0 +1,181 @@
+"""Finding a mailbox's servers from its address: a table, DNS SRV records, the domain's own autoconfig file.
+
+What is found is only a proposal: every connection goes through the host filter, and nothing is saved before both
+servers have let the person in. No third party is asked, since that would tell it who has an account here.
+"""
+
+import contextlib
+import http.client
+import re
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from xml.etree import ElementTree
+
+import dns.exception
+import dns.resolver
+from django.conf import settings
+
+from accounts.hosts import Endpoint, HostError, connect
+
+SECONDS = 4.0
+LARGEST_FILE = 64 * 1024
+Lookup = Callable[[str, str], Sequence[str]]  # name and kind of record
+Fetch = Callable[[str, str], str]  # host and path; what stands there, or nothing
+
+# Domain: IMAP host, SMTP host, and what to know before. From the providers' own help pages, read in November 2026.
+TABLE: dict[str, tuple[str, str, str]] = {
+    "aol.com": ("imap.aol.com", "smtp.aol.com", "app_password"),
+    "fastmail.com": ("imap.fastmail.com", "smtp.fastmail.com", "app_password"),
+    "gmx.de": ("imap.gmx.net", "mail.gmx.net", "allow_imap"),
+    "gmx.net": ("imap.gmx.net", "mail.gmx.net", "allow_imap"),
+    "icloud.com": ("imap.mail.me.com", "smtp.mail.me.com:587", "app_password"),
+    "ionos.de": ("imap.ionos.de", "smtp.ionos.de", ""),
+    "mailbox.org": ("imap.mailbox.org", "smtp.mailbox.org", ""),
+    "me.com": ("imap.mail.me.com", "smtp.mail.me.com:587", "app_password"),
+    "posteo.de": ("posteo.de", "posteo.de", ""),
+    "t-online.de": ("secureimap.t-online.de", "securesmtp.t-online.de", "mail_password"),
+    "web.de": ("imap.web.de", "smtp.web.de:587", "allow_imap"),
+    "yahoo.com": ("imap.mail.yahoo.com", "smtp.mail.yahoo.com", "app_password"),
+    "zoho.com": ("imap.zoho.com", "smtp.zoho.com", "app_password"),
+}
+BY_OAUTH = {
+    "gmail.com": "gmail", "googlemail.com": "gmail", "outlook.com": "microsoft", "hotmail.com": "microsoft",
+    "live.com": "microsoft", "msn.com": "microsoft",
+}  # fmt: skip
+# Where mail for a company's own domain goes says who keeps it.
+BY_MX = ((".google.com", "gmail"), (".googlemail.com", "gmail"), (".mail.protection.outlook.com", "microsoft"))
+# RFC 8314: implicit TLS first. RFC 6186: the names of the records.
+SRV = {
+    "imap": (("_imaps._tcp", "tls"), ("_imap._tcp", "starttls")),
+    "smtp": (("_submissions._tcp", "tls"), ("_submission._tcp", "starttls")),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What an address suggests. `how` says where it is from; `hint` names what a person must know before."""
+
+    provider: Literal["imap", "gmail", "microsoft"] = "imap"
+    imap: str = ""
+    smtp: str = ""
+    username: str = ""
+    how: Literal["table", "srv", "autoconfig", "mx", "nothing"] = "nothing"
+    hint: str = ""
+
+
+def discover(address: str, *, lookup: Lookup | None = None, fetch: Fetch | None = None) -> Found:
+    """Suggest how to connect an address; with nothing found, the usual names of its domain are not guessed."""
+    ask = lookup or _dns
+    domain = address.rpartition("@")[2].strip().lower()
+    if provider := BY_OAUTH.get(domain):
+        return Found(provider=provider, how="table")  # type: ignore[arg-type]
+    if domain in TABLE:
+        imap, smtp, hint = TABLE[domain]
+        return Found(imap=_with_port(imap, 993), smtp=_with_port(smtp, 465), username=address, how="table", hint=hint)
+    for server in ask(domain, "MX"):
+        name = f".{server.rpartition(' ')[2].rstrip('.').lower()}"
+        for ending, provider in BY_MX:
+            if name.endswith(ending):
+                return Found(provider=provider, how="mx")  # type: ignore[arg-type]
+    imap, smtp = _by_srv(domain, "imap", ask), _by_srv(domain, "smtp", ask)
+    if imap and smtp:
+        return Found(imap=imap, smtp=smtp, username=address, how="srv")
+    return _by_autoconfig(address, domain, fetch or fetched) or Found(username=address)
+
+
+def _with_port(host: str, port: int) -> str:
+    return host if ":" in host else f"{host}:{port}"
+
+
+def _by_srv(domain: str, kind: str, ask: Lookup) -> str:
+    for name, security in SRV[kind]:
+        for record in sorted(ask(f"{name}.{domain}", "SRV"), key=lambda each: int(each.split()[0])):
+            _, _, port, host = record.split()
+            if host != ".":  # RFC 2782: the service is decidedly not there
+                return f"{host.rstrip('.').lower()}:{port}:{security}"
+    return ""
+
+
+def _dns(name: str, kind: str) -> Sequence[str]:
+    try:
+        return [record.to_text() for record in dns.resolver.resolve(name, kind, lifetime=SECONDS)]
+    except (dns.exception.DNSException, ValueError):
+        return []
+
+
+# --- The domain's own file (https://wiki.mozilla.org/Thunderbird:Autoconfiguration) -----------------------------------
+
+
+def _by_autoconfig(address: str, domain: str, fetch: Fetch) -> Found | None:
+    for host, path in (
+        (f"autoconfig.{domain}", "/mail/config-v1.1.xml"),
+        (domain, "/.well-known/autoconfig/mail/config-v1.1.xml"),
+    ):
+        text = fetch(host, path)
+        found = _read(text, address) if text else None
+        if found:
+            return found
+    return None
+
+
+def fetched(host: str, path: str) -> str:
+    """One GET over TLS to a judged address; no redirect is followed, since it could lead inward."""
+    try:
+        with _connection(host) as connection:
+            connection.request("GET", path, headers={"Host": host, "Connection": "close", "Accept": "text/xml"})
+            answer = connection.getresponse()
+            return answer.read(LARGEST_FILE).decode() if answer.status == http.HTTPStatus.OK else ""
+    except (HostError, OSError, http.client.HTTPException, ValueError):
+        return ""
+
+
+@contextlib.contextmanager
+def _connection(host: str) -> Iterator[http.client.HTTPConnection]:
+    sock = connect(
+        Endpoint(host=host, port=443, security="tls"), timeout=SECONDS, ports=(443,),
+        allow_loopback=settings.MAILHUB_WIZARD_REACHES_LOOPBACK,
+    )  # fmt: skip
+    connection = _Pinned(host, sock)
+    try:
+        yield connection
+    finally:
+        connection.close()
+        sock.close()
+
+
+class _Pinned(http.client.HTTPConnection):
+    """HTTP on a socket that is connected already."""
+
+    def __init__(self, host: str, sock: socket.socket) -> None:
+        super().__init__(host, 443)
+        self._ready = sock
+
+    def connect(self) -> None:
+        self.sock = self._ready
+
+
+def _read(text: str, address: str) -> Found | None:
+    """The first secured IMAP and SMTP server of a config file; None when it names none, or is none."""
+    if re.search(r"<!(DOCTYPE|ENTITY)", text):  # entities could grow without bound
+        return None
+    try:
+        root = ElementTree.fromstring(text)  # noqa: S314  # without entities there is nothing to expand
+    except ElementTree.ParseError:
+        return None
+    imap, smtp = _server(root, "incomingServer", "imap"), _server(root, "outgoingServer", "smtp")
+    if imap is None or smtp is None:
+        return None
+    local = address.rpartition("@")[0]
+    username = (imap[1] or address).replace("%EMAILADDRESS%", address).replace("%EMAILLOCALPART%", local)
+    return Found(imap=imap[0], smtp=smtp[0], username=username, how="autoconfig")
+
+
+def _server(root: ElementTree.Element, tag: str, kind: str) -> tuple[str, str] | None:
+    for server in root.iter(tag):
+        said = {child.tag: (child.text or "").strip() for child in server}
+        security = {"SSL": "tls", "STARTTLS": "starttls"}.get(said.get("socketType", ""))
+        if server.get("type") == kind and security and said.get("hostname") and said.get("port", "").isdecimal():
+            return f"{said['hostname'].lower()}:{said['port']}:{security}", said.get("username", "")
+    return None

@@ -1,0 +1,53 @@
+"""Forms of the pages about people, tokens and mailboxes."""
+
+from typing import Any, cast
+
+from allauth.account.forms import LoginForm
+from allauth.mfa.webauthn.forms import AddWebAuthnForm
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import SCOPES, Mailbox, User
+
+LIFETIMES = (("30", _("30 days")), ("90", _("90 days")), ("365", _("a year")), ("", _("until it is revoked")))
+
+
+class SignInForm(LoginForm):
+    """Address and password; the answer is the same whether the address is known or not."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["login"].label = _("E-mail address")
+        self.fields["password"].help_text = ""
+
+
+class PasskeyForm(AddWebAuthnForm):
+    """A passkey that signs in by itself, unless one asks for less."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["name"].label = _("Name, to tell it from others")
+        self.fields["name"].widget.attrs["maxlength"] = 100
+        self.fields["passwordless"].label = _("Sign in with it alone")
+        self.fields["passwordless"].initial = True
+        self.fields["passwordless"].help_text = _(
+            "It then asks for your finger, face or PIN. Without this it is a second step after a password."
+        )
+
+
+class TokenForm(forms.Form):
+    """What a program may do, with which mailboxes, and for how long."""
+
+    name = forms.CharField(label=_("Name"), max_length=100)
+    scopes = forms.MultipleChoiceField(label=_("It may"), widget=forms.CheckboxSelectMultiple)
+    mailboxes = forms.ModelMultipleChoiceField(
+        label=_("With"), queryset=Mailbox.objects.none(), widget=forms.CheckboxSelectMultiple
+    )
+    days = forms.ChoiceField(label=_("It is valid for"), choices=LIFETIMES, required=False, initial="90")
+
+    def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        cast(forms.MultipleChoiceField, self.fields["scopes"]).choices = list(SCOPES.items())
+        cast(forms.ModelMultipleChoiceField, self.fields["mailboxes"]).queryset = Mailbox.objects.filter(
+            members=owner
+        ).exclude(status=Mailbox.Status.DISCONNECTED)

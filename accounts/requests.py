@@ -1,0 +1,49 @@
+"""The request log: which tool a token called and how it ended. No content, no parameters, no addresses."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import DatabaseError
+from django.db.models import Expression, QuerySet
+from django.db.models.functions import Now
+
+from accounts.caller import Caller
+from accounts.models import RequestRecord
+
+log = structlog.get_logger(__name__)
+
+BATCH = 1000
+
+
+def record(
+    caller: Caller, *, tool: str, outcome: str, duration_ms: int, action_id: str | None = None, replayed: bool = False
+) -> None:
+    """Note one call of a token. A log that cannot be written keeps nobody from an answer."""
+    if caller.token is None:
+        return
+    try:
+        RequestRecord.objects.create(
+            token=caller.token, request_id=request_id(), surface=caller.surface, tool=tool, outcome=outcome,
+            action_id=UUID(action_id) if action_id else None, replayed=replayed, duration_ms=duration_ms,
+        )  # fmt: skip
+    except DatabaseError:
+        log.exception("request_not_recorded")
+
+
+def request_id() -> str:
+    """The id under which the present request stands in the logs, empty outside of one."""
+    return str(structlog.contextvars.get_contextvars().get("request_id", ""))
+
+
+def old(kept: timedelta | Expression) -> QuerySet[RequestRecord]:
+    """What is kept for no longer than this."""
+    return RequestRecord.objects.filter(at__lt=Now() - kept)
+
+
+def forget_old() -> None:
+    """Delete what is older than the retention asks for."""
+    found = old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
+    ids = list(found.order_by("at").values_list("pk", flat=True)[:BATCH])
+    RequestRecord.objects.filter(pk__in=ids).delete()

@@ -1,0 +1,96 @@
+"""Connecting a mailbox by OAuth: to the provider and back, with what was asked for kept in the session alone."""
+
+from dataclasses import asdict
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods, require_safe
+
+from accounts.connect.connecting import connect_mailbox
+from accounts.connect.consent import Consent, Refused, ways
+from accounts.models import User
+from accounts.views.connect import TAKEN, AddressForm
+
+ASKED = "asked_for_consent"
+
+
+@login_required
+@never_cache
+@sensitive_variables("consent")
+@require_http_methods(["GET", "HEAD", "POST"])
+def begin(request: HttpRequest, provider: str) -> HttpResponse:
+    """Say what is asked for, then send the person to the provider; state and verifier stay here."""
+    way = ways().get(provider)
+    if way is None:
+        raise Http404
+    form = AddressForm(request.POST or request.GET)
+    if request.method != "POST" and form.is_valid():
+        return page(request, address=form.cleaned_data["address"], provider=provider)
+    if not form.is_valid():
+        return redirect("connect")
+    address = form.cleaned_data["address"].lower()
+    try:
+        consent = way.begin(settings.MAILHUB_PUBLIC_URL + reverse("oauth_answer", args=[provider]), address)
+    except Refused as error:
+        return page(request, address=address, provider=provider, refused=str(error))
+    request.session[ASKED] = {"provider": provider, "address": address, **asdict(consent)}
+    return redirect(consent.url)
+
+
+@login_required
+@never_cache
+@require_safe
+@sensitive_variables("asked", "granted")
+def answer(request: HttpRequest, provider: str) -> HttpResponse:
+    """The person is back. What was asked for is used up, whatever the answer says."""
+    asked: dict[str, Any] = request.session.pop(ASKED, {})
+    if asked.get("provider") != provider or provider not in ways():
+        said = _("This answer belongs to no sign-in that was begun in this browser. Nothing was saved; begin again.")
+        return page(request, address="", provider=provider, refused=said)
+    address = asked["address"]
+    try:
+        granted = ways()[provider].finish(
+            Consent(url=asked["url"], kept=asked["kept"]), request.GET.dict(), request.build_absolute_uri(), address
+        )
+    except Refused as error:
+        return page(request, address=address, provider=provider, refused=str(error))
+    try:
+        mailbox = connect_mailbox(
+            owner=cast(User, request.user), address=address, provider=provider, secrets=granted.secrets,
+            scopes=granted.scopes,
+        )  # fmt: skip
+    except PermissionError:
+        return page(request, address=address, provider=provider, refused=str(TAKEN))
+    messages.success(request, _("%(address)s is connected.") % {"address": mailbox.address})
+    if not {"send", "Mail.Send"} & set(granted.scopes):
+        messages.warning(request, _("The permission to send was not given: mail can be read here, and not sent."))
+    return redirect(f"{reverse('mailboxes')}?connected={mailbox.pk}")
+
+
+def page(request: HttpRequest, *, address: str, provider: str, refused: str = "") -> HttpResponse:
+    """What is asked for, in plain words, and the button that leads to the provider; browsers hold a form's redirects
+    to the policy of its page, so the provider's origin stands in it."""
+    context = {"address": address, "provider": provider, "refused": refused}
+    response = render(request, "accounts/connect_oauth.html", context, status=403 if refused else 200)
+    response._csp_update = {"form-action": [_origin(url) for url in _doors(provider)]}  # type: ignore[attr-defined]
+    return response
+
+
+def _doors(provider: str) -> list[str]:
+    if provider == "gmail":
+        return [settings.GOOGLE_AUTH_URI]
+    return [settings.MICROSOFT_AUTHORITY or "https://login.microsoftonline.com"]
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,68 @@
+"""How a person gets in, and where they are signed in."""
+
+from ipaddress import ip_address
+from typing import cast
+
+from allauth.mfa.models import Authenticator
+from allauth.usersessions.models import UserSession
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from accounts.models import User
+
+
+@login_required
+@never_cache
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    person = cast(User, request.user)
+    factors = Authenticator.objects.filter(user=person)
+    sessions = UserSession.objects.purge_and_list(person)
+    context = {
+        "passkeys": [each for each in factors if each.type == Authenticator.Type.WEBAUTHN],
+        "codes": [each for each in factors if each.type == Authenticator.Type.TOTP],
+        "recovery": [each for each in factors if each.type == Authenticator.Type.RECOVERY_CODES],
+        "sessions": sorted(sessions, key=lambda each: each.created_at, reverse=True),
+        "sign_on": settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"],
+        "no_passkeys_here": _is_address(request.get_host()),
+    }
+    return render(request, "accounts/security.html", context)
+
+
+@login_required
+@require_POST
+def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
+    """Sign out one browser; whoever sits there is asked to sign in at the next click."""
+    session = UserSession.objects.filter(user=cast(User, request.user), pk=session_id).first()
+    if session is None:
+        raise Http404
+    session.end()
+    messages.success(request, _("That browser is signed out."))
+    return redirect("security")
+
+
+@login_required
+@require_POST
+def end_other_sessions(request: HttpRequest) -> HttpResponse:
+    others = UserSession.objects.filter(user=cast(User, request.user)).exclude(
+        session_key=request.session.session_key or ""
+    )
+    for session in others:
+        session.end()
+    messages.success(request, _("All other browsers are signed out."))
+    return redirect("security")
+
+
+def _is_address(host: str) -> bool:
+    """A passkey belongs to a name: browsers make none for an IP address."""
+    try:
+        ip_address(host.rpartition(":")[0].strip("[]") if host.count(":") == 1 else host.strip("[]"))
+    except ValueError:
+        return False
+    return True

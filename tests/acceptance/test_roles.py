@@ -1,0 +1,196 @@
+"""Who may do what: each role, on one's own mailbox and on somebody else's, on pages, over REST and over MCP.
+
+A table: what a role may do stands in one place, and all that is not listed is refused. Strangers see 404, whatever they
+try, and the same answer as for what does not exist.
+"""
+
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.urls import URLResolver, get_resolver
+
+from accounts.auth import caller_of_token
+from accounts.models import SCOPES, ApiToken, Invitation, Membership, Role, User
+from approvals.models import PendingAction
+from tests.conftest import HELLO, Api, make_mailbox
+from tests.people import RULES, browser
+from tools.mcp import Visit, _call
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db
+ROLES = [*Role, None]
+UNKNOWN = str(uuid.UUID(int=7))
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """What happens inside leaves no trace: each line of the table begins anew, without another database."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+class Scene:
+    """Ada's mailbox with one waiting action, a second member, and somebody with the role that is looked at."""
+
+    def __init__(self, server: MemoryServer, role: Role | None) -> None:
+        owner, self.other, self.person = (
+            User.objects.create_user(f"{name}@lovelace.example") for name in ("ada", "oli", "pat")
+        )
+        self.mailbox = make_mailbox("ada@lovelace.example", server, owner)
+        own = make_mailbox("pat@lovelace.example", server, self.person)
+        Membership.objects.create(mailbox=self.mailbox, user=self.other, role=Role.VIEWER)
+        if role is not None:
+            Membership.objects.create(mailbox=self.mailbox, user=self.person, role=role)
+        _, secret = ApiToken.issue(user=owner, name="agent", scopes=list(SCOPES), mailboxes=[self.mailbox])
+        self.action = PendingAction.objects.get(pk=Api(secret=secret).propose())
+        self.invitation = Invitation.objects.create(
+            mailbox=self.mailbox, email="x@lovelace.example", role=Role.VIEWER, digest="0" * 64, invited_by=owner,
+            expires_at=self.action.expires_at,
+        )  # fmt: skip
+        bound = [self.mailbox, own] if role else [own]
+        _, self.secret = ApiToken.issue(user=self.person, name="mine", scopes=list(SCOPES), mailboxes=bound)
+        self.window = browser(self.person)
+
+
+SHOWN = {"digest": "{digest}", "revision": 1}
+# Verb: method, path, form, and the least role that may. GETs of a page are what a viewer may do.
+PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
+    "look at the action": ("get", "/actions/{action}/", {}, Role.VIEWER),
+    "look at its body": ("get", "/actions/{action}/body/", {}, Role.VIEWER),
+    "peek at it": ("get", "/actions/{action}/peek/", {}, Role.VIEWER),
+    "look at its whole text": ("get", "/actions/{action}/text/", {}, Role.VIEWER),
+    "look at its source": ("get", "/actions/{action}/source/", {}, Role.VIEWER),
+    "look at the conversation": ("get", "/actions/{action}/conversation/", {}, Role.VIEWER),
+    "say that one looks": ("post", "/actions/{action}/presence/", {}, Role.VIEWER),
+    "edit": ("post", "/actions/{action}/edit/", {**SHOWN, "subject": "s"}, Role.APPROVER),
+    "ask back": ("post", "/actions/{action}/ask_back/", {**SHOWN, "note": "why?"}, Role.APPROVER),
+    "rule": ("post", "/actions/{action}/resolve/", {"ruling": "sent"}, Role.APPROVER),
+    "approve": ("post", "/actions/{action}/approve/", SHOWN, Role.APPROVER),
+    "reject": ("post", "/actions/{action}/reject/", {**SHOWN, "note": "no"}, Role.APPROVER),
+    "cancel": ("post", "/actions/{action}/cancel/", SHOWN, Role.APPROVER),
+    "undo": ("post", "/actions/{action}/undo/", {}, Role.APPROVER),
+    "look at the mailbox": ("get", "/mailboxes/{mailbox}/", {}, Role.VIEWER),
+    "see the rules' form": ("get", "/mailboxes/{mailbox}/rules/", {}, Role.MANAGER),
+    "change the rules": ("post", "/mailboxes/{mailbox}/rules/", {**RULES, "daily_cap": 5}, Role.MANAGER),
+    "pause": ("post", "/mailboxes/{mailbox}/pause/", {"pause": "on"}, Role.MANAGER),
+    "invite": ("post", "/mailboxes/{mailbox}/invite/", {"email": "n@x.example", "role": "viewer"}, Role.MANAGER),
+    "withdraw an invitation": ("post", "/mailboxes/{mailbox}/invitations/{invitation}/withdraw/", {}, Role.MANAGER),
+    "change a role": ("post", "/mailboxes/{mailbox}/members/{other}/role/", {"role": "manager"}, Role.MANAGER),
+    "remove a member": ("post", "/mailboxes/{mailbox}/members/{other}/remove/", {}, Role.MANAGER),
+    "leave": ("post", "/mailboxes/{mailbox}/members/{person}/remove/", {}, Role.VIEWER),
+    "disconnect": ("post", "/mailboxes/{mailbox}/disconnect/", {}, Role.MANAGER),
+}
+# Refused with another word than 403 although the role is enough: there is nothing to undo, and no HTML to show.
+OTHERWISE = {"undo": 409, "look at its body": 404, "look at the conversation": 404, "rule": 409, "edit": 422}
+
+TOOLS: dict[str, tuple[dict[str, Any], Role]] = {
+    "list_folders": ({}, Role.VIEWER),
+    "list_emails": ({}, Role.VIEWER),
+    "search_emails": ({"subject": "x"}, Role.VIEWER),
+    "read_email": ({"message_id": "no-such-message"}, Role.VIEWER),
+    "create_draft": ({"to": ["a@b.example"], "subject": "s", "body": "b"}, Role.PROPOSER),
+    "list_drafts": ({}, Role.VIEWER),
+    "send_email": ({**HELLO, "confirm": False}, Role.PROPOSER),
+    "reply_email": ({"message_id": "no-such-message", "comment": "c"}, Role.PROPOSER),
+    "forward_email": ({"message_id": "no-such-message", "to": ["a@b.example"]}, Role.PROPOSER),
+    "send_draft": ({"draft_id": "no-such-draft"}, Role.PROPOSER),
+}
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.value if role else "stranger")
+def test_on_pages_each_role_may_do_what_stands_in_the_table_and_nothing_else(
+    server: MemoryServer, role: Role | None
+) -> None:
+    for verb, (method, path, form, least) in PAGES.items():
+        with undone():
+            scene = Scene(server, role)
+            names = {
+                "action": scene.action.pk, "digest": scene.action.digest, "mailbox": scene.mailbox.pk,
+                "other": scene.other.pk, "person": scene.person.pk, "invitation": scene.invitation.pk,
+            }  # fmt: skip
+            given = {name: str(value).format(**names) for name, value in form.items()}
+            answer = getattr(scene.window, method)(path.format(**names), given)
+            if role is None:
+                expected: tuple[int, ...] = (404,)
+            elif not role.covers(least):
+                expected = (403, 404) if verb == "cancel" else (403,)
+            else:
+                expected = (OTHERWISE[verb],) if verb in OTHERWISE else (200, 302)
+            assert answer.status_code in expected, f"{verb} as {role}: {answer.status_code}"
+            if role is None and "{" in path:
+                nothing = {name: UNKNOWN if len(str(value)) == 36 else 999_999 for name, value in names.items()}
+                unknown = getattr(scene.window, method)(path.format(**nothing), given)
+                assert unknown.status_code == 404, verb
+                assert unknown.content == answer.content, verb
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.value if role else "stranger")
+@pytest.mark.parametrize("surface", ["rest", "mcp"])
+def test_over_rest_and_mcp_a_token_may_do_what_its_owners_role_lets_and_nothing_else(
+    server: MemoryServer, role: Role | None, surface: str
+) -> None:
+    scene = Scene(server, role)
+    for tool, (arguments, least) in TOOLS.items():
+        code = called(surface, scene.secret, tool, {**arguments, "mailbox": str(scene.mailbox.pk)})
+        if role is None:
+            assert code == "not_found", tool
+            unknown = called(surface, scene.secret, tool, {**arguments, "mailbox": UNKNOWN})
+            assert unknown == code, tool
+        elif not role.covers(least):
+            assert code == "forbidden", f"{tool} as {role}"
+        else:
+            assert code in ("ok", "not_found"), f"{tool} as {role}: {code}"
+            assert (code == "not_found") is ("no-such" in str(arguments)), tool
+    # What another token proposed is nobody's but that token's and, on pages, the members'.
+    for tool in ("get_action", "cancel_action"):
+        assert called(surface, scene.secret, tool, {"action_id": str(scene.action.pk)}) == "not_found"
+    assert called(surface, scene.secret, "list_actions", {}) == "ok"
+
+
+def test_a_token_reaches_only_what_it_is_bound_to_though_its_owner_reaches_more(server: MemoryServer) -> None:
+    scene = Scene(server, Role.MANAGER)
+    _, secret = ApiToken.issue(user=scene.person, name="narrow", scopes=list(SCOPES), mailboxes=[])
+    for surface in ("rest", "mcp"):
+        assert called(surface, secret, "list_emails", {"mailbox": str(scene.mailbox.pk)}) == "not_found"
+
+
+def called(surface: str, secret: str, tool: str, arguments: dict[str, Any]) -> str:
+    """Call a tool by this door; "ok" or the problem's code."""
+    if surface == "rest":
+        answer = Api(secret=secret).tool(tool, **arguments)
+        return "ok" if answer.status_code in (200, 202) else str(json.loads(answer.content)["code"])
+    visit = Visit(caller=lambda: caller_of_token(secret, surface="mcp"), toolsets=frozenset())
+    result = _call(visit, tool, arguments)
+    text = json.loads(result.content[0].text)  # type: ignore[union-attr]
+    return str(text["code"]) if result.is_error else "ok"
+
+
+def test_every_address_that_names_a_mailbox_or_an_action_stands_in_the_table() -> None:
+    """A page that is added later must be given a role here."""
+    routes = {route for route in _routes(get_resolver()) if "mailbox_id" in route or "action_id" in route}
+    listed = {path.lstrip("/") for _, path, _, _ in PAGES.values()} | ELSEWHERE
+    plain = {"mailbox_id": "{mailbox}", "action_id": "{action}", "user_id": "{other}", "invitation_id": "{invitation}"}
+    for route in routes:
+        shown = route
+        for name, put in plain.items():
+            for kind in ("uuid", "int", "str"):
+                shown = shown.replace(f"<{kind}:{name}>", put)
+        assert shown in listed, f"{route} is in no table"
+
+
+# REST's own addresses, which are looked at through the tools above and in the tests of tenancy.
+ELSEWHERE = {"api/v1/actions/<action_id>", "api/v1/actions/<action_id>/cancel", "api/v1/mailboxes/<mailbox_id>"}
+
+
+def _routes(resolver: URLResolver, prefix: str = "") -> list[str]:
+    found: list[str] = []
+    for each in resolver.url_patterns:
+        here = prefix + str(each.pattern)
+        found += _routes(each, here) if isinstance(each, URLResolver) else [here]
+    return found

@@ -1,0 +1,258 @@
+"""The wizard: what an address suggests, what each wrong step says, and that nothing is saved before it works."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.test import Client
+from pytest_httpserver import HTTPServer
+
+from accounts.connect import discovery
+from accounts.models import Mailbox, User
+from approvals.models import AuditEvent
+from tests.accounts.test_connect_microsoft import graph, service
+from tests.conftest import make_mailbox
+from tests.mailserver import ADA
+from tests.people import browser
+from tests.signin import SignInService
+from tools.providers.memory import MemoryServer
+
+__all__ = ["graph", "service"]
+
+pytestmark = pytest.mark.django_db(transaction=True)
+CONFIG = """<clientConfig version="1.1"><emailProvider id="x.example"><domain>x.example</domain>
+<incomingServer type="pop3"><hostname>pop.x.example</hostname><port>995</port><socketType>SSL</socketType>
+</incomingServer>
+<incomingServer type="imap"><hostname>IMAP.x.example</hostname><port>993</port><socketType>SSL</socketType>
+<username>%EMAILLOCALPART%</username></incomingServer>
+<outgoingServer type="smtp"><hostname>smtp.x.example</hostname><port>587</port><socketType>STARTTLS</socketType>
+</outgoingServer></emailProvider></clientConfig>"""
+
+
+def zone(records: Mapping[tuple[str, str], Sequence[str]]) -> discovery.Lookup:
+    return lambda name, kind: records.get((name, kind), [])
+
+
+NOTHING = zone({})
+
+
+@pytest.mark.parametrize(
+    ("address", "provider", "imap", "smtp"),
+    [
+        ("a@gmail.com", "gmail", "", ""),
+        ("a@Outlook.com", "microsoft", "", ""),
+        ("a@gmx.de", "imap", "imap.gmx.net:993", "mail.gmx.net:465"),
+        ("a@icloud.com", "imap", "imap.mail.me.com:993", "smtp.mail.me.com:587"),
+    ],
+)
+def test_the_table_knows_the_large_providers(address: str, provider: str, imap: str, smtp: str) -> None:
+    found = discovery.discover(address, lookup=NOTHING)
+    assert (found.provider, found.imap, found.smtp, found.how) == (provider, imap, smtp, "table")
+
+
+@pytest.mark.parametrize(
+    ("mx", "provider"),
+    [
+        ("10 aspmx.l.google.com.", "gmail"), ("0 x-example.mail.protection.outlook.com.", "microsoft"),
+        ("10 google.com.evil.example.", "imap"), ("10 notgoogle.com.", "imap"),
+    ],
+)  # fmt: skip
+def test_a_companys_domain_is_recognised_by_where_its_mail_goes(mx: str, provider: str) -> None:
+    found = discovery.discover("a@x.example", lookup=zone({("x.example", "MX"): [mx]}), fetch=lambda host, path: "")
+    assert found.provider == provider
+
+
+def test_the_domains_own_records_are_asked_with_tls_before_starttls() -> None:
+    records = {
+        ("_imaps._tcp.x.example", "SRV"): ["20 1 993 second.x.example.", "10 1 993 Mail.x.example."],
+        ("_imap._tcp.x.example", "SRV"): ["0 1 143 old.x.example."],
+        ("_submissions._tcp.x.example", "SRV"): ["0 0 0 ."],
+        ("_submission._tcp.x.example", "SRV"): ["0 1 587 mail.x.example."],
+    }
+    found = discovery.discover("a@x.example", lookup=zone(records))
+    assert (found.imap, found.smtp) == ("mail.x.example:993:tls", "mail.x.example:587:starttls")
+    assert (found.username, found.how) == ("a@x.example", "srv")
+
+
+def test_the_domains_own_file_is_read() -> None:
+    asked = []
+
+    def fetched(host: str, path: str) -> str:
+        asked.append(f"https://{host}{path}")
+        return CONFIG if "well-known" in path else ""
+
+    found = discovery.discover("ada@x.example", lookup=NOTHING, fetch=fetched)
+    assert (found.imap, found.smtp) == ("imap.x.example:993:tls", "smtp.x.example:587:starttls")
+    assert (found.username, found.how) == ("ada", "autoconfig")
+    assert asked == [
+        "https://autoconfig.x.example/mail/config-v1.1.xml",
+        "https://x.example/.well-known/autoconfig/mail/config-v1.1.xml",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "no xml", "<a>", "<clientConfig/>", '<!DOCTYPE a [<!ENTITY b "c">]>' + CONFIG,
+        CONFIG.replace("SSL", "plain"), CONFIG.replace("993", "many"), CONFIG.replace("outgoingServer", "other"),
+    ],
+)  # fmt: skip
+def test_a_file_that_says_nothing_usable_suggests_nothing(text: str) -> None:
+    found = discovery.discover("a@x.example", lookup=NOTHING, fetch=lambda host, path: text)
+    assert (found.imap, found.how) == ("", "nothing")
+
+
+def test_no_file_is_fetched_from_inside() -> None:
+    for host in ("localhost", "127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]"):
+        assert discovery.fetched(host, "/mail/config-v1.1.xml") == ""
+
+
+def by_imap(person: User, **changes: str) -> Any:
+    form = {"address": "new@x.example", "imap": "imap.x.example:993", "smtp": "smtp.x.example:465", "username": "new",
+            "password": "canary-secret"}  # fmt: skip
+    return browser(person).post("/mailboxes/connect/imap/", {**form, **changes})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"imap": "127.0.0.1:993"}, "This host cannot be used."),
+        ({"imap": "10.1.2.3:993"}, "This host cannot be used."),
+        ({"imap": "169.254.169.254:993"}, "This host cannot be used."),
+        ({"imap": "localhost:143:plain"}, "would travel in clear"),
+        ({"smtp": "smtp.x.example:25:plain"}, "would travel in clear"),
+        ({"imap": "nonsense"}, "HOST:PORT"),
+        ({"imap": "x.example:99999"}, "65535"),
+        ({"address": "nobody"}, "valid email"),
+        ({"password": ""}, "required"),
+    ],
+)
+def test_a_wrong_step_is_named_in_words_and_nothing_is_saved(alice: User, wrong: dict[str, str], words: str) -> None:
+    answer = by_imap(alice, **wrong)
+    text = answer.content.decode()
+    assert answer.status_code == 422
+    assert words in text
+    assert "canary-secret" not in text
+    assert not Mailbox.objects.exists()
+
+
+def ask(window: Client, address: str) -> dict[str, str]:
+    """Go to the provider; returns what it is asked there."""
+    asked = window.post("/mailboxes/connect/microsoft/", {"address": address})
+    return {name: values[0] for name, values in parse_qs(urlsplit(asked["Location"]).query).items()}
+
+
+def come_back(window: Client, **answer: str) -> Any:
+    return window.get("/mailboxes/connect/microsoft/answer/", answer, follow=True)
+
+
+def test_consent_says_what_is_asked_for_and_connects(alice: User, service: SignInService) -> None:
+    window = browser(alice)
+    page = window.post("/mailboxes/connect/", {"address": "alice@outlook.com"}, follow=True)
+    text = page.content.decode()
+    for words in ("read mail", "write drafts", "only what a person has approved here", "never sees your password"):
+        assert words in text
+    assert f"form-action 'self' {service.url}" in page["Content-Security-Policy"]
+
+    asked = ask(window, ADA)
+    assert asked["redirect_uri"].endswith("/mailboxes/connect/microsoft/answer/")
+    assert (asked["code_challenge_method"], asked["login_hint"]) == ("S256", ADA)
+    back = come_back(window, state=asked["state"], code="good")
+    assert f"{ADA} is connected." in back.content.decode()
+    assert "refresh" not in back.content.decode().lower().replace("reconnect", "")
+    mailbox = Mailbox.objects.get()
+    assert (mailbox.provider, mailbox.scopes) == ("microsoft", ["Mail.ReadWrite", "Mail.Send"])
+    assert AuditEvent.objects.filter(event="mailbox_connected", mailbox=mailbox).exists()
+    # The answer was good once.
+    assert come_back(window, state=asked["state"], code="good").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"state": "wrong", "code": "good"}, "was not begun here"),
+        ({"code": "good"}, "was not begun here"),
+        ({"error": "access_denied", "state": "{state}"}, "The access was not allowed"),
+    ],
+)
+def test_an_answer_that_is_not_the_one_asked_for_saves_nothing_and_says_why(
+    alice: User, service: SignInService, answer: dict[str, str], words: str
+) -> None:
+    window = browser(alice)
+    state = ask(window, ADA)["state"]
+    refused = come_back(window, **{name: value.format(state=state) for name, value in answer.items()})
+    assert refused.status_code == 403
+    assert words in refused.content.decode()
+    assert not Mailbox.objects.exists()
+    assert service.grants == []
+
+
+def test_who_signs_in_as_somebody_else_connects_nothing(alice: User, service: SignInService) -> None:
+    window = browser(alice)
+    state = ask(window, "charles@lovelace.example")["state"]
+    refused = come_back(window, state=state, code="good")
+    assert refused.status_code == 403
+    assert "Somebody else signed in" in refused.content.decode()
+    assert not Mailbox.objects.exists()
+
+
+def test_an_answer_in_a_browser_that_asked_for_nothing_is_refused(alice: User, service: SignInService) -> None:
+    other = User.objects.create_user("other@lovelace.example")
+    state = ask(browser(other), ADA)["state"]
+    assert come_back(browser(alice), state=state, code="good").status_code == 403
+    assert not Mailbox.objects.exists()
+
+
+def test_somebody_elses_mailbox_is_refused_without_saying_whose(
+    alice: User, charlie: User, service: SignInService, server: MemoryServer
+) -> None:
+    taken = make_mailbox(ADA, server, charlie)
+    window = browser(alice)
+    refused = come_back(window, state=ask(window, ADA)["state"], code="good")
+    assert refused.status_code == 403
+    assert "you do not manage it" in refused.content.decode()
+    assert "charlie" not in refused.content.decode()
+    taken.refresh_from_db()
+    assert taken.provider == "memory"
+
+
+def test_what_is_not_set_up_is_said(alice: User, settings: Any) -> None:
+    settings.MICROSOFT_CLIENT_ID = ""
+    answer = browser(alice).post("/mailboxes/connect/microsoft/", {"address": ADA})
+    assert answer.status_code == 403
+    assert "MICROSOFT_CLIENT_ID is not set" in answer.content.decode()
+
+
+def test_a_provider_that_there_is_not_is_not_found(alice: User) -> None:
+    assert browser(alice).post("/mailboxes/connect/aol/", {"address": "a@x.example"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("answer", "named", "words"),
+    [
+        ("state={state}&code=good", "ada@gmail.com", "ada@gmail.com is connected."),
+        ("state={state}&code=good", "other@gmail.com", "Google names another address"),
+        ("state=wrong&code=good", "ada@gmail.com", "belongs to another sign-in"),
+        ("error=access_denied&state={state}", "ada@gmail.com", "The access was not allowed"),
+    ],
+)
+def test_google_connects_only_the_address_that_was_asked_for(
+    alice: User, httpserver: HTTPServer, settings: Any, answer: str, named: str, words: str
+) -> None:
+    base = httpserver.url_for("").rstrip("/")
+    scopes = "https://www.googleapis.com/auth/gmail.readonly https://www.googleapis.com/auth/gmail.compose"
+    tokens = {"access_token": "a", "refresh_token": "r", "expires_in": 3600, "scope": scopes}
+    httpserver.expect_request("/token").respond_with_json(tokens)
+    httpserver.expect_request("/gmail/v1/users/me/profile").respond_with_json({"emailAddress": named})
+    settings.GOOGLE_CLIENT_ID, settings.GOOGLE_CLIENT_SECRET = "id", "s"
+    settings.GOOGLE_TOKEN_URI, settings.GMAIL_BASE_URL = f"{base}/token", base
+    window = browser(alice)
+    begun = window.post("/mailboxes/connect/gmail/", {"address": "ada@gmail.com"})["Location"]
+    asked = parse_qs(urlsplit(begun).query)
+    assert (asked["code_challenge_method"], asked["login_hint"]) == (["S256"], ["ada@gmail.com"])
+
+    back = window.get(f"/mailboxes/connect/gmail/answer/?{answer.format(state=asked['state'][0])}", follow=True)
+
+    assert words in back.content.decode()
+    assert Mailbox.objects.exists() is ("is connected" in words)

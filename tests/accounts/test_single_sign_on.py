@@ -1,0 +1,70 @@
+"""Single sign-on: who is known here by a verified address comes in; nobody is made known by it."""
+
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.test import Client
+from pytest_httpserver import HTTPServer
+
+from accounts.models import User
+from tests.accounts.test_sign_in import signed_in
+
+pytestmark = pytest.mark.django_db
+DOOR = "/sign-in/sso/oidc/sso/login/"
+
+
+@pytest.fixture
+def provider(httpserver: HTTPServer, settings: Any) -> HTTPServer:
+    """An OpenID provider on loopback."""
+    base = httpserver.url_for("").rstrip("/")
+    httpserver.expect_request("/.well-known/openid-configuration").respond_with_json(
+        {
+            "issuer": base, "authorization_endpoint": f"{base}/authorize", "token_endpoint": f"{base}/token",
+            "userinfo_endpoint": f"{base}/userinfo", "jwks_uri": f"{base}/keys",
+        }
+    )  # fmt: skip
+    httpserver.expect_request("/token").respond_with_json({"access_token": "canary", "token_type": "Bearer"})
+    app = {"provider_id": "sso", "name": "Lovelace", "client_id": "id", "secret": "s", "settings": {"server_url": base}}
+    settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"OAUTH_PKCE_ENABLED": True, "APPS": [app]}}
+    return httpserver
+
+
+def come_in(provider: HTTPServer, *, state: str = "", **claims: Any) -> Client:
+    provider.expect_request("/userinfo").respond_with_json({"sub": "7", **claims})
+    window = Client()
+    asked = parse_qs(urlsplit(window.post(DOOR)["Location"]).query)
+    assert asked["code_challenge_method"] == ["S256"]
+    window.get(f"{DOOR}callback/", {"code": "c", "state": state or asked["state"][0]})
+    return window
+
+
+def test_the_page_has_a_button_and_lets_its_form_lead_there(provider: HTTPServer) -> None:
+    page = Client().get("/sign-in/")
+    assert "Sign in with Lovelace" in page.content.decode()
+    assert f"form-action 'self' {provider.url_for('').rstrip('/')}" in page["Content-Security-Policy"]
+
+
+def test_who_is_known_here_by_a_verified_address_comes_in(provider: HTTPServer, alice: User) -> None:
+    assert signed_in(come_in(provider, email=alice.email, email_verified=True))
+    assert User.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"email": "alice@lovelace.example", "email_verified": False},
+        {"email": "alice@lovelace.example"},
+        {"email": "nobody@lovelace.example", "email_verified": True},
+        {},
+    ],
+)
+def test_anybody_else_stays_outside_and_is_not_made_known(
+    provider: HTTPServer, alice: User, claims: dict[str, Any]
+) -> None:
+    assert not signed_in(come_in(provider, **claims))
+    assert User.objects.count() == 1
+
+
+def test_an_answer_with_another_state_is_refused(provider: HTTPServer, alice: User) -> None:
+    assert not signed_in(come_in(provider, state="other", email=alice.email, email_verified=True))

@@ -1,0 +1,181 @@
+"""Tokens on their page: shown once, rotated without losing their name, revoked; and the log of what they asked for."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.utils import timezone
+
+from accounts import requests
+from accounts.models import ApiToken, Mailbox, RequestRecord, User
+from approvals import maintenance
+from approvals.models import AuditEvent, PendingAction
+from tests.conftest import HELLO, Api, Reviewer, make_api, problem_of
+from tests.people import browser
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def made(person: User, mailbox: Mailbox, **changes: Any) -> Any:
+    form = {"name": "desk", "scopes": ["mail:read", "mail:propose"], "mailboxes": [str(mailbox.pk)], "days": "30"}
+    return browser(person).post("/tokens/new/", {**form, **changes})
+
+
+def test_a_token_is_shown_once_with_the_lines_to_paste(alice: User, mailbox: Mailbox) -> None:
+    shown = made(alice, mailbox)
+    secret = shown.context["secret"]
+    text = shown.content.decode()
+    assert text.count(secret) == 4
+    for line in ("/mcp", "MAILHUB_TOKEN", "curl -s http"):
+        assert line in text
+    assert shown["Cache-Control"] == "max-age=0, no-cache, no-store, must-revalidate, private"
+    token = ApiToken.objects.get()
+    assert token.expires_at is not None
+    assert Api(secret=secret).tool("list_mailboxes").status_code == 200
+    assert AuditEvent.objects.get(event="token_created").data["scopes"] == ["mail:propose", "mail:read"]
+
+    listed = browser(alice).get("/tokens/").content.decode()
+    assert secret not in listed
+    for words in ("read and search mail", "propose mail that a person must approve", mailbox.address, "last used"):
+        assert words in listed
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"name": ""}, "required"), ({"scopes": []}, "required"), ({"scopes": ["mail:approve"]}, "mail:approve"),
+        ({"mailboxes": []}, "required"), ({"name": "agent"}, "token of that name already"), ({"days": "9999"}, "9999"),
+    ],
+)  # fmt: skip
+def test_a_token_that_makes_no_sense_is_refused_in_words(
+    api: Api, alice: User, mailbox: Mailbox, wrong: dict[str, Any], words: str
+) -> None:
+    answer = made(alice, mailbox, **wrong)
+    assert words in answer.content.decode()
+    assert ApiToken.objects.count() == 1
+
+
+def test_nobody_makes_a_token_for_somebody_elses_mailbox(
+    charlie: User, foreign_mailbox: Mailbox, mailbox: Mailbox
+) -> None:
+    answer = made(charlie, foreign_mailbox, mailboxes=[str(mailbox.pk)])
+    assert "is not one of the available choices" in answer.content.decode()
+    assert not ApiToken.objects.exists()
+
+
+def test_a_new_secret_keeps_name_keys_and_waiting_actions_and_ends_the_old_one(
+    api: Api, alice: User, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action_id = api.propose(key="once")
+    reviewer.decide(action_id, "approve")
+    token = ApiToken.objects.get()
+
+    shown = browser(alice).post(f"/tokens/{token.pk}/rotate/")
+    renewed = Api(secret=shown.context["secret"])
+
+    assert api.tool("list_mailboxes").status_code == 401
+    again = renewed.tool("send_email", key="once", **{**HELLO, "confirm": True})
+    assert again.json()["action"]["id"] == action_id
+    assert again["Idempotency-Replayed"] == "true"
+    work()
+    assert len(server.ledger) == 1
+
+
+def test_a_new_secret_is_valid_as_long_again(alice: User, mailbox: Mailbox) -> None:
+    token, _ = ApiToken.issue(
+        user=alice, name="short", scopes=["mail:read"], mailboxes=[mailbox], lifetime=timedelta(days=7)
+    )
+    ApiToken.objects.update(
+        created_at=timezone.now() - timedelta(days=8), expires_at=timezone.now() - timedelta(days=1)
+    )
+
+    shown = browser(alice).post(f"/tokens/{token.pk}/rotate/")
+
+    assert Api(secret=shown.context["secret"]).tool("list_mailboxes").status_code == 200
+
+
+def test_a_revoked_token_ends_at_once_and_what_it_proposed_comes_back(
+    api: Api, alice: User, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    reviewer.decide(api.propose(), "approve")
+    browser(alice, fresh=False).post(f"/tokens/{ApiToken.objects.get().pk}/revoke/")
+
+    work()
+    maintenance.sweep()
+
+    assert api.tool("list_mailboxes").status_code == 401
+    assert (PendingAction.objects.get().status, server.ledger) == ("pending", [])
+    assert AuditEvent.objects.filter(event="token_revoked").exists()
+
+
+@pytest.mark.parametrize("verb", ["rotate", "revoke"])
+def test_somebody_elses_token_does_not_exist(api: Api, charlie: User, verb: str) -> None:
+    assert browser(charlie).post(f"/tokens/{ApiToken.objects.get().pk}/{verb}/").status_code == 404
+    assert api.tool("list_mailboxes").status_code == 200
+
+
+def test_the_log_says_what_was_called_and_how_it_ended_and_nothing_of_what_was_said(
+    api: Api, alice: User, charlie: User
+) -> None:
+    api.tool("send_email", key="k", **{**HELLO, "subject": "canary", "confirm": True})
+    replay = api.post("/tools/send_email", {**HELLO, "subject": "canary", "confirm": True}, **{"Idempotency-Key": "k"})
+    api.tool("send_email", to=["canary"])
+    api.tool("canary_tool")
+
+    rows = list(RequestRecord.objects.order_by("id"))
+    assert [(row.tool, row.outcome, row.replayed) for row in rows] == [
+        ("send_email", "ok", False), ("send_email", "ok", True), ("send_email", "invalid_input", False),
+        ("unknown", "not_found", False),
+    ]  # fmt: skip
+    assert rows[0].action_id == rows[1].action_id == UUID(replay.json()["action"]["id"])
+    assert rows[1].request_id == replay["X-Request-ID"]
+    window = browser(alice)
+    everything = window.get("/tokens/requests/").content.decode()
+    assert "canary" not in everything
+    assert everything.count(">replayed</span>") == 1
+    for query, count in (
+        ("replayed=yes", 1), ("outcome=invalid_input", 1), ("tool=send_email", 3), ("token=agent", 4),
+        (f"request_id={rows[0].request_id}", 1), ("outcome=nothing", 0),
+    ):  # fmt: skip
+        assert len(window.get(f"/tokens/requests/?{query}").context["page"].object_list) == count, query
+    assert "Nothing matches" in window.get("/tokens/requests/?tool=nothing").content.decode()
+    assert len(browser(charlie).get("/tokens/requests/").context["page"].object_list) == 0
+
+
+def test_a_client_cannot_write_its_own_name_for_a_request_into_the_log(api: Api) -> None:
+    answer = api.get("/mailboxes", **{"X-Request-ID": "canary"})
+    assert RequestRecord.objects.get().request_id == answer["X-Request-ID"] != "canary"
+
+
+def test_old_requests_are_forgotten(api: Api) -> None:
+    api.get("/mailboxes")
+    api.get("/mailboxes")
+    RequestRecord.objects.filter(pk=RequestRecord.objects.first().pk).update(  # type: ignore[union-attr]
+        at=timezone.now() - timedelta(days=91)
+    )
+    requests.forget_old()
+    assert RequestRecord.objects.count() == 1
+
+
+def test_a_token_that_proposes_too_often_is_asked_to_wait_and_nothing_is_stored(
+    alice: User, mailbox: Mailbox, settings: Any
+) -> None:
+    api = make_api(alice, mailbox, name="eager")
+    for number in range(120):
+        answer = api.tool("send_email", to=["a@b.example"], subject=f"{number}", body="b", confirm=False)
+        assert answer.status_code == 200
+    settings.MAILHUB_PROPOSALS_PER_MINUTE = 2
+    api.propose(subject="one")
+    api.propose(subject="two")
+
+    answer = api.tool("send_email", **{**HELLO, "confirm": True})
+
+    assert (answer.status_code, problem_of(answer)["code"]) == (429, "rate_limited")
+    assert 1 <= int(answer["Retry-After"]) <= 60
+    assert problem_of(answer)["retry_after"] == int(answer["Retry-After"])
+    assert PendingAction.objects.count() == 2
+    assert api.tool("list_mailboxes").status_code == 200
+    assert make_api(alice, mailbox, name="another").propose()

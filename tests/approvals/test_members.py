@@ -1,0 +1,213 @@
+"""Who belongs to a mailbox: invited once, never without a manager; who leaves takes their voice along."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import Invitation, Mailbox, Membership, Role, User
+from approvals import maintenance
+from approvals.models import ApprovalPolicy, AuditEvent, PendingAction
+from tests.conftest import Api, Reviewer
+from tests.people import browser
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def invited(manager: User, mailbox: Mailbox, email: str, role: str = "approver") -> str:
+    """Invite by the page; returns the path of the link."""
+    page = browser(manager).post(f"/mailboxes/{mailbox.pk}/invite/", {"email": email, "role": role})
+    assert page.status_code == 200, page.content
+    found: str = page.context["link"]
+    return found.partition("/invitations/")[2].join(["/invitations/", ""])
+
+
+def role_of(person: User, mailbox: Mailbox) -> str | None:
+    return Membership.objects.filter(user=person, mailbox=mailbox).values_list("role", flat=True).first()
+
+
+def test_an_invitation_lets_one_person_in_once(alice: User, mailbox: Mailbox) -> None:
+    link = invited(alice, mailbox, "New.Person@lovelace.example")
+    window = Client()
+
+    for _ in range(2):
+        assert b'data-action="join"' in window.get(link).content
+    assert not User.objects.filter(email="new.person@lovelace.example").exists()
+
+    assert window.post(link).status_code == 302
+    person = User.objects.get(email="new.person@lovelace.example")
+    assert role_of(person, mailbox) == "approver"
+    assert window.get(f"/mailboxes/{mailbox.pk}/").status_code == 200
+
+    second = Client().post(link)
+    assert second.status_code == 409
+    assert "used already" in second.content.decode()
+    assert Client().get(link).status_code == 410
+    assert [e.event for e in AuditEvent.objects.filter(event__in=["invited", "joined"])] == ["invited", "joined"]
+
+
+@pytest.mark.parametrize("reason", ["too old", "withdrawn", "inviter left", "disconnected", "invited anew", "unknown"])
+def test_an_invitation_that_is_good_no_more_lets_nobody_in(
+    alice: User, bob: User, mailbox: Mailbox, reason: str
+) -> None:
+    link = invited(alice, mailbox, "new@lovelace.example")
+    match reason:
+        case "too old":
+            Invitation.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+        case "withdrawn":
+            number = Invitation.objects.get().pk
+            browser(alice).post(f"/mailboxes/{mailbox.pk}/invitations/{number}/withdraw/")
+        case "inviter left":
+            Membership.objects.filter(user=bob).update(role="manager")
+            Membership.objects.filter(user=alice).delete()
+        case "disconnected":
+            Mailbox.objects.update(status="disconnected")
+        case "invited anew":
+            invited(alice, mailbox, "new@lovelace.example")
+        case "unknown":
+            link = "/invitations/nonsense/"
+
+    assert Client().get(link).status_code == 410
+    assert Client().post(link).status_code == 409
+    assert not User.objects.filter(email="new@lovelace.example").exists()
+
+
+def test_somebody_elses_invitation_is_refused_in_words_and_not_used_up(
+    alice: User, charlie: User, mailbox: Mailbox
+) -> None:
+    link = invited(alice, mailbox, "new@lovelace.example")
+
+    answer = browser(charlie).post(link)
+
+    assert answer.status_code == 403
+    assert "This invitation is for new@lovelace.example" in answer.content.decode()
+    assert role_of(charlie, mailbox) is None
+    assert Client().get(link).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ({"email": "bob@lovelace.example", "role": "viewer"}, "is a member already"),
+        ({"email": "nobody", "role": "viewer"}, "not an e-mail address"),
+        ({"email": "x@lovelace.example", "role": "king"}, "king"),
+    ],
+)
+def test_an_invitation_that_makes_no_sense_is_refused_in_words(
+    alice: User, bob: User, mailbox: Mailbox, form: dict[str, str], words: str
+) -> None:
+    answer = browser(alice).post(f"/mailboxes/{mailbox.pk}/invite/", form)
+    assert answer.status_code in (409, 422)
+    assert words in answer.content.decode()
+    assert not Invitation.objects.exists()
+
+
+@pytest.mark.parametrize("step", ["leaves", "demotes herself"])
+def test_the_last_manager_cannot_go(alice: User, bob: User, mailbox: Mailbox, step: str) -> None:
+    where = f"/mailboxes/{mailbox.pk}/members/{alice.pk}"
+    window = browser(alice)
+    path, form = ("remove/", {}) if step == "leaves" else ("role/", {"role": "viewer"})
+
+    def go() -> Any:
+        return window.post(f"{where}/{path}", form)
+
+    answer = go()
+    assert answer.status_code == 409
+    assert "only manager" in answer.content.decode()
+    assert role_of(alice, mailbox) == "manager"
+
+    window.post(f"/mailboxes/{mailbox.pk}/members/{bob.pk}/role/", {"role": "manager"})
+    assert go().status_code == 302
+    assert role_of(alice, mailbox) == (None if step == "leaves" else "viewer")
+
+
+@pytest.fixture
+def dora(mailbox: Mailbox) -> User:
+    user = User.objects.create_user("dora@lovelace.example", first_name="Dora")
+    Membership.objects.create(mailbox=mailbox, user=user, role=Role.APPROVER)
+    return user
+
+
+@pytest.mark.parametrize("how", ["removed", "left", "demoted", "came back", "promoted again"])
+def test_who_leaves_loses_their_approvals_of_what_waits(
+    api: Api, alice: User, bob: User, dora: User, mailbox: Mailbox, server: MemoryServer, how: str
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    action_id = api.propose()
+    Reviewer.signed_in(bob).decide(action_id, "approve")
+    assert PendingAction.objects.get().approvals_given == 1
+
+    where = f"/mailboxes/{mailbox.pk}/members/{bob.pk}"
+    if how == "left":
+        browser(bob).post(f"{where}/remove/")
+    elif how in ("demoted", "promoted again"):
+        browser(alice).post(f"{where}/role/", {"role": "viewer"})
+    else:
+        browser(alice).post(f"{where}/remove/")
+    if how == "came back":
+        browser(bob).post(invited(alice, mailbox, bob.email))
+    if how == "promoted again":
+        browser(alice).post(f"{where}/role/", {"role": "approver"})
+
+    assert PendingAction.objects.get().approvals_given == 0
+    assert AuditEvent.objects.filter(event="approval_lost", action_id=action_id).count() == 1
+    Reviewer.signed_in(dora).decide(action_id, "approve")
+    work()
+    assert (PendingAction.objects.get().status, server.ledger) == ("pending", [])
+
+
+def test_who_leaves_and_comes_back_before_the_claim_has_lost_what_was_approved(
+    api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+    Reviewer.signed_in(bob).decide(action_id, "approve")
+    browser(bob).post(f"/mailboxes/{mailbox.pk}/members/{bob.pk}/remove/")
+    browser(bob).post(invited(alice, mailbox, bob.email))
+
+    work()
+    maintenance.sweep()
+
+    action = PendingAction.objects.get()
+    assert (action.status, server.ledger) == ("pending", [])
+    assert action.returned["code"] == "approver_lost"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("before", ["approver", "manager"])
+def test_who_is_given_more_keeps_what_they_said(
+    api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer, before: str
+) -> None:
+    Membership.objects.filter(user=bob).update(role=before)
+    Reviewer.signed_in(bob).decide(api.propose(), "approve")
+    other = "manager" if before == "approver" else "approver"
+    browser(alice).post(f"/mailboxes/{mailbox.pk}/members/{bob.pk}/role/", {"role": other})
+
+    work()
+
+    assert len(server.ledger) == 1
+
+
+def test_disconnecting_says_what_becomes_of_what_waits_and_does_it(
+    api: Api, alice: User, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    waiting, approved = api.propose(subject="waits"), api.propose(subject="approved")
+    reviewer.decide(approved, "approve")
+    window = browser(alice)
+    said = window.get(f"/mailboxes/{mailbox.pk}/disconnect/").content.decode()
+    assert "1 mail waits for a person." in said
+    assert "1 mail is approved and has not left." in said
+
+    before: Any = bytes(Mailbox.objects.get().credentials)
+    assert window.post(f"/mailboxes/{mailbox.pk}/disconnect/").status_code == 302
+    work()
+    maintenance.sweep()
+
+    mailbox.refresh_from_db()
+    assert mailbox.status == "disconnected"
+    assert bytes(mailbox.credentials) != before
+    assert server.ledger == []
+    assert set(PendingAction.objects.values_list("status", flat=True)) == {"pending"}
+    assert reviewer.decide(waiting, "approve").status_code == 409

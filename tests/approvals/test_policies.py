@@ -1,0 +1,303 @@
+"""The rules of a mailbox: sentences that change, judged at proposal, at approval and again at the claim."""
+
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from accounts.models import Mailbox, Membership, Role, User
+from approvals import guards, maintenance
+from approvals.models import ApprovalPolicy, AuditEvent, PendingAction
+from approvals.policies import blocked_by, window_of
+from tests.conftest import Api, Reviewer, problem_of
+from tests.people import browser, set_rules
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def page_of(person: User, mailbox: Mailbox) -> str:
+    return str(browser(person).get(f"/mailboxes/{mailbox.pk}/").content.decode())
+
+
+SAID: list[tuple[dict[str, Any], str]] = [
+    ({"approver_role": "manager"}, "Only managers may approve."),
+    ({"approvals_needed": 2}, "2 different people must approve."),
+    ({"self_approval": "False"}, "Who proposed it, or owns the token that did, may not approve it."),
+    ({"action_hours": 3}, "A proposal waits 3 hours."),
+    ({"approval_minutes": 15}, "An approval is good for 15 minutes."),
+    ({"undo_seconds": 30}, "An approval can be undone for 30 seconds."),
+    ({"allowed": "northwind.example"}, "Mail may go to northwind.example alone."),
+    ({"refused": "*.evil.example\n@rival.example"}, "and never to evil.example, rival.example."),
+    ({"daily_cap": 1}, "At most 1 mail leaves within 24 hours; the others wait."),
+    (
+        {"open_days": list("12345"), "open_from": "08:00", "open_until": "18:00", "time_zone": "Europe/Berlin"},
+        "Friday from 08:00 to 18:00, Europe/Berlin time; at other times it waits.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), SAID, ids=[next(iter(change)) for change, _ in SAID])
+def test_each_rule_is_a_sentence_and_its_change_is_audited_and_stands_in_the_history_of_what_waits(
+    api: Api, alice: User, bob: User, mailbox: Mailbox, change: dict[str, Any], sentence: str
+) -> None:
+    action_id = api.propose()
+
+    assert set_rules(alice, mailbox, anyway="yes", **change).status_code == 302
+
+    assert sentence in page_of(alice, mailbox)
+    assert "Nothing ever leaves without a person." in page_of(alice, mailbox)
+    event = AuditEvent.objects.get(event="policy_changed")
+    assert (event.actor, set(event.data["changed"])) == (f"user:{alice.pk}", set(change))
+    assert "evil" not in str(event.data)
+    history = browser(bob).get(f"/actions/{action_id}/?view=history").content.decode()
+    assert "The rules of the mailbox changed" in history
+    assert "Alice" in history
+
+
+def test_what_stays_as_it_is_is_no_change(alice: User, mailbox: Mailbox) -> None:
+    set_rules(alice, mailbox)
+    assert not AuditEvent.objects.filter(event="policy_changed").exists()
+
+
+@pytest.mark.parametrize("confirm", [True, False])
+@pytest.mark.parametrize(
+    ("rules", "let"),
+    [
+        ({"refused": "northwind.example"}, False),
+        ({"refused": "mira@northwind.example"}, False),
+        ({"refused": "example"}, None),
+        ({"refused": "other.example"}, True),
+        ({"allowed": "northwind.example"}, True),
+        ({"allowed": "lovelace.example"}, False),
+        ({"allowed": "northwind.example", "refused": "mira@northwind.example"}, False),
+    ],
+)
+def test_mail_to_whom_the_rules_refuse_is_not_even_proposed(
+    api: Api, alice: User, mailbox: Mailbox, rules: dict[str, str], let: bool | None, confirm: bool
+) -> None:
+    kept = set_rules(alice, mailbox, anyway="yes", **rules)
+    if let is None:  # a top-level domain is a slip
+        assert kept.status_code == 422
+        return
+
+    answer = api.tool("send_email", to=["mira@northwind.example"], subject="s", body="b", confirm=confirm)
+
+    if let:
+        assert answer.status_code in (200, 202)
+    else:
+        assert (answer.status_code, problem_of(answer)["code"]) == (403, "policy_blocked")
+        assert not PendingAction.objects.exists()
+
+
+def test_what_waits_is_judged_by_the_rules_of_the_moment_of_approval(
+    api: Api, alice: User, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+    set_rules(alice, mailbox, refused="northwind.example")
+
+    answer = reviewer.decide(action_id, "approve")
+
+    assert answer.status_code == 403
+    assert "do not let mail go to mira@northwind.example" in answer.content.decode()
+    assert AuditEvent.objects.get(event="approval_refused").data["code"] == "policy_blocked"
+    work()
+    assert (PendingAction.objects.get().status, server.ledger) == ("pending", [])
+
+
+AFTERWARDS: dict[str, tuple[dict[str, Any], str]] = {
+    "recipients": ({"refused": "northwind.example"}, "rules_changed"),
+    "quorum": ({"approvals_needed": 2}, "approver_lost"),
+    "approvers": ({"approver_role": "manager"}, "approver_lost"),
+}
+
+
+@pytest.mark.parametrize("rule", AFTERWARDS)
+def test_row17_a_rule_that_changes_after_the_approval_sends_it_back_with_the_reason(
+    api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer, rule: str
+) -> None:
+    action_id = api.propose()
+    Reviewer.signed_in(bob).decide(action_id, "approve")
+    changes, code = AFTERWARDS[rule]
+    set_rules(alice, mailbox, anyway="yes", **changes)
+
+    work()
+    maintenance.sweep()
+
+    action = PendingAction.objects.get()
+    assert (action.status, server.ledger) == ("pending", [])
+    assert action.returned is not None
+    assert action.returned["code"] == code
+
+
+def test_what_the_new_rules_allow_as_well_leaves_with_its_approval(
+    api: Api, alice: User, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    reviewer.decide(api.propose(), "approve")
+    set_rules(alice, mailbox, refused="evil.example", allowed="northwind.example")
+
+    work()
+
+    assert len(server.ledger) == 1
+
+
+def test_a_quorum_that_is_raised_holds_for_what_waits_already(
+    api: Api, alice: User, bob: User, charlie: User, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
+    action_id = api.propose()
+    set_rules(alice, mailbox, approvals_needed=2)
+
+    Reviewer.signed_in(bob).decide(action_id, "approve")
+    work()
+    assert (PendingAction.objects.get().status, server.ledger) == ("pending", [])
+    Reviewer.signed_in(charlie).decide(action_id, "approve")
+    work()
+    assert len(server.ledger) == 1
+
+
+def test_managers_alone_approve_where_the_rules_say_so(
+    api: Api, alice: User, bob: User, reviewer: Reviewer, mailbox: Mailbox
+) -> None:
+    set_rules(alice, mailbox, approver_role="manager")
+    action_id = api.propose()
+
+    assert Reviewer.signed_in(bob).decide(action_id, "approve").status_code == 403
+    assert reviewer.decide(action_id, "approve").status_code == 302
+
+
+def test_the_times_of_the_rules_are_those_of_the_action(
+    api: Api, alice: User, reviewer: Reviewer, mailbox: Mailbox
+) -> None:
+    set_rules(alice, mailbox, action_hours=2, approval_minutes=15, undo_seconds=60)
+    action_id = api.propose()
+    reviewer.decide(action_id, "approve")
+
+    action = PendingAction.objects.get()
+    assert action.approved_at is not None
+    assert action.undo_until is not None
+    assert action.approved_until is not None
+    assert abs(action.expires_at - action.created_at - timedelta(hours=2)) < timedelta(seconds=5)
+    assert abs(action.undo_until - action.approved_at - timedelta(seconds=60)) < timedelta(seconds=5)
+    assert abs(action.approved_until - action.undo_until - timedelta(minutes=15)) < timedelta(seconds=5)
+
+
+def test_a_full_day_lets_the_next_mail_wait_until_there_is_room(
+    api: Api, alice: User, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    set_rules(alice, mailbox, daily_cap=1)
+    for subject in ("first", "second"):
+        reviewer.decide(api.propose(subject=subject), "approve")
+        work()
+    assert len(server.ledger) == 1
+    assert PendingAction.objects.filter(status="approved").count() == 1
+
+    with guards.lifted(connection):
+        PendingAction.objects.filter(status="succeeded").update(finished_at=timezone.now() - timedelta(hours=25))
+    work()
+    assert len(server.ledger) == 2
+
+
+def test_mail_waits_for_its_window_and_leaves_in_it(
+    api: Api, alice: User, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    yesterday = (timezone.now() - timedelta(days=1)).isoweekday()
+    set_rules(alice, mailbox, open_days=[str(yesterday)], open_from="00:00", open_until="00:01")
+    policy = ApprovalPolicy.objects.get()
+    assert policy.opens_at is not None
+    assert policy.opens_at > timezone.now()
+    reviewer.decide(api.propose(), "approve")
+    work()
+    assert server.ledger == []
+
+    # Time has passed: the window closed while nobody looked, and the sweeper turns to the next.
+    gone = timezone.now() - timedelta(days=6)
+    ApprovalPolicy.objects.update(opens_at=gone, closes_at=gone + timedelta(minutes=1))
+    work()
+    assert server.ledger == []
+    maintenance.sweep()
+    policy.refresh_from_db()
+    assert policy.opens_at > timezone.now()
+
+    ApprovalPolicy.objects.update(opens_at=gone, closes_at=timezone.now() + timedelta(hours=1))
+    work()
+    assert len(server.ledger) == 1
+
+
+MONDAY = datetime(2026, 11, 23, tzinfo=UTC)
+WORKDAYS = {"open_days": "12345", "open_from": time(8), "open_until": time(18), "time_zone": "Europe/Berlin"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "now", "window"),
+    [
+        ({}, MONDAY, None),
+        (WORKDAYS, MONDAY + timedelta(hours=6), ("2026-11-23T08:00+01:00", "2026-11-23T18:00+01:00")),
+        (WORKDAYS, MONDAY + timedelta(hours=9), ("2026-11-23T08:00+01:00", "2026-11-23T18:00+01:00")),
+        (WORKDAYS, MONDAY + timedelta(hours=17), ("2026-11-24T08:00+01:00", "2026-11-24T18:00+01:00")),
+        (WORKDAYS, MONDAY + timedelta(days=4, hours=20), ("2026-11-30T08:00+01:00", "2026-11-30T18:00+01:00")),
+        ({"open_days": "7"}, MONDAY, ("2026-11-29T00:00+00:00", "2026-11-30T00:00+00:00")),
+        ({"open_from": time(8), "open_until": time(9)}, MONDAY, ("2026-11-23T08:00+00:00", "2026-11-23T09:00+00:00")),
+        # The night in which the clock goes back: eight o'clock is eight o'clock.
+        (
+            {**WORKDAYS, "open_days": "17"},
+            datetime(2026, 10, 24, 12, tzinfo=UTC),
+            ("2026-10-25T08:00+01:00", "2026-10-25T18:00+01:00"),
+        ),
+    ],
+)
+def test_the_window_is_that_of_the_clock_on_the_wall(
+    rules: dict[str, Any], now: datetime, window: tuple[str, str] | None
+) -> None:
+    found = window_of(ApprovalPolicy(**rules), now)
+    assert (found and tuple(each.isoformat(timespec="minutes") for each in found)) == window
+
+
+@pytest.mark.parametrize(
+    ("address", "listed"),
+    [
+        ("a@evil.example", True), ("A@EVIL.example", True), ("a@sub.evil.example", True), ("a@notevil.example", False),
+        ("bob@good.example", True), ("bobby@good.example", False), ("a@good.example", False),
+    ],
+)  # fmt: skip
+def test_a_domain_stands_for_everything_below_it_and_an_address_for_itself(address: str, listed: bool) -> None:
+    policy = ApprovalPolicy(refused=["evil.example", "bob@good.example"])
+    assert bool(blocked_by(policy, [address])) is listed
+
+
+IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
+    ({"approvals_needed": 2}, "2 different people must approve, and only 1 may"),
+    ({"self_approval": "False"}, "What Alice proposes"),
+    ({"allowed": "a.example", "refused": "a.example"}, "nothing can be sent"),
+    ({"open_days": ["1"], "approval_minutes": 5}, "An approval may run out"),
+]
+
+
+@pytest.mark.parametrize(("rules", "words"), IMPOSSIBLE)
+def test_rules_that_nobody_can_fulfil_are_said_before_they_are_kept_and_as_long_as_they_hold(
+    alice: User, mailbox: Mailbox, rules: dict[str, Any], words: str
+) -> None:
+    asked = set_rules(alice, mailbox, **rules)
+    assert words in asked.content.decode()
+    assert not ApprovalPolicy.objects.exists()
+
+    assert set_rules(alice, mailbox, anyway="yes", **rules).status_code == 302
+    assert words in page_of(alice, mailbox)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"approvals_needed": 0}, {"approvals_needed": 6}, {"action_hours": 0}, {"undo_seconds": -1}, {"daily_cap": 0},
+        {"allowed": "not an address"}, {"refused": "a@b"}, {"time_zone": "Mars/Olympus"}, {"open_from": "08:00"},
+        {"open_from": "18:00", "open_until": "08:00"}, {"approver_role": "viewer"}, {"allowed": "x\x00.example"},
+    ],
+)  # fmt: skip
+def test_a_rule_that_makes_no_sense_is_refused_in_words(alice: User, mailbox: Mailbox, wrong: dict[str, Any]) -> None:
+    answer = set_rules(alice, mailbox, **wrong)
+    assert answer.status_code == 422
+    assert "Nothing was changed." in answer.content.decode()
+    assert not ApprovalPolicy.objects.exists()

@@ -1,0 +1,209 @@
+"""People in a browser: a passkey from its registration to a risky approval, and the way from nothing to a sent mail."""
+
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.accounts.certificates import Authority
+from tests.browser.conftest import PATIENCE_MS
+from tests.processes import Mailhub, manage, request
+from tests.tls_relay import TlsRelay
+
+pytestmark = [pytest.mark.browser, pytest.mark.process]
+CHARLES, MIRA = "charles@lovelace.example", "mira@northwind.example"
+PATIENT_SECONDS = 120  # "connected in two minutes by someone who has never read a manual"
+AUTHENTICATOR = {
+    "protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True,
+    "isUserVerified": True, "automaticPresenceSimulation": True,
+}  # fmt: skip
+# Plays that the sign-in was long ago.
+LONG_AGO = """
+from django.contrib.sessions.models import Session
+for session in Session.objects.all():
+    content = {**session.get_decoded(), "signed_in_at": 0}
+    Session.objects.filter(pk=session.pk).update(session_data=Session.objects.encode(content))
+"""
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.create(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def mailhub(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[Mailhub]:
+    with Mailhub(
+        tmp_path_factory.mktemp("mailhub"), MAILHUB_UNDO_SECONDS=1, SSL_CERT_FILE=authority.file,
+        DJANGO_SETTINGS_MODULE="tests.wizard_settings",
+    ) as running:  # fmt: skip
+        yield running
+
+
+@pytest.fixture
+def window(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
+    yield context
+    context.close()
+
+
+def by_name(link: str) -> str:
+    """The same address with a name in it: there are no passkeys for an IP address."""
+    return link.replace("127.0.0.1", "localhost")
+
+
+def no_barriers(page: Page) -> None:
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]})
+    assert found.violations_count == 0, f"{page.url}: {found.generate_report()}"
+
+
+def rail(page: Page, name: str) -> None:
+    page.get_by_role("navigation", name="Main").get_by_role("link", name=name).first.click()
+
+
+def test_the_first_run_has_three_mails_waiting_and_the_lines_to_paste(window: BrowserContext, mailhub: Mailhub) -> None:
+    # It comes first: once Ada has a passkey, a link alone does not let her in any more.
+    page = window.new_page()
+    page.goto(mailhub.new_link())
+    page.locator("form[data-action=sign-in] button").click()
+    for subject in (
+        "Re: Delivery on Thursday?", "Fwd: Accident report 4471: van LV-207", "Quote: twelve warning levers",
+    ):  # fmt: skip
+        expect(page.get_by_role("link", name=subject).first).to_be_visible()
+    page.get_by_role("link", name="Fwd: Accident report").click()
+    expect(page.get_by_text("accident-report-4471.pdf").first).to_be_visible()
+    expect(page.get_by_text("claims@insura.example").first).to_be_visible()
+    # A script with the sandbox's own token finds its own work alone.
+    listed = mailhub.rest("GET", "/actions").json()["items"]
+    assert all("levers" not in str(item) for item in listed)
+    page.goto(f"{mailhub.url}/welcome/")
+    expect(page.get_by_text(mailhub.sandbox["api_token"]).first).to_be_visible()
+    no_barriers(page)
+    for path in ("/tokens/", "/mailboxes/", "/account/", "/mailboxes/connect/imap/"):
+        page.goto(mailhub.url + path)
+        no_barriers(page)
+    page.goto(f"{mailhub.url}/mailboxes/")
+    page.locator("main .list a").first.click()
+    no_barriers(page)
+    page.get_by_role("link", name="Change the rules").click()
+    no_barriers(page)
+
+
+def test_a_passkey_is_registered_signs_in_and_steps_up_for_a_risky_approval(
+    window: BrowserContext, mailhub: Mailhub
+) -> None:
+    home = by_name(mailhub.url)
+    page = window.new_page()
+    devtools = window.new_cdp_session(page)
+    devtools.send("WebAuthn.enable")
+    devtools.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
+
+    page.goto(by_name(mailhub.new_link()))
+    page.locator("form[data-action=sign-in] button").click()
+    page.wait_for_url(f"{home}/")
+    page.get_by_role("link", name="Ada Lovelace").click()
+    no_barriers(page)
+    page.get_by_role("link", name="Add a passkey").click()
+    no_barriers(page)
+    page.locator("#mfa_webauthn_add").click()
+    page.wait_for_url(re.compile("/recovery-codes/"))
+    no_barriers(page)
+
+    page.locator("form[data-action=sign-out] button").click()
+    page.wait_for_url(re.compile("/sign-in/"))
+    no_barriers(page)
+    page.get_by_role("button", name="Sign in with a passkey").click()
+    page.wait_for_url(f"{home}/")
+
+    subject = f"Risky {uuid.uuid4().hex}"
+    action = mailhub.propose(subject, cc=["mira@northvvind.example"])
+    assert manage(mailhub.home, "shell", "-c", LONG_AGO).returncode == 0
+    review = by_name(action["review_url"])
+    page.goto(review)
+    page.locator("form[data-action=approve] button").first.click()
+    page.wait_for_url(re.compile("/sign-in/again/"))
+    no_barriers(page)
+    assert mailhub.action(action["id"])["state"] == "pending"
+    page.locator("[data-way=mfa_reauthenticate_webauthn], [data-way*=webauthn]").first.click()
+    no_barriers(page)
+    page.locator("#mfa_webauthn_reauthenticate").click()
+    page.wait_for_url(re.compile(urlsplit(review).path))
+    page.locator("form[data-action=approve] button").first.click()
+    expect(page.locator("form[data-action=approve]")).to_have_count(0)
+    assert mailhub.ended(action["id"])["state"] == "succeeded"
+    assert len(mailhub.mail(MIRA, "INBOX", subject)) == 1
+
+
+def test_from_nothing_to_a_sent_mail_by_clicks_alone_within_two_minutes(
+    window: BrowserContext, mailhub: Mailhub, authority: Authority, tmp_path: Path
+) -> None:
+    """Charles comes to a place that is empty for him, connects his mailbox, makes a token, and approves what it
+    proposes."""
+    assert manage(mailhub.home, "create_user", "--email", CHARLES, "--name", "Charles Babbage").returncode == 0
+    link = manage(mailhub.home, "sign_in_link", "--user", CHARLES).stdout.strip()
+    account = mailhub.sandbox["others"][0]["imap"]
+    server = authority.server_context("localhost")
+    smtp = mailhub.sandbox["smtp"]
+    with (
+        TlsRelay(server, (account["host"], account["port"])) as imap,
+        TlsRelay(server, (smtp["host"], smtp["port"])) as outgoing,
+    ):
+        began = time.monotonic()
+        page = window.new_page()
+        page.goto(link)
+        page.locator("form[data-action=sign-in] button").click()
+        rail(page, "Mailboxes")
+        no_barriers(page)
+        page.get_by_role("link", name="Connect a mailbox").click()
+        no_barriers(page)
+        page.get_by_label("E-mail address of the mailbox").fill(CHARLES)
+        page.get_by_role("button", name="Go on").click()
+        page.get_by_label("Server for incoming mail").fill(f"localhost:{imap.port}:tls")
+        page.get_by_label("Server for outgoing mail").fill(f"localhost:{outgoing.port}:tls")
+        page.get_by_label("Password").fill("a slip of the finger")
+        page.get_by_role("button", name="Test and connect").click()
+
+        # A wrong password: which step failed is said, and what was typed in is there, but for the password.
+        expect(page.locator("[data-step=done]")).to_have_count(1)
+        expect(page.locator("[data-step=failed]")).to_contain_text("signing in to the server for incoming mail")
+        expect(page.get_by_text("Not saved.")).to_be_visible()
+        no_barriers(page)
+        expect(page.get_by_label("Password")).to_have_value("")
+        page.get_by_label("Password").fill(account["password"])
+        page.get_by_role("button", name="Test and connect").click()
+        expect(page.get_by_text(f"{CHARLES} is connected.")).to_be_visible()
+
+        rail(page, "Tokens")
+        page.get_by_role("link", name="Make a token").click()
+        no_barriers(page)
+        page.get_by_label("Name").fill("desk")
+        for box in page.get_by_role("checkbox").all():
+            box.check()
+        page.get_by_role("button", name="Make it").click()
+        secret = page.get_by_label("The token").input_value()
+        no_barriers(page)
+
+        subject = f"First {uuid.uuid4().hex}"
+        body = f'{{"to": ["{MIRA}"], "subject": "{subject}", "body": "Hello.", "confirm": true}}'
+        proposed = request(
+            f"{mailhub.url}/api/v1/tools/send_email", "POST", body=body.encode(),
+            headers={"Authorization": f"Bearer {secret}", "Content-Type": "application/json"},
+        )  # fmt: skip
+        assert proposed.status == 202, proposed.text
+        rail(page, "Waiting")
+        page.get_by_role("link", name=subject).click()
+        page.locator("form[data-action=approve] button").first.click()
+        expect(page.get_by_role("heading", name="Sent", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+        took = time.monotonic() - began
+        assert len(mailhub.mail(MIRA, "INBOX", subject)) == 1
+        assert took < PATIENT_SECONDS
+        page.goto(f"{mailhub.url}/tokens/requests/")
+        expect(page.locator("tbody tr")).to_have_count(1)
+        no_barriers(page)
