@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -64,20 +64,20 @@ def test_p9_a_page_of_the_queue_is_read_by_index_with_the_same_number_of_queries
     second = make_mailbox("second@lovelace.example", server, alice)
     filled(mailbox, alice, 10)
     reviewer.client.get("/")
-    with CaptureQueriesContext(
-        connection,
-    ) as few:
+    with CaptureQueriesContext(connection) as few:
         reviewer.client.get("/")
-    for each, owner in ((second, alice), (foreign_mailbox, charlie)):
-        filled(each, owner, 800)
-    for address in ("/", "/?tab=sent", "/?q=Number+69"):
+    filled(second, alice, 60)
+    filled(foreign_mailbox, charlie, 300)
+    for address in ("/", "/?tab=sent", "/?q=Number+5"):
         with CaptureQueriesContext(connection) as many:
             shown = reviewer.client.get(address)
         assert shown.status_code == 200
         assert len(many) <= len(few), [query["sql"] for query in many]
         assert not any("payload" in query["sql"] or "OFFSET" in query["sql"] for query in many)
-        with connection.cursor() as cursor:
-            cursor.execute("ANALYZE")
+        with transaction.atomic(), connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                # A table this small is read whole for good reasons. Now only what no index can serve is.
+                cursor.execute("SET LOCAL enable_seqscan = off")
             for query in many:
                 if not query["sql"].startswith("SELECT"):
                     continue
