@@ -87,7 +87,7 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
     "disconnect": ("post", "/mailboxes/{mailbox}/disconnect/", {}, Role.MANAGER),
 }
 # Refused with another word than 403 although the role is enough: there is nothing to undo, and no HTML to show.
-OTHERWISE = {"undo": 409, "look at its body": 404, "look at the conversation": 404, "rule": 409, "edit": 422}
+OTHERWISE = {"undo": 409, "look at its body": 404, "look at the conversation": 404, "rule": 409}
 
 TOOLS: dict[str, tuple[dict[str, Any], Role]] = {
     "list_folders": ({}, Role.VIEWER),
