@@ -23,8 +23,9 @@ from tests.smtpserver import FaultySmtp, Point
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ON_SQLITE = pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only])
+LONG_ON_SQLITE = pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only, pytest.mark.long])
 ON_POSTGRES = pytest.param("PostgreSQL", marks=pytest.mark.postgres_only)
-on_both = pytest.mark.parametrize("database", [ON_SQLITE, ON_POSTGRES])
+on_both = pytest.mark.parametrize("database", [LONG_ON_SQLITE, ON_POSTGRES])
 # Long on the second database: processes are slow to start, and what is said there is said by the proof too.
 LONG_ON_POSTGRES = pytest.param("PostgreSQL", marks=[pytest.mark.postgres_only, pytest.mark.long])
 on_both_in_the_end = pytest.mark.parametrize("database", [ON_SQLITE, LONG_ON_POSTGRES])

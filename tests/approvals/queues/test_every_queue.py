@@ -18,8 +18,13 @@ from tests.processes import session_of, until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process, pytest.mark.sqlite_only]
 
-every_kind = pytest.mark.parametrize("kind", COMMANDS)
-with_a_server = pytest.mark.parametrize("kind", ["rq", "celery"])
+SLOWEST = ("celery-solo", "rq-resident")
+every_kind = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind in SLOWEST)) for kind in COMMANDS]
+)
+# The same code of ours behind another broker's library: once in every run is enough for it.
+celery_in_the_end = pytest.param("celery", marks=pytest.mark.long)
+with_a_server = pytest.mark.parametrize("kind", ["rq", celery_in_the_end])
 
 
 @every_kind
@@ -147,7 +152,7 @@ def test_row25_killing_only_the_parent_leaves_one_mail_and_a_true_state(site: Si
     assert asked_to_end(other) == 0
 
 
-@pytest.mark.parametrize("kind", ["rq", "celery"])
+@with_a_server
 def test_row56_the_broker_holds_the_id_and_nothing_of_the_mail(site: Site, keys: Any) -> None:
     action = site.approved("canary-subject", body="canary-body")
 
