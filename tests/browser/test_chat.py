@@ -62,6 +62,7 @@ def pictures(page: Page, name: str) -> None:
                 page.screenshot(path=Path(folder) / f"{name}-{width}-{light}.png", full_page=True)
 
 
+@pytest.mark.long
 def test_the_chat_streams_shows_its_tools_and_follows_what_it_proposed(
     window: BrowserContext, mailhub: Mailhub, model: ModelServer
 ) -> None:

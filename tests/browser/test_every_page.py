@@ -94,6 +94,7 @@ def test_row52_hostile_mail_asks_nobody_and_runs_nothing(
         assert canary.asked == ["/pixel.gif"]
 
 
+@pytest.mark.long
 def test_every_page_passes_axe_in_both_themes_and_widths_and_is_small(
     window: BrowserContext, api: Api, alice: User, mailbox: Mailbox, bob: User, script: Script, settings: Any
 ) -> None:

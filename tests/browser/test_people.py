@@ -141,6 +141,7 @@ def test_a_passkey_is_registered_signs_in_and_steps_up_for_a_risky_approval(
     assert len(mailhub.mail(MIRA, "INBOX", subject)) == 1
 
 
+@pytest.mark.long
 def test_from_nothing_to_a_sent_mail_by_clicks_alone_within_two_minutes(
     window: BrowserContext, mailhub: Mailhub, authority: Authority, tmp_path: Path
 ) -> None:

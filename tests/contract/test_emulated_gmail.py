@@ -19,7 +19,7 @@ from tests.work import work
 from tools.providers.gmail import payload
 
 __all__ = ["emulate"]
-pytestmark = [pytest.mark.django_db, pytest.mark.process]
+pytestmark = [pytest.mark.django_db, pytest.mark.process, pytest.mark.long]
 
 
 def message(number: int) -> dict[str, Any]:

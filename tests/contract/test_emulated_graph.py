@@ -17,7 +17,7 @@ from tests.outlook import approved, state
 from tests.work import work
 
 __all__ = ["emulate"]
-pytestmark = [pytest.mark.django_db, pytest.mark.process]
+pytestmark = [pytest.mark.django_db, pytest.mark.process, pytest.mark.long]
 
 
 def message(number: int, **changes: Any) -> dict[str, Any]:
