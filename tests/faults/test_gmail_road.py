@@ -533,7 +533,7 @@ def test_a_draft_whose_creation_was_not_confirmed_is_taken_away_when_nothing_lea
 
 
 ON_BOTH = [
-    pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only, pytest.mark.long]),
+    pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only]),
     pytest.param("PostgreSQL", marks=pytest.mark.postgres_only),
 ]
 

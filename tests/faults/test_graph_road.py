@@ -469,7 +469,7 @@ def test_row27_a_database_that_refuses_after_the_202_costs_nothing(approved: Pen
     assert (len(graph.ledger), len(graph.sends())) == (1, 1)
 
 
-ON_SQLITE = pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only, pytest.mark.long])
+ON_SQLITE = pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only])
 ON_POSTGRES = pytest.param("PostgreSQL", marks=pytest.mark.postgres_only)
 
 
