@@ -116,6 +116,7 @@ def test_the_chat_streams_shows_its_tools_and_follows_what_it_proposed(
     assert len(mailhub.mail(MIRA, "INBOX", "It is Thursday")) == 1
 
 
+@pytest.mark.long
 def test_escape_stops_the_run_on_the_server_too(window: BrowserContext, mailhub: Mailhub, model: ModelServer) -> None:
     page = signed_in(window, mailhub)
     page.goto(f"{mailhub.url}/agent/")

@@ -84,7 +84,7 @@ def real(user: User) -> Account:
     return Account(mailbox=mailbox, api=account.api, sender=newest["from_email"], word=word, real=True)
 
 
-@pytest.fixture(params=["ours", pytest.param("google", marks=pytest.mark.live)])
+@pytest.fixture(params=[pytest.param("ours", marks=pytest.mark.long), pytest.param("google", marks=pytest.mark.live)])
 def account(request: pytest.FixtureRequest, alice: User) -> Account:
     return ours(request.getfixturevalue("gmail"), alice) if request.param == "ours" else real(alice)
 

@@ -50,7 +50,7 @@ def url() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=ERAS)
+@pytest.fixture(params=[pytest.param(ERAS[0], marks=pytest.mark.long), *ERAS[1:]])
 def door(request: pytest.FixtureRequest, url: str, api: Api) -> Door:
     return Door(url=url, secret=api.secret, era=request.param)
 

@@ -101,7 +101,7 @@ def test_a_signal_ends_it_at_once(tmp_path: Path, api: Api) -> None:
         assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("secret", ["", "mh_nonsense"])
+@pytest.mark.parametrize("secret", ["", pytest.param("mh_nonsense", marks=pytest.mark.long)])
 def test_without_a_good_token_it_says_so_and_does_not_start(tmp_path: Path, api: Api, secret: str) -> None:
     process = started(tmp_path, secret)
     out, err = process.communicate(timeout=SECONDS)
@@ -111,6 +111,7 @@ def test_without_a_good_token_it_says_so_and_does_not_start(tmp_path: Path, api:
     assert "MAILHUB_TOKEN" in err
 
 
+@pytest.mark.long
 def test_the_token_can_stand_in_a_file(tmp_path: Path, api: Api) -> None:
     (tmp_path / "token").write_text(f"{api.secret}\n")
     env = desktop(tmp_path, "")
@@ -129,6 +130,7 @@ def test_the_token_can_stand_in_a_file(tmp_path: Path, api: Api) -> None:
     assert (done.returncode, json.loads(done.stdout)["id"]) == (0, 1), done.stderr
 
 
+@pytest.mark.long
 def test_an_unknown_toolset_is_refused(tmp_path: Path, api: Api) -> None:
     process = started(tmp_path, api.secret, "--toolsets", "nonsense")
     _, err = process.communicate(timeout=SECONDS)
