@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
+from accounts import credentials
+from accounts.connect.imap import ImapAccess
+from accounts.models import Mailbox
 from approvals.models import AuditEvent, IdempotencyRecord, PendingAction
 from tests.conftest import HELLO, Api
+from tests.mailserver import plain
 from tests.processes import CuttingProxy, Program, request, this_test, until
 from tests.services import free_port
 
@@ -16,10 +20,15 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres_only
 
 @pytest.mark.parametrize("committed", [False, True], ids=["before the server has it", "after the server has it"])
 def test_row7_a_retry_with_the_key_after_a_lost_commit_leads_to_one_action(
-    api: Api, tmp_path: Path, committed: bool
+    api: Api, mailbox: Mailbox, tmp_path: Path, committed: bool
 ) -> None:
     database = connection.settings_dict
     port = free_port()
+    # The mailbox is looked into for who is known there; one that cannot be reached keeps nobody from proposing.
+    nowhere = ImapAccess(imap=plain(free_port()), smtp=plain(free_port()), username=mailbox.address, password="none")
+    mailbox.credentials = credentials.encrypt(nowhere.as_secrets(), mailbox_id=mailbox.pk)
+    mailbox.provider = Mailbox.Provider.IMAP
+    mailbox.save(update_fields=["credentials", "provider"])
     headers = {"Authorization": f"Bearer {api.secret}", "Idempotency-Key": "k", "Content-Type": "application/json"}
     url, body = f"http://127.0.0.1:{port}", json.dumps(HELLO | {"confirm": True}).encode()
     with (

@@ -77,8 +77,7 @@ class MemoryProvider:
     @classmethod
     def for_mailbox(cls, mailbox: Mailbox) -> Self:
         secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)
-        # It lives in one process; seen from another it cannot be reached.
-        return cls(SERVERS.get(secrets["server"]) or MemoryServer(reachable=False), mailbox.address)
+        return cls(SERVERS[secrets["server"]], mailbox.address)
 
     def __init__(self, server: MemoryServer, address: str) -> None:
         self._server = server
