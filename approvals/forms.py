@@ -10,7 +10,14 @@ class ApproveForm(forms.Form):
     revision = forms.IntegerField(min_value=1)
 
 
-class RejectForm(forms.Form):
+class CancelForm(forms.Form):
+    """What was shown, when the page has said it: then nothing else is withdrawn."""
+
+    digest = forms.RegexField(r"^[0-9a-f]{64}$", required=False, empty_value=None)
+    revision = forms.IntegerField(min_value=1, required=False)
+
+
+class RejectForm(CancelForm):
     note = forms.CharField(required=False, max_length=2000)
 
 

@@ -13,12 +13,12 @@ from operator import or_
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Q, QuerySet, TextField
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce, Greatest
 
 from accounts.models import Mailbox, User
-from approvals.models import PendingAction
+from approvals.models import ApprovalPolicy, PendingAction
 from approvals.queries import beyond, cursor_of, with_preview
 from approvals.states import Status
 
@@ -85,7 +85,7 @@ def page(
     if not keys:
         return Listed(rows=[], next_cursor=None)
     found = _matching(PendingAction.objects.filter(pk__in=[key for _, key in keys]), what)
-    rows = list(with_preview(found).select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
+    rows = list(_with_what_a_row_shows(found).select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
     if len(rows) > limit:
         rows = rows[:limit]
         return Listed(rows=rows, next_cursor=cursor_of(rows[-1].created_at, rows[-1].pk))
@@ -98,7 +98,11 @@ def these(mailboxes: Sequence[Mailbox], ids: Sequence[UUID], *, what: Wanted) ->
     if not ids:
         return []
     found = PendingAction.objects.filter(pk__in=ids, mailbox__in=[each.pk for each in mailboxes])
-    return list(with_preview(_matching(found, what)).select_related("mailbox", "proposer").order_by("created_at", "id"))
+    return list(
+        _with_what_a_row_shows(_matching(found, what))
+        .select_related("mailbox", "proposer")
+        .order_by("created_at", "id")
+    )
 
 
 def count(mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, at_most: int = 100) -> int:
@@ -126,6 +130,12 @@ def place_of(mailboxes: Sequence[Mailbox], action: PendingAction, *, at_most: in
     """Where it stands among what waits, 1 for the oldest; 0 when that is too far down to say."""
     keys = _keys(mailboxes, (Status.PENDING,), after=Q(), order=("created_at", "id"), take=at_most)
     return next((number for number, (_, key) in enumerate(keys, start=1) if key == action.pk), 0)
+
+
+def _with_what_a_row_shows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
+    """Adds `shown`, and `needed`: how many must say yes by the rules of now, as `policies.needed_for` says of one."""
+    now = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values("approvals_needed")[:1]
+    return with_preview(actions).annotate(needed=Greatest("approvals_needed", Coalesce(Subquery(now), 1)))
 
 
 def _keys(

@@ -6,13 +6,13 @@ servers have let the person in. No third party is asked, since that would tell i
 
 import contextlib
 import http.client
-import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
+import defusedxml.ElementTree
 import dns.exception
 import dns.resolver
 from django.conf import settings
@@ -21,6 +21,7 @@ from accounts.hosts import Endpoint, HostError, connect
 
 SECONDS = 4.0
 LARGEST_FILE = 64 * 1024
+Provider = Literal["imap", "gmail", "microsoft"]
 Lookup = Callable[[str, str], Sequence[str]]  # name and kind of record
 Fetch = Callable[[str, str], str]  # host and path; what stands there, or nothing
 
@@ -40,12 +41,16 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "yahoo.com": ("imap.mail.yahoo.com", "smtp.mail.yahoo.com", "app_password"),
     "zoho.com": ("imap.zoho.com", "smtp.zoho.com", "app_password"),
 }
-BY_OAUTH = {
+BY_OAUTH: dict[str, Provider] = {
     "gmail.com": "gmail", "googlemail.com": "gmail", "outlook.com": "microsoft", "hotmail.com": "microsoft",
     "live.com": "microsoft", "msn.com": "microsoft",
 }  # fmt: skip
 # Where mail for a company's own domain goes says who keeps it.
-BY_MX = ((".google.com", "gmail"), (".googlemail.com", "gmail"), (".mail.protection.outlook.com", "microsoft"))
+BY_MX: tuple[tuple[str, Provider], ...] = (
+    (".google.com", "gmail"),
+    (".googlemail.com", "gmail"),
+    (".mail.protection.outlook.com", "microsoft"),
+)
 # RFC 8314: implicit TLS first. RFC 6186: the names of the records.
 SRV = {
     "imap": (("_imaps._tcp", "tls"), ("_imap._tcp", "starttls")),
@@ -57,7 +62,7 @@ SRV = {
 class Found:
     """What an address suggests. `how` says where it is from; `hint` names what a person must know before."""
 
-    provider: Literal["imap", "gmail", "microsoft"] = "imap"
+    provider: Provider = "imap"
     imap: str = ""
     smtp: str = ""
     username: str = ""
@@ -70,7 +75,7 @@ def discover(address: str, *, lookup: Lookup | None = None, fetch: Fetch | None 
     ask = lookup or _dns
     domain = address.rpartition("@")[2].strip().lower()
     if provider := BY_OAUTH.get(domain):
-        return Found(provider=provider, how="table")  # type: ignore[arg-type]
+        return Found(provider=provider, how="table")
     if domain in TABLE:
         imap, smtp, hint = TABLE[domain]
         return Found(imap=_with_port(imap, 993), smtp=_with_port(smtp, 465), username=address, how="table", hint=hint)
@@ -78,7 +83,7 @@ def discover(address: str, *, lookup: Lookup | None = None, fetch: Fetch | None 
         name = f".{server.rpartition(' ')[2].rstrip('.').lower()}"
         for ending, provider in BY_MX:
             if name.endswith(ending):
-                return Found(provider=provider, how="mx")  # type: ignore[arg-type]
+                return Found(provider=provider, how="mx")
     imap, smtp = _by_srv(domain, "imap", ask), _by_srv(domain, "smtp", ask)
     if imap and smtp:
         return Found(imap=imap, smtp=smtp, username=address, how="srv")
@@ -158,11 +163,9 @@ class _Pinned(http.client.HTTPConnection):
 
 def _read(text: str, address: str) -> Found | None:
     """The first secured IMAP and SMTP server of a config file; None when it names none, or is none."""
-    if re.search(r"<!(DOCTYPE|ENTITY)", text):  # entities could grow without bound
-        return None
     try:
-        root = ElementTree.fromstring(text)  # noqa: S314  # without entities there is nothing to expand
-    except ElementTree.ParseError:
+        root = defusedxml.ElementTree.fromstring(text, forbid_dtd=True)  # entities could grow without bound
+    except (defusedxml.ElementTree.ParseError, defusedxml.DefusedXmlException):
         return None
     imap, smtp = _server(root, "incomingServer", "imap"), _server(root, "outgoingServer", "smtp")
     if imap is None or smtp is None:
@@ -172,7 +175,7 @@ def _read(text: str, address: str) -> Found | None:
     return Found(imap=imap[0], smtp=smtp[0], username=username, how="autoconfig")
 
 
-def _server(root: ElementTree.Element, tag: str, kind: str) -> tuple[str, str] | None:
+def _server(root: Element, tag: str, kind: str) -> tuple[str, str] | None:
     for server in root.iter(tag):
         said = {child.tag: (child.text or "").strip() for child in server}
         security = {"SSL": "tls", "STARTTLS": "starttls"}.get(said.get("socketType", ""))

@@ -81,6 +81,7 @@ def page(request: HttpRequest, *, address: str, provider: str, refused: str = ""
     to the policy of its page, so the provider's origin stands in it."""
     context = {"address": address, "provider": provider, "refused": refused}
     response = render(request, "accounts/connect_oauth.html", context, status=403 if refused else 200)
+    # As django-csp's decorator sets it, which takes only what is the same for every request.
     response._csp_update = {"form-action": [_origin(url) for url in _doors(provider)]}  # type: ignore[attr-defined]
     return response
 

@@ -32,7 +32,8 @@ class SignIn(LoginView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         response = super().dispatch(request, *args, **kwargs)
-        # Browsers hold a form's redirects to the policy of its page.
+        # Browsers hold a form's redirects to the policy of its page. Set as django-csp's decorator sets it: that one
+        # takes what is known when the module is read, and this is known from settings alone.
         apps = cast(list[dict[str, Any]], settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"])
         issuers = [urlsplit(app["settings"]["server_url"]) for app in apps]
         if issuers:

@@ -73,7 +73,7 @@ def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> No
         return
     try:
         found = kind.recheck(read.approved())
-    except Exception:
+    except Exception:  # whatever a provider's library raises: nothing was found out, and the worker looks again
         log.exception("recheck_failed", action=str(action_id))
         return
     news = untold(read.action, found) if found else ()

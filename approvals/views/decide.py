@@ -1,7 +1,7 @@
 """What a signed-in person decides. POST alone, with a CSRF token, bound to what was shown."""
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
@@ -14,7 +14,7 @@ from accounts.auth import caller_of_session
 from accounts.models import User
 from accounts.problems import Problem
 from approvals import listing, services
-from approvals.forms import ApproveForm, RejectForm, ResolveForm
+from approvals.forms import ApproveForm, CancelForm, RejectForm, ResolveForm
 from approvals.models import PendingAction
 from approvals.views.queue import Asked
 from approvals.views.review import render_review, visible_action
@@ -45,19 +45,37 @@ def reject(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     form = RejectForm(request.POST)
     if not form.is_valid():
+        if "note" not in form.errors:
+            return render_review(request, action, problem=Problem("conflict", services.STALE), shown=("", 0))
         return render_review(request, action, problem=Problem("invalid_input", "The reason is too long."))
-    note = form.cleaned_data["note"]
+    said = form.cleaned_data
     return decided(
-        request, action, decide=lambda person: services.reject(action_id=action_id, person=person, note=note)
-    )
+        request, action, shown=_shown(said),
+        decide=lambda person: services.reject(
+            action_id=action_id, person=person, note=said["note"], digest=said["digest"], revision=said["revision"]
+        ),
+    )  # fmt: skip
 
 
 @login_required
 @require_POST
 def cancel(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
-    caller = caller_of_session(request)
-    return decided(request, action, decide=lambda _: services.cancel(action_id=action_id, caller=caller))
+    form = CancelForm(request.POST)
+    if not form.is_valid():
+        return render_review(request, action, problem=Problem("conflict", services.STALE), shown=("", 0))
+    said, caller = form.cleaned_data, caller_of_session(request)
+    return decided(
+        request, action, shown=_shown(said),
+        decide=lambda _: services.cancel(
+            action_id=action_id, caller=caller, digest=said["digest"], revision=said["revision"]
+        ),
+    )  # fmt: skip
+
+
+def _shown(said: dict[str, Any]) -> tuple[str, int] | None:
+    """What the posted page had shown, if it said so."""
+    return (said["digest"], said["revision"]) if said["digest"] and said["revision"] else None
 
 
 @login_required

@@ -17,7 +17,7 @@ from approvals import listing, live, queries, services
 from approvals.changes import FieldChange
 from approvals.kinds import kind_named
 from approvals.models import PendingAction
-from approvals.policies import policy_of, undo_of
+from approvals.policies import needed_for, policy_of, undo_of
 from approvals.states import Status
 from approvals.types import Rendered
 from approvals.views import history
@@ -96,6 +96,7 @@ def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
     person = cast(User, request.user)
     view = request.GET.get("view")
     current = action.current
+    policy = policy_of(action.mailbox)
     content = rendered(action, current.payload)
     return {
         "action": action,
@@ -117,7 +118,8 @@ def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
         "decisions": action.decisions.select_related("person"),
         "attempts": action.attempts.all(),
         "undo_seconds": seconds_left(action),
-        "undo_window": int(undo_of(policy_of(action.mailbox)).total_seconds()),
+        "undo_window": int(undo_of(policy).total_seconds()),
+        "needed": needed_for(action, policy),
         "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",
     }
 

@@ -154,6 +154,8 @@ def test_a_quorum_that_is_raised_holds_for_what_waits_already(
     Reviewer.signed_in(bob).decide(action_id, "approve")
     work()
     assert (PendingAction.objects.get().status, server.ledger) == ("pending", [])
+    assert "1 of 2 approvals are given" in Reviewer.signed_in(bob).page(action_id).content.decode()
+    assert "1 of 2 approvals" in Reviewer.signed_in(bob).client.get("/").content.decode()
     Reviewer.signed_in(charlie).decide(action_id, "approve")
     work()
     assert len(server.ledger) == 1

@@ -87,6 +87,24 @@ def test_row8_what_was_shown_before_the_edit_is_not_approved(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("verdict", ["reject", "cancel"])
+def test_row8_what_was_shown_before_the_edit_is_neither_rejected_nor_withdrawn(
+    api: Api, alice: User, reviewer: Reviewer, verdict: str
+) -> None:
+    action_id = api.propose()
+    shown = PendingAction.objects.get()
+    form = reviewer.page(action_id).content.decode().partition(f'data-action="{verdict}"')[2].partition("</form>")[0]
+    assert f'name="digest" value="{shown.digest}"' in form
+    edit(action_id, alice, subject="Changed")
+
+    answer = reviewer.decide(action_id, verdict, digest=shown.digest, revision=shown.revision)
+
+    assert answer.status_code == 409
+    assert PendingAction.objects.get().status == "pending"
+    assert reviewer.decide(action_id, verdict).status_code == 302
+    assert PendingAction.objects.get().is_final
+
+
 def test_an_edit_voids_the_decisions_before_it(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     dora = User.objects.create_user("dora@lovelace.example")

@@ -1,5 +1,7 @@
 """Ada's mailbox: an SMTP server that fails on demand, the sandbox for IMAP with a tap in front of it."""
 
+import io
+import logging
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -73,3 +75,17 @@ def mailbox(alice: User, world: World) -> Mailbox:
 @pytest.fixture
 def api(alice: User, mailbox: Mailbox) -> Api:
     return make_api(alice, mailbox)
+
+
+@pytest.fixture
+def logged() -> Iterator[io.StringIO]:
+    """All that goes through the handler that writes our logs, whatever its level."""
+    root = logging.getLogger()
+    (handler,) = (handler for handler in root.handlers if type(handler) is logging.StreamHandler)
+    text = io.StringIO()
+    before, level = handler.setStream(text), root.level
+    root.setLevel(logging.DEBUG)
+    yield text
+    root.setLevel(level)
+    assert before is not None
+    handler.setStream(before)

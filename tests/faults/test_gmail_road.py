@@ -2,8 +2,7 @@
 
 import io
 import json
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -627,20 +626,6 @@ def make_answer(api: Api) -> int:
 
 
 # 56: nothing of it in a log
-
-
-@pytest.fixture
-def logged() -> Iterator[io.StringIO]:
-    """All that goes through the handler that writes our logs, whatever its level."""
-    root = logging.getLogger()
-    (handler,) = (handler for handler in root.handlers if type(handler) is logging.StreamHandler)
-    text = io.StringIO()
-    before, level = handler.setStream(text), root.level
-    root.setLevel(logging.DEBUG)
-    yield text
-    root.setLevel(level)
-    assert before is not None
-    handler.setStream(before)
 
 
 @pytest.mark.parametrize(

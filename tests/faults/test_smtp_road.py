@@ -2,8 +2,7 @@
 
 import io
 import json
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from email import message_from_bytes, policy
 from itertools import pairwise
@@ -394,20 +393,6 @@ def test_row55_a_blind_copy_is_in_the_envelope_the_preview_and_the_sent_copy_but
 
 
 CANARIES = ("canary-subject", "canary-body", "canary-to", "canary-hidden", "canary-reply")
-
-
-@pytest.fixture
-def logged() -> Iterator[io.StringIO]:
-    """All that goes through the handler that writes our logs, whatever its level."""
-    root = logging.getLogger()
-    (handler,) = (handler for handler in root.handlers if type(handler) is logging.StreamHandler)
-    text = io.StringIO()
-    before, level = handler.setStream(text), root.level
-    root.setLevel(logging.DEBUG)
-    yield text
-    root.setLevel(level)
-    assert before is not None
-    handler.setStream(before)
 
 
 @pytest.mark.parametrize(
