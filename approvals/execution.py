@@ -74,6 +74,9 @@ def _held() -> QuerySet[Attempt]:
 
 
 _marked = Update(_held, lambda: {"phase": Attempt.Phase.WIRE_STARTED, "wire_started_at": Now()})
+_may_leave = Select(
+    lambda: PendingAction.objects.filter(may_execute(), pk=slot(PendingAction, "id", "pk")).order_by().values_list("pk")
+)
 _following = Select(
     lambda: PendingAction.objects.filter(may_execute(), mailbox=slot(PendingAction, "mailbox"))
     .order_by("not_before").values_list("pk")[:1]
@@ -134,7 +137,7 @@ def _still_right(read: Read) -> bool:
     """Let the kind look once more, where it has something to look at; what it says sends the action back."""
     action = read.action
     kind = kind_named(action.kind)
-    if not isinstance(kind, Rechecks) or not PendingAction.objects.filter(may_execute(), pk=action.pk).exists():
+    if not isinstance(kind, Rechecks) or not _may_leave(pk=action.pk):
         return True  # what may not leave anyway is not looked at: the claim says no
     try:
         warnings = kind.recheck(read.approved())

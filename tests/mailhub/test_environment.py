@@ -80,6 +80,16 @@ def test_a_secret_can_stand_in_a_file_of_its_own(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("f" * 40 + "\n", "")
 
 
+def test_what_the_address_of_the_database_asks_of_the_connection_is_kept(tmp_path: Path) -> None:
+    url = "postgres://mailhub@db.example/mailhub?sslmode=verify-full&prepare_threshold=7"
+    says = (
+        "import django.conf; asked = django.conf.settings.DATABASES['default']['OPTIONS'];"
+        "print(asked['sslmode'], asked['prepare_threshold'], bool(asked['pool']))"
+    )
+    done = manage(tmp_path, "shell", "--no-imports", "--verbosity=0", "-c", says, **KEYS, DATABASE_URL=url)
+    assert (done.stdout, done.stderr) == ("verify-full 7 True\n", "")
+
+
 def test_the_keys_of_a_home_stay_the_same_and_are_read_by_the_owner_alone(
     tmp_path: Path, bare: pytest.MonkeyPatch
 ) -> None:
