@@ -55,21 +55,6 @@ class SendMail:
     def revise(self, current: Revisable, changes: Changes) -> Proposal:
         return revising.revised(current, changes)
 
-    def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        """Whether somebody has written in the thread since. An original that is gone has no thread any more."""
-        payload = approved.payload
-        if self.sort != "reply" or not payload["original"]:
-            return ()
-        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
-        try:
-            later = later_in_thread(
-                provider_for(mailbox), payload["original"], payload["in_reply_to"], own=approved.message_id
-            )
-        except NotAuthorized:
-            health.login_refused(mailbox.id)
-            raise
-        return (moved_on(later, own=payload["from"]),) if later else ()
-
     def execute(self, approved: ApprovedAction) -> Outcome:
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
         provider = provider_for(mailbox)
@@ -115,8 +100,9 @@ class SendMail:
             )
         except OutcomeUnknown as error:
             return Outcome(verdict="unknown", code=error.code, detail=error.detail)
-        with suppress(DatabaseError):  # what was accepted stays accepted, whatever becomes of this note
-            health.works(mailbox.id)
+        if mailbox.status == Mailbox.Status.ERROR:
+            with suppress(DatabaseError):  # what was accepted stays accepted, whatever becomes of this note
+                health.works(mailbox.id)
         return _accepted(provider.name, len(recipients), receipt.at)
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
@@ -166,6 +152,21 @@ class ReplyMail(SendMail):
 
     sort = "reply"
     marks = "answered"
+
+    def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        """Whether somebody has written in the thread since. An original that is gone has no thread any more."""
+        payload = approved.payload
+        if not payload["original"]:
+            return ()
+        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        try:
+            later = later_in_thread(
+                provider_for(mailbox), payload["original"], payload["in_reply_to"], own=approved.message_id
+            )
+        except NotAuthorized:
+            health.login_refused(mailbox.id)
+            raise
+        return (moved_on(later, own=payload["from"]),) if later else ()
 
 
 class ForwardMail(SendMail):
