@@ -1,10 +1,14 @@
 """What must be true before anything starts."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.db import connections
 from django.utils.module_loading import import_string
+
+DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
 
 
 @register()
@@ -46,3 +50,24 @@ def the_queue_has_its_server(**_: Any) -> list[CheckMessage]:
             id="approvals.E003",
         )
     ]
+
+
+@register(Tags.database)
+def the_database_keeps_what_it_says_it_keeps(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """What a server forgets in a crash may be that a mail was handed over: it would leave twice. Looked at by `migrate`
+    and `check --database default`."""
+    warnings: list[CheckMessage] = []
+    for alias in databases or ():
+        if connections[alias].vendor != "postgresql":
+            continue
+        with connections[alias].cursor() as cursor:
+            cursor.execute("SELECT name FROM pg_settings WHERE name = ANY(%s) AND setting = 'off'", [list(DURABLE)])
+            warnings += [
+                Warning(
+                    f"PostgreSQL runs with {name} off.",
+                    hint="A crash may forget that a mail was handed over, and it would leave twice. Turn it on.",
+                    id="approvals.W001",
+                )
+                for (name,) in cursor.fetchall()
+            ]
+    return warnings

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.checks import Tags, run_checks
+from django.db import connection
 
 from approvals.checks import every_kind_resolves, the_queue_has_its_server
 from tests.processes import manage
@@ -70,3 +72,21 @@ def test_the_worker_of_another_queue_does_not_start(tmp_path: Path) -> None:
     done = manage(tmp_path, "rqworker", **KEYS)
     assert done.returncode != 0
     assert "MAILHUB_QUEUE is database, not rq." in done.stderr
+
+
+@pytest.mark.postgres_only
+@pytest.mark.django_db(transaction=True)
+def test_a_postgresql_that_may_forget_is_warned_about() -> None:
+    """The server of the tests is fast and forgetful; one of these settings can be changed for a session."""
+
+    def named() -> list[str]:
+        found = run_checks(tags=[Tags.database], databases=["default"])
+        return [each.msg.split()[3] for each in found if each.id == "approvals.W001"]
+
+    with connection.cursor() as cursor:
+        try:
+            assert set(named()) == {"fsync", "full_page_writes", "synchronous_commit"}
+            cursor.execute("SET synchronous_commit = on")
+            assert set(named()) == {"fsync", "full_page_writes"}
+        finally:
+            cursor.execute("RESET synchronous_commit")
