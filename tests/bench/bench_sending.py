@@ -151,33 +151,41 @@ def quantile(values: list[float], share: float) -> float:
 
 @pytest.mark.parametrize("kind", COMMANDS)
 def test_from_the_yes_to_the_mail_server(site: Site, alice: User) -> None:
-    """P7: each round the floor, then an approved action."""
+    """P7: each round the floor, then an approved action; how long the yes itself takes is part of it."""
     actions = [PendingAction.objects.get(pk=site.api.propose(subject=f"Mail {n}")) for n in range(ROUNDS + WARM_UP)]
     arrivals = Arrivals(site.smtp)
     floor: list[float] = []
     ours: list[float] = []
+    said: list[float] = []
     site.worker()
     with floor_of(site) as ring:
         for action in actions:
             floor.append(arrivals.after(ring))
-            ours.append(arrivals.after(partial(approve, action, alice)))
+            ours.append(arrivals.after(lambda action=action: said.append(timed(partial(approve, action, alice)))))
             until(partial(settled, action))
-    floor, ours = floor[WARM_UP:], ours[WARM_UP:]
+    floor, ours, said = floor[WARM_UP:], ours[WARM_UP:], said[WARM_UP:]
     p50 = statistics.median(ours) / statistics.median(floor)
     p95 = quantile(ours, 0.95) / quantile(floor, 0.95)
     over = statistics.median(ours) - statistics.median(floor)
     goal = "3.0" if site.kind == "rq" else "1.8 / 2.5"
     if connection.vendor == "sqlite":
         goal = "+ 300 ms"
+    parts = f"{statistics.median(floor):.1f} ms + {over:.1f} ms, the yes {statistics.median(said):.1f} of them"
     row(
         "P7", f"{NAMES[site.kind]}: yes to accepted / no-op job and smtplib, p50 / p95",
-        f"{p50:.2f} / {p95:.2f} ({statistics.median(floor):.1f} ms + {over:.1f} ms)", goal,
+        f"{p50:.2f} / {p95:.2f} ({parts})", goal,
     )  # fmt: skip
     assert len(site.smtp.ledger) == 2 * len(actions), "each left once"
 
 
 def approve(action: PendingAction, person: User) -> None:
     services.approve(action_id=action.pk, person=person, digest=action.digest, revision=action.revision)
+
+
+def timed(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return (time.perf_counter() - began) * 1000
 
 
 def settled(action: PendingAction) -> bool:
