@@ -44,7 +44,7 @@ def approve(*, action_id: UUID, person: User, digest: str, revision: int) -> Pen
     with transaction.atomic():
         action = locked(action_id)
         policy = policy_of(action.mailbox)
-        refusal = _refusal_to_approve(action, person, policy) or _refusal_of_stale(action, digest, revision)
+        refusal = _refusal_to_approve(action, person, policy) or _refusal_of_stale(action, policy, digest, revision)
         if refusal:
             audit.record(
                 mailbox=action.mailbox, event="approval_refused", actor=f"user:{person.pk}",
@@ -181,7 +181,7 @@ def _refusal_to_approve(action: PendingAction, person: User, policy: ApprovalPol
     return None
 
 
-def _refusal_of_stale(action: PendingAction, digest: str, revision: int) -> Problem | None:
+def _refusal_of_stale(action: PendingAction, policy: ApprovalPolicy, digest: str, revision: int) -> Problem | None:
     if action.digest != digest or action.revision != revision:
         return Problem("conflict", STALE)
     if action.status == Status.PENDING and action.expires_at <= timezone.now():
@@ -189,7 +189,7 @@ def _refusal_of_stale(action: PendingAction, digest: str, revision: int) -> Prob
     if action.status == Status.PENDING and action.mailbox.status == Mailbox.Status.DISCONNECTED:
         return Problem("conflict", "The mailbox is disconnected. Connect it again first.")
     if action.status == Status.PENDING:
-        return blocked(policy_of(action.mailbox), [each["address"] for each in action.current.preview["targets"]])
+        return blocked(policy, [each["address"] for each in action.current.preview["targets"]])
     if action.status in (Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED):
         return Problem("conflict", f"It is {Status(action.status).label} already.")
     return None
