@@ -45,6 +45,7 @@ class TestOnRabbitMQ:
         assert asked_to_end(worker) == 0
 
 
+@pytest.mark.long  # the sweeper beside every worker needs no beat
 def test_beat_orders_sweeps_for_who_wants_it(redis: Redis, keys: Any, tmp_path: Path, settings: Any) -> None:
     environment = use(settings, "celery", redis.url) | this_test()
     try:
