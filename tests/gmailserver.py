@@ -108,12 +108,17 @@ class Call:
     def one(self, name: str) -> str:
         return self.arguments.get(name, [""])[0]
 
+    @property
+    def draft(self) -> str:
+        """Which draft is to be sent."""
+        return str(json.loads(self.content)["id"])
+
 
 @dataclass(kw_only=True)
 class Fault:
     """What goes wrong with the next `times` calls of a name (None: all): a status, or no answer at all.
 
-    `after`: only once the effect is there.
+    `after`: only once the effect is there. `pause` comes first; with the status 200 it is all that goes wrong.
     """
 
     name: str
@@ -123,6 +128,7 @@ class Fault:
     headers: Mapping[str, str] = field(default_factory=dict)
     after: bool = False
     only: Callable[[Call], bool] = lambda call: True
+    pause: Callable[[], object] = lambda: None
 
 
 class Refusal(Exception):
@@ -155,6 +161,9 @@ class GmailServer:
         self.renames = False
         self.tampers: Callable[[bytes], bytes] | None = None
         self.before: dict[str, Callable[[Call], None]] = {}
+        self.cuts_unread: Callable[[str], bool] = lambda path: False
+        self.chooser: Callable[[Call], Fault | None] = lambda call: None
+        self.on_sent: Callable[[Sent], object] = lambda sent: None
         self.grant_ended = False
         self.new_refresh_token = ""
         self.garbles: set[str] = set()
@@ -238,6 +247,7 @@ class GmailServer:
 
     def heal(self) -> None:
         self.faults.clear()
+        self.chooser, self.cuts_unread = (lambda call: None), (lambda path: False)
 
     def count(self, name: str) -> int:
         """How often a call came in, alone; those inside a batch count as one `batch`."""
@@ -302,7 +312,7 @@ class GmailServer:
                 return self._batch(call, headers)
             with self._lock:
                 answer = self._do(call, match.groupdict(), headers)
-            if fault:
+            if fault and fault.after:
                 _go_wrong(fault)
         except Refusal as refusal:
             return refusal.status, {"content-type": "application/json", **refusal.headers}, refusal.body()
@@ -319,7 +329,7 @@ class GmailServer:
                     if fault.times is not None:
                         fault.times -= 1
                     return fault
-        return None
+        return self.chooser(call)
 
     def _token(self, body: bytes) -> dict[str, Any]:
         form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
@@ -405,7 +415,7 @@ class GmailServer:
                 self.delete_draft(box.address, self._draft_id(box, call.id))
                 return {}
             case "drafts.send":
-                return self._send(box, self._draft_id(box, json.loads(call.content)["id"]))
+                return self._send(box, self._draft_id(box, call.draft))
         raise Refusal(404, "notFound")
 
     def _listed(self, call: Call, box: Box, *, drafts: bool = False) -> dict[str, Any]:
@@ -499,9 +509,9 @@ class GmailServer:
         recipients = tuple(address for _, address in getaddresses([str(value) for value in everybody]))
         content = _without_bcc(source)
         message_id = str(message_from_bytes(content)["Message-ID"] or "").strip()
-        self.ledger.append(
-            Sent(sender=box.address, recipients=recipients, message_id=message_id, content=content, at=time.time())
-        )
+        out = Sent(sender=box.address, recipients=recipients, message_id=message_id, content=content, at=time.time())
+        self.ledger.append(out)
+        self.on_sent(out)
         sent = self._add(box, source, {"SENT"}, thread=draft.thread)
         for address in recipients:
             if address.lower() in self.boxes:
@@ -533,6 +543,7 @@ class _Ended(Refusal):
 
 
 def _go_wrong(fault: Fault) -> None:
+    fault.pause()
     if fault.status == 200:
         return
     if not fault.status:
@@ -717,9 +728,11 @@ def _handler(server: GmailServer) -> type[BaseHTTPRequestHandler]:
         disable_nagle_algorithm = True
 
         def _respond(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
             given = {name.lower(): value for name, value in self.headers.items()}
             try:
+                if server.cuts_unread(self.path):
+                    raise Dropped
+                body = self.rfile.read(int(given.get("content-length") or 0))
                 status, headers, content = server.answer(self.command, self.path, given, body)
             except Dropped:
                 # A reset, not an orderly end: what a dying connection looks like.

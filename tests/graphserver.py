@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import os
-import random
 import re
 import socket
 import struct
@@ -44,7 +43,7 @@ ALL = ("Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read")
 SECONDS = 10
 SENDING = ("sendMail", "send", "reply", "replyAll", "forward")
 REQUEST_LIMIT = 4 * 1024 * 1024
-Phase = Literal["drop_before", "drop_after", "drop_after_effect", "answer", "answer_after_effect"]
+Phase = Literal["drop_before", "drop_after", "drop_after_effect", "answer", "answer_after_effect", "late", "late_done"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,13 +86,14 @@ class Held:
 @dataclass(frozen=True, kw_only=True)
 class Fault:
     """`drop_*` cut the connection: before the request was read, after it, after its effect. `answer*` says `status`
-    instead of, or after, doing it."""
+    instead of, or after, doing it. `late*` does and says what is right, after a pause before or after its effect;
+    the others may pause where they strike, but for the one before the request was read."""
 
     phase: Phase
     status: int = 503
     code: str = "ErrorInternalServerError"
     headers: tuple[tuple[str, str], ...] = ()
-    held: Held | None = None
+    pause: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,26 +165,8 @@ class GraphServer:
         """The next call of a sort stops before or after its effect; let go, it is cut."""
         held = Held()
         phase: Phase = "drop_after_effect" if after_effect else "drop_after"
-        self._faults.setdefault(on, deque()).append(Fault(phase=phase, held=held))
+        self._faults.setdefault(on, deque()).append(Fault(phase=phase, pause=held.here))
         return held
-
-    def seeded(self, seed: int, rate: float) -> None:
-        """From now on a share of the sending calls fails in one of all ways, by a seed."""
-        dice, lock = random.Random(seed), threading.Lock()
-        ways = (
-            Fault(phase="drop_before"), Fault(phase="drop_after"), Fault(phase="drop_after_effect"),
-            Fault(phase="answer", status=429, code="ApplicationThrottled", headers=(("Retry-After", "1"),)),
-            Fault(phase="answer", status=503), Fault(phase="answer_after_effect", status=504),
-            Fault(phase="answer_after_effect", status=202, headers=(("Retry-After", "30"),)),
-        )  # fmt: skip
-
-        def choose(action: str) -> Fault | None:
-            if action not in SENDING:
-                return None
-            with lock:
-                return dice.choice(ways) if dice.random() < rate else None
-
-        self.chooser = choose
 
     def heal(self) -> None:
         self.chooser = lambda action: None
@@ -323,16 +305,16 @@ class _Handler(BaseHTTPRequestHandler):
             Hit(method=self.command, path=url.path, query=query, body=body, action=action,
                 prefer=self.headers.get("Prefer", ""))
         )  # fmt: skip
+        if fault and fault.phase in ("drop_after", "answer", "late"):
+            fault.pause()
         if fault and fault.phase == "drop_after":
-            if fault.held:
-                fault.held.here()
             raise _Cut
         if fault and fault.phase == "answer":
             return fault.status, _error(fault.code), fault.headers
         status, answer = self._done(url.path, query, body, raw, action)
+        if fault and fault.phase in ("drop_after_effect", "answer_after_effect", "late_done"):
+            fault.pause()
         if fault and fault.phase == "drop_after_effect":
-            if fault.held:
-                fault.held.here()
             raise _Cut
         if fault and fault.phase == "answer_after_effect":
             return fault.status, None if fault.status < 300 else _error(fault.code), fault.headers

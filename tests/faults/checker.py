@@ -1,7 +1,8 @@
 """Compares the provider's ledger with the database: pure functions that name what broke the promise.
 
 1. each sent item has a valid approval for exactly these bytes, given before it was sent;
-2. at most one ledger entry for an action, unless a person ordered another;
+2. at most one ledger entry for an action, unless a person ordered another; one call that sends for each attempt, and
+   none after an attempt that may have sent;
 3. succeeded means it is in the ledger; in the ledger means succeeded or unknown;
 4. after healing every action is final or unknown;
 5. the audit chain verifies, and no canary stands in a log, a job, a metric label or an error page;
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tests.faults.content import content_of_payload
 from tests.faults.provider import Entry
 
 ENDED = ("succeeded", "failed", "rejected", "cancelled", "expired", "superseded")
@@ -83,12 +85,13 @@ class Tables:
 @dataclass(frozen=True, kw_only=True)
 class Traces:
     """What was written elsewhere: texts by where they stood, what the audit's verifier found, what the database's own
-    log says it has refused."""
+    log says it has refused, how often the call that sends has reached the provider for each Message-ID."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
     canaries: Sequence[str] = ()
     audit: Sequence[str] = ()
     refusals: Sequence[str] = ()
+    calls: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +109,7 @@ def check(ledger: Sequence[Entry], tables: Tables, traces: Traces) -> list[Viola
     return [
         *sent_without_approval(ledger, tables),
         *sent_twice(ledger, tables),
+        *called_again(traces.calls, tables),
         *not_the_truth(ledger, tables),
         *stuck(tables),
         *told(traces),
@@ -133,8 +137,10 @@ def sent_without_approval(ledger: Sequence[Entry], tables: Tables) -> Iterator[V
 
 
 def _is_of(entry: Entry, payload: Mapping[str, Any]) -> bool:
+    """The same bytes, or all that the provider was told of them where it writes them itself."""
     named = sorted([*payload["to"], *payload["cc"], *payload["bcc"]])
-    return (payload["source_sha256"], payload["from"], named) == (entry.sha256, entry.sender, sorted(entry.recipients))
+    told = content_of_payload(payload) if entry.content else payload["source_sha256"]
+    return (told, payload["from"], named) == (entry.content or entry.sha256, entry.sender, sorted(entry.recipients))
 
 
 def _fits(revision: Revision) -> bool:
@@ -175,6 +181,23 @@ def sent_twice(ledger: Sequence[Entry], tables: Tables) -> Iterator[Violation]:
     for action in tables.actions:
         if sent[action.message_id] > 1 + ordered_again(action, tables):
             yield Violation(invariant=2, name="sent_twice", about=f"{action.id}, {sent[action.message_id]} times")
+
+
+def called_again(calls: Mapping[str, int], tables: Tables) -> Iterator[Violation]:
+    """2, seen from the provider's door: what it was asked to do twice it may have done once, or not at all."""
+    known = {action.message_id for action in tables.actions}
+    for message_id in calls.keys() - known:
+        yield Violation(invariant=2, name="called_without_action", about=message_id)
+    for action in tables.actions:
+        began = [
+            attempt
+            for attempt in sorted(tables.attempts, key=lambda attempt: attempt.fence)
+            if (attempt.action, attempt.phase) == (action.id, "wire_started")
+        ]
+        if calls.get(action.message_id, 0) > len(began):
+            yield Violation(invariant=2, name="called_again", about=f"{action.id}, {calls[action.message_id]} times")
+        if any(attempt.verdict != "not_sent" for attempt in began[:-1]):
+            yield Violation(invariant=2, name="tried_again", about=action.id)
 
 
 def not_the_truth(ledger: Sequence[Entry], tables: Tables) -> Iterator[Violation]:

@@ -22,12 +22,12 @@ from approvals.models import ApprovalPolicy  # noqa: E402
 def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
     """Two people who may approve, an agent of a third who may only propose, and the mailboxes.
 
-    `mailboxes`: address → secrets; `two_needed`: those that ask for two people; `links`: how many for each person.
+    `mailboxes`: address → provider, secrets and scopes; `two_needed`: those that ask for two people; `links`: how many
+    for each person.
     """
     ada, bob, carol = (User.objects.create_user(f"{name}@proof.example") for name in ("ada", "bob", "carol"))
     mailboxes = [
-        connect_mailbox(owner=ada, address=address, provider="imap", secrets=secrets, scopes=["read", "send"])
-        for address, secrets in wanted["mailboxes"].items()
+        connect_mailbox(owner=ada, address=address, **access) for address, access in wanted["mailboxes"].items()
     ]
     for mailbox in mailboxes:
         Membership.objects.create(mailbox=mailbox, user=bob, role=Role.APPROVER)

@@ -4,10 +4,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from tests.faults.apis import SENDING_TROUBLE, Trouble
 from tests.faults.smtp import FAULTS, Planned
 from tests.processes import PROJECT
 
 QueueKind = Literal["database", "rq", "celery", "celery on RabbitMQ"]
+MailboxKind = Literal["imap", "graph", "graph at once", "gmail"]
+EVERY_KIND: tuple[MailboxKind, ...] = ("imap", "graph", "gmail", "imap", "graph at once")
 CANARY = "canary"  # stands in every address, subject and text, and may stand nowhere else
 LEASE_SECONDS = 3
 WIRE_SECONDS = 4
@@ -31,11 +34,12 @@ BLOWS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """The programs; all that is left to chance comes from the seed."""
+    """The programs; all that is left to chance comes from the seed. The mailboxes are of the `kinds` in turn."""
 
     queue: QueueKind
     seed: int
     mailboxes: int = 8
+    kinds: tuple[MailboxKind, ...] = ("imap",)
     workers: int = 2
     undo_seconds: int = 1
     two_needed: bool = True  # some mailboxes ask for two people
@@ -44,6 +48,9 @@ class Setup:
     @property
     def addresses(self) -> list[str]:
         return [f"{CANARY}-box{number}@proof.example" for number in range(self.mailboxes)]
+
+    def kind_of(self, address: str) -> MailboxKind:
+        return self.kinds[self.addresses.index(address) % len(self.kinds)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +67,7 @@ class Plan:
     rules: bool = True
     fault_rate: float = 0.4
     faults: tuple[Planned, ...] = FAULTS
+    api_faults: tuple[Trouble, ...] = SENDING_TROUBLE  # at the call that sends; the other calls have their own
     blow_every: tuple[float, float] = (1.0, 2.5)
     blows: dict[str, int] = field(default_factory=lambda: dict(BLOWS))
     frozen_seconds: tuple[float, float] = (LEASE_SECONDS + 0.5, LEASE_SECONDS + 3)

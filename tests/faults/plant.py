@@ -26,8 +26,7 @@ from rq.serializers import JSONSerializer
 
 from tests.dovecot import PASSWORD
 from tests.faults.plan import CANARY, LEASE_SECONDS, WIRE_SECONDS, Setup
-from tests.faults.provider import Dice, Provider
-from tests.faults.smtp import Planned, SmtpAndImap
+from tests.faults.provider import Provider
 from tests.processes import Program, environment, request, session_of, until
 from tests.services import Postgres, RabbitMQ, Redis, Service, free_port
 
@@ -71,7 +70,7 @@ class Process(Program):
 
 
 class Plant:
-    def __init__(self, setup: Setup, home: Path, dice: Dice[Planned]) -> None:
+    def __init__(self, setup: Setup, home: Path, provider: Provider) -> None:
         self.setup = setup
         self.home = home
         self.postgres = DurablePostgres()
@@ -80,7 +79,7 @@ class Plant:
             self.broker = RabbitMQ()
         elif setup.queue != "database":
             self.broker = Redis()
-        self.provider: Provider = SmtpAndImap(dice, keeping=frozenset(setup.addresses[::2]))
+        self.provider = provider
         self.url = f"http://127.0.0.1:{free_port()}"
         self.metrics_token = secrets.token_urlsafe(16)
         self.environment = self._environment()
@@ -108,6 +107,7 @@ class Plant:
             "CELERY_BROKER_URL": url if kind == "celery" else "",
             "DJANGO_SETTINGS_MODULE": "mailhub.settings",
             "PYTHONPATH": self.setup.tree,
+            **self.provider.environment(),
         }
 
     def __enter__(self) -> Self:
@@ -170,7 +170,9 @@ class Plant:
 
     def _furnish(self) -> None:
         given = {
-            "mailboxes": {address: self.provider.secrets(address) for address in self.setup.addresses},
+            "mailboxes": {
+                address: self.provider.access(address, self.setup.kind_of(address)) for address in self.setup.addresses
+            },
             "two_needed": self.setup.addresses[1::4] if self.setup.two_needed else [],
             "links": 8,
         }

@@ -18,7 +18,8 @@ from tests.faults.generator import Office
 from tests.faults.nemesis import Nemesis
 from tests.faults.plan import Plan, Setup
 from tests.faults.plant import Plant
-from tests.faults.provider import Dice, Entry
+from tests.faults.provider import Entry
+from tests.faults.providers import Providers
 
 OFFICES = 3
 LOOK_SECONDS = 0.5
@@ -49,8 +50,7 @@ class Report:
 def prove(setup: Setup, plan: Plan, home: Path) -> Report:
     """1. Work and trouble, until the time is over or all is decided. 2. Trouble ends; what waits for a clock is told
     that its time has come. 3. A person rules about half of what is still unknown. 4. The checker."""
-    dice = Dice(setup.seed, plan.faults, rate=plan.fault_rate)
-    with Plant(setup, home, dice) as plant:
+    with Plant(setup, home, Providers(setup, plan)) as plant:
         started = time.monotonic()
         offices = [Office(plant, number, calm=plan.calm) for number in range(OFFICES)]
         nemesis = Nemesis(plant, plan)
@@ -77,6 +77,7 @@ def prove(setup: Setup, plan: Plan, home: Path) -> Report:
             canaries=plant.canaries(),
             audit=plant.audit(),
             refusals=checker.refused_by(plant.postgres.log(), GUARDS),
+            calls=plant.provider.calls(),
         )
         with plant.database() as connection:
             tables = _tables(connection)

@@ -17,13 +17,17 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One mail that the provider took responsibility for; `sha256` is that of its bytes without the Date in front."""
+    """One mail that the provider took responsibility for; `sha256` is that of its bytes without the Date in front.
+
+    A provider that writes the bytes itself has a hash of all that it was told instead: `content`, of content_of.
+    """
 
     message_id: str
     sender: str
     recipients: tuple[str, ...]
     sha256: str
     at: datetime
+    content: str = ""
 
 
 class Ledger:
@@ -45,7 +49,7 @@ class Ledger:
 class Dice(Generic[F]):
     """Says which fault a session meets, if any: the n-th session of a seed always meets the same."""
 
-    def __init__(self, seed: int, faults: Sequence[F], *, rate: float) -> None:
+    def __init__(self, seed: object, faults: Sequence[F], *, rate: float) -> None:
         self._seed, self._faults, self._rate = seed, faults, rate
         self._sessions = 0
         self._lock = threading.Lock()
@@ -76,12 +80,17 @@ class Provider(AbstractContextManager[Any, None], Protocol):
         """How often each sort of fault was met."""
         ...
 
-    def secrets(self, address: str) -> dict[str, Any]:
-        """What connects a mailbox to it."""
+    def environment(self) -> dict[str, object]:
+        """What the programs must be told to find it."""
         ...
 
-    def saves(self, address: str) -> bool:
-        """Whether it puts what it accepts from this mailbox into Sent by itself, so that a lost answer can be found."""
+    def access(self, address: str, kind: str) -> dict[str, Any]:
+        """What connects a mailbox of a kind to it: `provider`, `secrets` and `scopes`."""
+        ...
+
+    def calls(self) -> Counter[str]:
+        """How often the call that sends has come in for each mail, by its Message-ID, whatever came of it; nothing
+        where the ledger says as much."""
         ...
 
     def heal(self) -> None:

@@ -103,8 +103,8 @@ class SeededSmtp(FaultySmtp):
 class SmtpAndImap:
     """The provider of the proof; it puts the mail of every mailbox in `keeping` into Sent by itself."""
 
-    def __init__(self, dice: Dice[Planned], *, keeping: frozenset[str]) -> None:
-        self.ledger = Ledger()
+    def __init__(self, ledger: Ledger, dice: Dice[Planned], *, keeping: frozenset[str]) -> None:
+        self.ledger = ledger
         self._keeping = keeping
         self._imap = Dovecot()
         self._smtp = SeededSmtp(dice)
@@ -133,12 +133,15 @@ class SmtpAndImap:
     def faults(self) -> Counter[str]:
         return self._smtp.dice.met
 
-    def secrets(self, address: str) -> dict[str, Any]:
-        secrets: dict[str, Any] = self._imap.access(address, smtp_port=self._smtp.port).as_secrets()
-        return secrets
+    def environment(self) -> dict[str, object]:
+        return {}
 
-    def saves(self, address: str) -> bool:
-        return address in self._keeping
+    def access(self, address: str, kind: str) -> dict[str, Any]:
+        secrets = self._imap.access(address, smtp_port=self._smtp.port).as_secrets()
+        return {"provider": "imap", "secrets": secrets, "scopes": ["read", "send"]}
+
+    def calls(self) -> Counter[str]:
+        return Counter()
 
     def heal(self) -> None:
         self._smtp.dice.healed.set()
@@ -153,7 +156,7 @@ class SmtpAndImap:
                 at=datetime.now(UTC),
             )
         )
-        if self.saves(accepted.sender):
+        if accepted.sender in self._keeping:
             with self._locks[accepted.sender]:
                 if accepted.sender not in self._clients:
                     self._clients[accepted.sender] = self._imap.connect(accepted.sender)

@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
 from typing import Any
 
 import pytest
@@ -19,11 +20,15 @@ from tests.faults.checker import (
     check,
     refused_by,
 )
+from tests.faults.content import content_of, content_of_payload
 from tests.faults.provider import Entry
 
 pytestmark = pytest.mark.static
 NINE = datetime(2026, 5, 4, 9, tzinfo=UTC)
-PAYLOAD = {"from": "ada@x", "to": ["mira@y"], "cc": [], "bcc": ["hidden@y"], "source_sha256": "5" * 64}
+PAYLOAD = {
+    "from": "ada@x", "to": ["mira@y"], "cc": [], "bcc": ["hidden@y"], "source_sha256": "5" * 64, "subject": "Hello",
+    "text": "Hello.\n", "html": None, "attachments": [],
+}  # fmt: skip
 
 
 def at(minutes: float) -> datetime:
@@ -70,6 +75,9 @@ class World:
         decisions = tuple(replace(self.decisions[0], person=person) for person in people)
         return self.but(action=replace(self.action, approvals_needed=2), decisions=decisions)
 
+    def called(self, times: int, message_id: str = "<1>") -> "World":
+        return self.but(traces=replace(self.traces, calls={message_id: times}))
+
     def sent_again(self, evidence: str) -> "World":
         ruled = Attempt(action="a", fence=1, phase="wire_started", verdict="not_sent", evidence=evidence)
         return self.but(ledger=self.ledger * 2, attempts=(ruled, replace(self.attempts[0], fence=2)))
@@ -100,6 +108,11 @@ WELL = World(
         pytest.param(WELL.state("failed", verdict="refused").but(ledger=()), id="refused"),
         pytest.param(WELL.state("rejected").but(ledger=(), attempts=()), id="rejected"),
         pytest.param(WELL.sent_again("person"), id="sent again by a person's order"),
+        pytest.param(WELL.called(1), id="the call that sends came in once"),
+        pytest.param(WELL.sent_again("person").called(2), id="it came in once for each of two attempts"),
+        pytest.param(
+            WELL.entry(sha256="", content=content_of_payload(PAYLOAD)), id="sent by a provider that writes the bytes"
+        ),
         pytest.param(WELL.two_needed(1, 2), id="two people"),
         pytest.param(
             WELL.decision(approval_round=2).but(events=(Event(action="a", event="undone", at=at(0.5)),)),
@@ -140,6 +153,19 @@ def test_nothing_is_found_where_the_promise_was_kept(world: World) -> None:
         pytest.param(WELL.two_needed(1, 3), 1, "sent_without_approval", id="the proposer as one of two"),
         pytest.param(WELL.but(ledger=WELL.ledger * 2), 2, "sent_twice", id="twice"),
         pytest.param(WELL.sent_again("lease_expired"), 2, "sent_twice", id="again, by no person's order"),
+        pytest.param(
+            WELL.entry(sha256="", content=content_of_payload(PAYLOAD | {"text": "Hello!\n"})),
+            1, "other_bytes_than_stored", id="another text, at a provider that writes the bytes",
+        ),
+        pytest.param(WELL.called(2), 2, "called_again", id="the call that sends came in twice for one attempt"),
+        pytest.param(WELL.called(1, "<2>"), 2, "called_without_action", id="a call for what nobody knows of"),
+        pytest.param(
+            WELL.sent_again("person").but(
+                ledger=WELL.ledger,
+                attempts=(replace(WELL.attempts[0], verdict="unknown"), replace(WELL.attempts[0], fence=2)),
+            ),
+            2, "tried_again", id="tried again though the first may have sent",
+        ),
         pytest.param(WELL.but(ledger=()), 3, "said_sent_and_was_not", id="said to be sent"),
         pytest.param(
             WELL.state("failed", verdict="refused"), 3, "was_sent_and_not_said", id="said to have failed, and was sent"
@@ -182,3 +208,13 @@ REFUSED = 'ERROR:  new row for relation "x" violates check constraint "action_su
 )
 def test_the_databases_log_says_what_its_guards_have_refused(line: str, counts: bool) -> None:
     assert refused_by(f"LOG:  x\n{line}\n", {"action_fence"}) == ([line] if counts else [])
+
+
+def test_a_message_as_it_left_has_the_hash_of_the_payload_it_was_made_of() -> None:
+    message = EmailMessage()
+    message["Subject"] = "Hello"
+    message.set_content("Hello.\n")
+    message.add_attachment(b"%PDF-", "application", "pdf", filename="a.pdf")
+    sealed_file = {"name": "a.pdf", "sha256": hashlib.sha256(b"%PDF-").hexdigest()}
+    assert content_of(message) == content_of_payload(PAYLOAD | {"attachments": [sealed_file]})
+    assert content_of(message) != content_of_payload(PAYLOAD)

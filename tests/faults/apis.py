@@ -1,0 +1,240 @@
+"""Microsoft Graph and Gmail as providers of the proof: their test servers, which fail by the seed at every call."""
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email import message_from_bytes, policy
+from hashlib import sha256
+from time import time
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Self
+from urllib.parse import unquote
+
+from tests.faults.content import content_of
+from tests.faults.provider import Dice, Entry, Ledger
+from tests.faults.smtp import DATE_IN_FRONT
+from tests.gmailserver import Call, GmailServer, Sent
+from tests.gmailserver import Fault as GmailFault
+from tests.graphserver import SENDING, Accepted, GraphServer
+from tests.graphserver import Fault as GraphFault
+
+GMAIL_SENDING = "drafts.send"
+OTHERS_RATE = 0.2  # of the rate of the call that sends: there are many of the others for each of it
+TOKEN_SECONDS = 315  # renewed when it has less than five minutes: here, every quarter of a minute
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """What one call meets before it was read, once it was read, or after its effect: a wait, and then a connection that
+    breaks (0), the good answer (200), or another one."""
+
+    name: str
+    at: Literal["unread", "read", "done"]
+    status: int = 0
+    seconds: float = 0
+    retry_after: str = ""
+    code: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Retry-After": self.retry_after} if self.retry_after else {}
+
+
+LOST_ANSWERS = (
+    Trouble(name="sent, then reset", at="done"),
+    Trouble(name="sent, then silence", at="done", seconds=6),
+    Trouble(name="sent, then 503", at="done", status=503),
+    Trouble(name="sent, then 504", at="done", status=504),
+)
+OTHER_TROUBLE = (
+    Trouble(name="reset before it was read", at="unread"),
+    Trouble(name="reset once it was read", at="read"),
+    Trouble(name="done, then reset", at="done"),
+    Trouble(name="slow", at="read", status=200, seconds=1),
+    Trouble(name="429", at="read", status=429, retry_after="1", code="ApplicationThrottled"),
+    Trouble(name="503", at="read", status=503),
+    Trouble(name="504", at="read", status=504),
+)
+SENDING_TROUBLE = (
+    Trouble(name="sending reset before it was read", at="unread"),
+    Trouble(name="sending reset once it was read", at="read"),
+    *LOST_ANSWERS,
+    Trouble(name="sending answered 429", at="read", status=429, retry_after="1", code="ApplicationThrottled"),
+    Trouble(name="sending answered 503", at="read", status=503),
+    Trouble(name="sending answered 400", at="read", status=400, code="ErrorInvalidRecipients"),
+    Trouble(name="slow before it was sent", at="read", status=200, seconds=2.5),
+    Trouble(name="slow after it was sent", at="done", status=200, seconds=2.5),
+    Trouble(name="sent long after everybody gave up", at="read", status=200, seconds=6),
+)
+
+
+class Api:
+    """What both have in common: two dice, one for the call that sends."""
+
+    def __init__(self, ledger: Ledger, *, seed: str, rate: float, sending: tuple[Trouble, ...]) -> None:
+        self.ledger = ledger
+        self._sending = Dice(f"{seed} sending", sending, rate=rate)
+        self._others = Dice(f"{seed} others", OTHER_TROUBLE, rate=rate * OTHERS_RATE)
+
+    @property
+    def faults(self) -> Counter[str]:
+        return self._sending.met + self._others.met
+
+    def heal(self) -> None:
+        self._sending.healed.set()
+        self._others.healed.set()
+
+    def _drawn(self, *, sends: bool) -> tuple[Trouble | None, Dice[Trouble]]:
+        dice = self._sending if sends else self._others
+        trouble = dice.draw()
+        if trouble is not None:
+            dice.meets(trouble.name)
+        return trouble, dice
+
+
+class Graph(Api):
+    """Mailboxes of Microsoft 365. Graph writes the bytes itself: its ledger says what it was told."""
+
+    PHASES: ClassVar[Mapping[tuple[str, bool, bool], Any]] = {
+        ("unread", False, False): "drop_before",
+        ("read", False, False): "drop_after", ("read", True, False): "answer", ("read", True, True): "late",
+        ("done", False, False): "drop_after_effect", ("done", True, False): "answer_after_effect",
+        ("done", True, True): "late_done",
+    }  # fmt: skip
+
+    def __init__(self, ledger: Ledger, *, seed: int, rate: float, sending: tuple[Trouble, ...]) -> None:
+        super().__init__(ledger, seed=f"{seed} graph", rate=rate, sending=sending)
+        self._server = GraphServer()
+        self._server.on_accept = self._accepted
+        self._server.chooser = self._chosen
+
+    def __enter__(self) -> Self:
+        self._server.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.heal()
+        self._server.__exit__(kind, error, trace)
+
+    def environment(self) -> dict[str, object]:
+        return {"GRAPH_BASE_URL": self._server.url}
+
+    def access(self, address: str, kind: str) -> dict[str, Any]:
+        """With drafts, or with the endpoints that make and send in one."""
+        scopes = ("Mail.Read", "Mail.Send") if kind == "graph at once" else ("Mail.ReadWrite", "Mail.Send")
+        token = self._server.token(address, *scopes)
+        secrets = {"access_token": token, "expires_at": time() + 24 * 3600, "refresh_token": "none"}
+        return {"provider": "microsoft", "secrets": secrets, "scopes": list(scopes)}
+
+    def calls(self) -> Counter[str]:
+        """Counted by the marker of what was to be sent, which stays on a message wherever it goes."""
+        store = self._server.store
+        with store.lock:
+            items = {id_: item for box in list(store.items.values()) for id_, item in box.items()}
+        found: Counter[str] = Counter()
+        for hit in self._server.sends():
+            if hit.action == "sendMail":
+                found[hit.body["message"]["singleValueExtendedProperties"][0]["value"]] += 1
+            else:
+                item = items.get(unquote(hit.path).split("/")[-2])
+                found[next(iter(item.extended.values())) if item else hit.path] += 1
+        return found
+
+    def _chosen(self, action: str) -> GraphFault | None:
+        trouble, dice = self._drawn(sends=action in SENDING)
+        if trouble is None:
+            return None
+        phase = self.PHASES[trouble.at, trouble.status != 0, trouble.status == 200]
+        return GraphFault(
+            phase=phase, status=trouble.status, code=trouble.code or "ErrorInternalServerError",
+            headers=tuple(trouble.headers.items()), pause=lambda: dice.healed.wait(trouble.seconds),
+        )  # fmt: skip
+
+    def _accepted(self, accepted: Accepted) -> None:
+        message = message_from_bytes(accepted.source, policy=policy.default)
+        self.ledger.add(
+            Entry(
+                message_id=accepted.marker, sender=accepted.sender, recipients=accepted.recipients, sha256="",
+                content=content_of(message), at=accepted.at,
+            )
+        )  # fmt: skip
+
+
+class Gmail(Api):
+    """Mailboxes of Gmail, whose access tokens are renewed all the time."""
+
+    def __init__(self, ledger: Ledger, *, seed: int, rate: float, sending: tuple[Trouble, ...]) -> None:
+        super().__init__(ledger, seed=f"{seed} gmail", rate=rate, sending=sending)
+        self._server = GmailServer()
+        self._server.token_seconds = TOKEN_SECONDS
+        self._server.chooser, self._server.cuts_unread = self._chosen, self._is_cut
+        self._server.on_sent = self._sent
+        self._met = threading.local()  # by the call that this thread of the server is at
+        self._names: dict[str, str] = {}
+        self._calls: Counter[str] = Counter()
+
+    def __enter__(self) -> Self:
+        self._server.__enter__()
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self.heal()
+        self._server.__exit__(*ended)
+
+    def environment(self) -> dict[str, object]:
+        return {"GMAIL_BASE_URL": self._server.url, "GOOGLE_TOKEN_URI": self._server.token_uri}
+
+    def access(self, address: str, kind: str) -> dict[str, Any]:
+        secrets = {
+            "client_id": "mailhub.apps.example", "client_secret": "none",
+            "refresh_token": self._server.signed_in(address), "access_token": "", "expires_at": 0,
+            "scopes": self._server.granted_scope.split(),
+        }  # fmt: skip
+        return {"provider": "gmail", "secrets": secrets, "scopes": ["read", "draft", "send"]}
+
+    def calls(self) -> Counter[str]:
+        return self._calls
+
+    def _is_cut(self, path: str) -> bool:
+        """Draws for the call: what strikes later is kept for it."""
+        if path == "/token":
+            self._met.trouble = None
+            return False
+        trouble, self._met.dice = self._drawn(sends=path.partition("?")[0].endswith("/drafts/send"))
+        self._met.trouble = trouble
+        return trouble is not None and trouble.at == "unread"
+
+    def _chosen(self, call: Call) -> GmailFault | None:
+        if call.inside:
+            return None
+        if call.name == GMAIL_SENDING:
+            self._note(call)
+        trouble, dice = self._met.trouble, getattr(self._met, "dice", None)
+        if trouble is None or dice is None:
+            return None
+        return GmailFault(
+            name=call.name, status=trouble.status, after=trouble.at == "done",
+            headers=trouble.headers, pause=lambda: dice.healed.wait(trouble.seconds),
+        )  # fmt: skip
+
+    def _note(self, call: Call) -> None:
+        """One more call that sends, by the Message-ID of its draft, which is gone once it was sent."""
+        draft = call.draft
+        box = self._server.box(call.address)
+        stored = box.messages.get(box.drafts.get(draft, ""))
+        if stored is not None:
+            self._names[draft] = stored.header("Message-ID").strip()
+        self._calls[self._names.get(draft, draft)] += 1
+
+    def _sent(self, sent: Sent) -> None:
+        self.ledger.add(
+            Entry(
+                message_id=sent.message_id, sender=sent.sender, recipients=sent.recipients,
+                sha256=sha256(DATE_IN_FRONT.sub(b"", sent.content)).hexdigest(),
+                at=datetime.fromtimestamp(sent.at, UTC),
+            )
+        )  # fmt: skip

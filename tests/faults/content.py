@@ -1,0 +1,32 @@
+"""What was sent, or approved, where the provider writes the bytes: one hash of all that it is told."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from email.message import EmailMessage
+from typing import Any
+
+
+def content_of(message: EmailMessage) -> str:
+    """Of a message as it left."""
+    files = [
+        (part.get_filename() or "", hashlib.sha256(part.get_payload(decode=True) or b"").hexdigest())  # type: ignore[arg-type]
+        for part in message.iter_attachments()
+    ]
+    body = message.get_body(("html", "plain"))
+    kind = "" if body is None else body.get_content_subtype()
+    text = "" if body is None else str(body.get_content())
+    return _hash(str(message["Subject"]), kind, text, files)
+
+
+def content_of_payload(payload: Mapping[str, Any]) -> str:
+    """Of what a person has approved."""
+    html = payload.get("html")
+    files = [(each["name"], each["sha256"]) for each in payload.get("attachments", ())]
+    kind, text = ("plain", payload.get("text", "")) if html is None else ("html", html)
+    return _hash(payload.get("subject", ""), kind, text, files)
+
+
+def _hash(subject: str, kind: str, text: str, files: list[tuple[str, str]]) -> str:
+    told = [subject, kind, text.replace("\r\n", "\n").strip("\n"), sorted(files)]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
