@@ -41,20 +41,22 @@ class NoToken(Exception):
         self.retry_after = retry_after
 
 
-def access_token(mailbox_id: UUID, refresh: Refreshing, *, rejected: str = "") -> str:
-    """A token that can be used now.
+def access_token(mailbox_id: UUID, refresh: Refreshing, *, known: Secrets | None = None, rejected: str = "") -> str:
+    """A token that can be used now: that of the secrets `known`, read a moment ago, or one that is looked for.
 
     `refresh` gets the mailbox's secrets and returns all of them anew, with `access_token` and `expires_at` (Unix time);
     it bounds its own time and raises GrantEnded or NoToken. `rejected` is a token that the provider has just refused.
     Raises the same. After GrantEnded the mailbox needs to be connected again, and after either the provider is not
     asked before a minute is over.
     """
+    token, left = _usable(known or Secrets(), rejected)
+    if left > EARLY_SECONDS:
+        return token
     give_up_at = time.monotonic() + WAIT_SECONDS
     while True:
         mailbox = Mailbox.objects.get(pk=mailbox_id)
         secrets = _secrets(mailbox)
-        token = str(secrets.get("access_token", ""))
-        left = float(secrets.get("expires_at", 0)) - time.time() if token and token != rejected else 0
+        token, left = _usable(secrets, rejected)
         if left > EARLY_SECONDS:
             return token
         number = _begin(mailbox)
@@ -66,6 +68,12 @@ def access_token(mailbox_id: UUID, refresh: Refreshing, *, rejected: str = "") -
         if time.monotonic() > give_up_at:
             raise NoToken
         time.sleep(POLL_SECONDS)
+
+
+def _usable(secrets: Secrets, rejected: str) -> tuple[str, float]:
+    """The token, and for how many seconds it is good."""
+    token = str(secrets.get("access_token", ""))
+    return token, float(secrets.get("expires_at", 0)) - time.time() if token and token != rejected else 0
 
 
 def _begin(mailbox: Mailbox) -> int | None:

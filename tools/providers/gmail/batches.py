@@ -5,13 +5,14 @@ import re
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from email import message_from_bytes, policy
+from email import message_from_bytes
+from email.message import Message
 from typing import Any
 from urllib.parse import urlsplit
 
 from tools.providers.gmail.answers import Answer, parsed
 
-NUMBERED = re.compile(r"<response-([0-9]{1,4})>")
+NUMBERED = re.compile(rb"(?im)^Content-ID:[ \t]*<response-([0-9]{1,4})>[ \t]*\r?$")
 
 
 def written(uris: Sequence[str]) -> tuple[str, bytes]:
@@ -30,18 +31,30 @@ def read(content_type: str, content: bytes, *, count: int) -> list[dict[str, Any
 
     A part says by its Content-ID which one it answers; servers that leave it out answer in order.
     """
-    whole = message_from_bytes(f"content-type: {content_type}\r\n\r\n".encode() + content, policy=policy.HTTP)
     found: dict[int, dict[str, Any] | Answer] = {}
-    for place, part in enumerate(whole.iter_parts() if whole.is_multipart() else ()):
-        named = NUMBERED.fullmatch(str(part["Content-ID"] or "").strip())
-        found[int(named[1]) if named else place] = _answer(part.get_payload(decode=True))
+    for place, part in enumerate(_parts(content_type, content)):
+        head, _, inner = part.replace(b"\r\n", b"\n").partition(b"\n\n")
+        named = NUMBERED.search(head)
+        found[int(named[1]) if named else place] = _answer(inner)
     if set(found) != set(range(count)):
         raise ValueError("not every question was answered")
     return [found[place] for place in range(count)]
 
 
-def _answer(part: Any) -> dict[str, Any] | Answer:
-    head, _, body = bytes(part).replace(b"\r\n", b"\n").partition(b"\n\n")
+def _parts(content_type: str, content: bytes) -> list[bytes]:
+    """What stands between the boundaries. Python's own parser takes longer for it than the rest of a search does."""
+    kind = Message()
+    kind["Content-Type"] = content_type
+    boundary = kind.get_boundary()
+    if not boundary:
+        raise ValueError("no batch")
+    line = re.compile(rb"(?:\A|\r?\n)--" + re.escape(boundary.encode()) + rb"(?:--)?[ \t]*(?=\r?\n|\Z)")
+    # What stands before the first boundary and after the last one is of no use.
+    return line.split(content)[1:-1]
+
+
+def _answer(part: bytes) -> dict[str, Any] | Answer:
+    head, _, body = part.partition(b"\n\n")
     first, _, rest = head.partition(b"\n")
     status = int(first.split()[1])
     if status < 300:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from django.conf import settings
 
+from accounts import credentials
 from accounts.connect import google
 from accounts.connect.refreshing import GrantEnded, NoToken, access_token
 from accounts.models import Mailbox
@@ -64,9 +65,11 @@ def message_part(id_: str) -> str:
 
 
 def _token_of(mailbox: Mailbox) -> Callable[[str], str]:
+    known = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)
+
     def token(rejected: str) -> str:
         try:
-            return access_token(mailbox.id, google.refreshed, rejected=rejected)
+            return access_token(mailbox.id, google.refreshed, known=known, rejected=rejected)
         except GrantEnded:
             raise NotAuthorized("auth_error", f"Google ended the access to the mailbox. {CONNECT_AGAIN}") from None
         except NoToken as error:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any, Literal
 
 import structlog
@@ -122,9 +121,11 @@ class GmailReading(GmailMailbox):
     def list_folders(self) -> tuple[Folder, ...]:
         labels = [label for label in self._labels() if label["id"] not in HIDDEN_LABELS]
         counted = labels[:COUNTED_LABELS]
-        builds: list[Build] = [partial(_get_label, id_=label["id"]) for label in counted]
-        counts = {label["id"]: answer for label, answer in zip(counted, self._client.each(
-            "labels.get", builds, again=True), strict=True) if not isinstance(answer, ProviderError)}  # fmt: skip
+        ids = [str(label["id"]) for label in counted]
+        answers = self._client.each("labels.get", _get_label, ids, again=True)
+        counts = {
+            id_: answer for id_, answer in zip(ids, answers, strict=True) if not isinstance(answer, ProviderError)
+        }
         return tuple(
             Folder(
                 id=label["id"],
@@ -140,16 +141,19 @@ class GmailReading(GmailMailbox):
         fields = None if body else payload.OUTLINE
         return self._read(self._message(message_part(message_id), fields=fields), id_=message_id, body=body)
 
-    def read_thread(self, message_id: str, *, limit: int) -> tuple[Message, ...]:
+    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
         """A message names its conversation; a conversation's own id is taken too."""
         named = message_part(message_id)
         try:
             thread = self._message(named, fields="threadId")["threadId"]
         except Refused:
             thread = named
-        answer = self._refused_as_missing("threads.get", lambda users: users.threads().get(userId="me", id=thread))
+        fields = None if body else f"messages({payload.OUTLINE})"
+        answer = self._refused_as_missing(
+            "threads.get", lambda users: users.threads().get(userId="me", id=thread, fields=fields)
+        )
         told = [each for each in answer.get("messages", ()) if not {"DRAFT", "TRASH"} & set(each.get("labelIds", ()))]
-        return tuple(self._read(each, id_=each["id"], body=True) for each in (told or answer["messages"])[-limit:])
+        return tuple(self._read(each, id_=each["id"], body=body) for each in (told or answer["messages"])[-limit:])
 
     def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
         answer = self._message(message_part(message_id))
@@ -195,9 +199,9 @@ class GmailReading(GmailMailbox):
 
     def _cards(self, ids: Mapping[str, str]) -> tuple[Card, ...]:
         """A card for each message, under the id beside it. One that went meanwhile has none."""
-        builds: list[Build] = [partial(_get_outline, id_=message_id) for message_id in ids]
         cards = []
-        for id_, answer in zip(ids.values(), self._client.each("messages.get", builds, again=True), strict=True):
+        answers = self._client.each("messages.get", _get_outline, list(ids), again=True)
+        for id_, answer in zip(ids.values(), answers, strict=True):
             if isinstance(answer, Refused) and answer.code == "not_found":
                 continue
             if isinstance(answer, ProviderError):
@@ -229,9 +233,8 @@ class GmailReading(GmailMailbox):
     def _filled(self, rows: Sequence[Found]) -> list[Found]:
         if not rows:
             return []
-        builds: list[Build] = [partial(_get_row, id_=row.id) for row in rows]
         try:
-            answers = self._client.each("messages.get", builds, again=False)
+            answers = self._client.each("messages.get", _get_row, [row.id for row in rows], again=False)
         except ProviderError as error:
             answers = [error] * len(rows)  # the search itself went well: its ids are worth having
         filled = []
@@ -303,13 +306,13 @@ def _row(row: Found, answer: Mapping[str, Any]) -> Found:
     )  # fmt: skip
 
 
-def _get_row(users: Any, *, id_: str) -> Any:
+def _get_row(users: Any, id_: str) -> Any:
     return users.messages().get(userId="me", id=id_, format="metadata", metadataHeaders=ROW_HEADERS)
 
 
-def _get_outline(users: Any, *, id_: str) -> Any:
+def _get_outline(users: Any, id_: str) -> Any:
     return users.messages().get(userId="me", id=id_, format="full", fields=payload.OUTLINE)
 
 
-def _get_label(users: Any, *, id_: str) -> Any:
+def _get_label(users: Any, id_: str) -> Any:
     return users.labels().get(userId="me", id=id_)

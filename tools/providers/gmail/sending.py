@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage
-from functools import partial
 from hashlib import sha256
 from typing import Any, Literal
 
 from tools.providers import lenient
 from tools.providers.base import Envelope, Handover, OutcomeUnknown, ProviderError, Receipt, Refused, Unsupported
 from tools.providers.gmail import payload, queries
-from tools.providers.gmail.client import Build
 from tools.providers.gmail.drafting import GmailDrafts
 from tools.providers.gmail.mailbox import message_part
 
@@ -152,8 +150,8 @@ class GmailSending(GmailDrafts):
         """The first of the messages that has the marker in one of its headers, with the Message-ID it shows."""
         if not ids:
             return None
-        builds: list[Build] = [partial(_get_markers, id_=message_id) for message_id in ids]
-        for message_id, answer in zip(ids, self._client.each("messages.get", builds, again=True), strict=True):
+        answers = self._client.each("messages.get", _get_markers, ids, again=True)
+        for message_id, answer in zip(ids, answers, strict=True):
             if isinstance(answer, Refused):
                 continue
             if isinstance(answer, ProviderError):
@@ -207,5 +205,5 @@ def _digest(part: EmailMessage) -> str:
     return sha256(content).hexdigest()
 
 
-def _get_markers(users: Any, *, id_: str) -> Any:
+def _get_markers(users: Any, id_: str) -> Any:
     return users.messages().get(userId="me", id=id_, format="metadata", metadataHeaders=MARKERS)

@@ -61,7 +61,7 @@ class GraphMailbox:
         client = GraphClient(
             settings.GRAPH_BASE_URL,
             f"/users/{quote(mailbox.address, safe='@')}" if secrets.get("application") else "/me",
-            tokens=lambda rejected: access_token(mailbox_id, microsoft.refresh, rejected=rejected),
+            tokens=lambda rejected: access_token(mailbox_id, microsoft.refresh, known=secrets, rejected=rejected),
             key=mailbox_id,
             transport=_shared_transport(os.getpid()),
             transports=_own_transport,
