@@ -11,11 +11,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import pytest
 from imapclient import IMAPClient
 
+from accounts import credentials
+from accounts.models import Mailbox, Membership, Role, User
 from tests.bench.page import write_section
+from tests.conftest import Api, make_api
 from tests.dovecot import dovecot
+from tests.gmailbox import connected
+from tests.gmailserver import GmailServer
+from tests.graphserver import GraphServer, graph_mailbox
 from tests.office import Office, letter, office
 from tools.catalog import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.published import published_hints, published_parameters
@@ -24,6 +31,7 @@ __all__ = ["dovecot", "office"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
 
 ROUNDS = 40
+ROUND_TRIP = 0.05
 
 
 def filled(office: Office, count: int) -> None:
@@ -69,7 +77,6 @@ def found(client: IMAPClient) -> None:
 
 def shown(tool: Tool) -> dict[str, Any]:
     """A tool as MCP lists it."""
-    assert tool.toolset in DEFAULT_TOOLSETS
     hints = published_hints(tool)
     listed = {"name": tool.name, "description": tool.description, "inputSchema": published_parameters(tool.parameters)}
     return listed | ({"annotations": hints} if hints else {})
@@ -88,7 +95,8 @@ def sizes(office: Office) -> list[tuple[str, str, str]]:
     ten = office.api.tool("list_emails").content
     read = office.api.tool("read_email", message_id=newsletter).content
     thread = office.api.tool("read_thread", message_id=last).content
-    tools = json.dumps([shown(tool) for tool in TOOLS.values()], ensure_ascii=False, separators=(",", ":")).encode()
+    default = [shown(tool) for tool in TOOLS.values() if tool.toolset in DEFAULT_TOOLSETS]
+    tools = json.dumps(default, ensure_ascii=False, separators=(",", ":")).encode()
     return [
         ("`tools/list`, default toolsets", f"{len(tools):,}", "12,260 to 280,000"),
         ("ten newest", f"{len(ten):,}", "1,318 to 185,569; mcp-email-server 4,733, ms-365 42,184"),
@@ -97,7 +105,69 @@ def sizes(office: Office) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_what_reading_costs(office: Office, capsys: pytest.CaptureFixture[str]) -> None:
+def search_of_ten(api: Api) -> None:
+    answer = api.tool("search_emails", query="Order")
+    assert len(answer.json()["emails"]) == 10, answer.content
+
+
+def deliver_twelve(server: GraphServer | GmailServer, mailbox: Mailbox) -> None:
+    for number in range(12):
+        message = letter(to=mailbox.address, subject=f"Order {number}", text="word " * 400)
+        server.deliver(mailbox.address, message.as_bytes())
+
+
+def at_graph(graph: GraphServer, api: Api, client: httpx2.Client) -> float:
+    """How many round trips a search takes; one is the request that it makes, made again without anything around it."""
+    search_of_ten(api)
+    asked = graph.hits[-1]
+    address, headers = f"http://127.0.0.1:{graph.port}{asked.path}", {"Prefer": asked.prefer}
+    ours, one = in_turn(
+        lambda: search_of_ten(api), lambda: client.get(address, params=asked.query, headers=headers).raise_for_status()
+    )
+    return ours / one
+
+
+def at_gmail(gmail: GmailServer, api: Api, client: httpx2.Client) -> float:
+    """The same, of two requests."""
+    search_of_ten(api)
+    listed, batch = [call for call in gmail.calls if not call.inside][-2:]
+    kind = f'multipart/mixed; boundary="{batch.content.split(None, 1)[0][2:].decode()}"'
+
+    def bare() -> None:
+        client.get(f"{gmail.url}/gmail/v1/users/me/messages", params=dict(listed.arguments)).raise_for_status()
+        answer = client.post(f"{gmail.url}/batch", content=batch.content, headers={"content-type": kind})
+        answer.raise_for_status()
+
+    ours, two = in_turn(lambda: search_of_ten(api), bare)
+    return ours / (two / 2)
+
+
+@pytest.fixture
+def round_trips(settings: Any, alice: User) -> list[tuple[str, str, float, str]]:
+    """What a search costs at a provider that is 50 ms away."""
+    with GraphServer() as graph, GmailServer() as gmail:
+        settings.GRAPH_BASE_URL = graph.url
+        settings.GMAIL_BASE_URL, settings.GOOGLE_TOKEN_URI = gmail.url, gmail.token_uri
+        outlook = graph_mailbox(graph, "ada@outlook.example")
+        Membership.objects.create(mailbox=outlook, user=alice, role=Role.MANAGER)
+        found = []
+        for server, mailbox, measured, most in (
+            (graph, outlook, at_graph, "1.2"),
+            (gmail, connected(gmail, alice, "ada@gmail.example"), at_gmail, "2.3"),
+        ):
+            deliver_twelve(server, mailbox)
+            server.delay = ROUND_TRIP
+            api = make_api(alice, mailbox, name=mailbox.provider)
+            token = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)["access_token"]
+            with httpx2.Client(headers={"Authorization": f"Bearer {token}"}) as client:
+                trips = measured(server, api, client)
+            found.append(("P10", f"search of ten over REST, {mailbox.provider}, 50 ms / one round trip", trips, most))
+        return found
+
+
+def test_what_reading_costs(
+    office: Office, capsys: pytest.CaptureFixture[str], round_trips: list[tuple[str, str, float, str]]
+) -> None:
     filled(office, 10_000)
     kept = office.imap.signed_in(office.ada)
     kept.select_folder("INBOX")
@@ -118,6 +188,7 @@ def test_what_reading_costs(office: Office, capsys: pytest.CaptureFixture[str]) 
         ("P1", "newest ten over REST / on a fresh connection", ours / floor_fresh, "1.0"),
         ("P2", "search by a common sender / raw SEARCH and FETCH", search / raw, "0.6"),
         ("P2", "search by what is not there / raw SEARCH", missing / raw_missing, "1.3"),
+        *round_trips,
     ]
     lines = ["| result | bytes | other servers, characters |", "| --- | --- | --- |"]
     lines += [f"| {what} | {size} | {others} |" for what, size, others in sizes(office)]
