@@ -114,6 +114,9 @@ def test_a_thread_is_read_from_any_of_its_messages(side: Side) -> None:
             "Number 3",
         ]
     assert [message.subject for message in side.ada.read_thread(third, limit=2)] == ["Number 2", "Number 3"]
+    heads = side.ada.read_thread(third, limit=2, body=False)
+    assert [message.message_id for message in heads] == ["<2@northwind.example>", "<3@northwind.example>"]
+    assert heads[0].from_address == ADA
 
 
 def test_a_message_tells_what_an_answer_needs(side: Side) -> None:

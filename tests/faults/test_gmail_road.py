@@ -170,11 +170,15 @@ def test_a_draft_that_its_person_changed_after_it_was_proposed_is_not_sent(
     assert (state(api, action), gmail.ledger, len(drafts(gmail))) == (("failed", "draft_changed"), [], 1)
 
 
-def test_without_a_copy_in_sent_gmail_cannot_send_and_says_so(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
-    action = approve(api, reviewer, save_to_sent_items=False)
-    work()
-    assert (state(api, action)[0], gmail.ledger) == ("failed", [])
-    assert "copy" in api.get(f"/actions/{action.pk}").json()["error"]["detail"]
+@pytest.mark.parametrize("confirm", [False, True])
+def test_a_mail_without_a_copy_in_sent_is_refused_before_anybody_could_approve_it(
+    api: Api, gmail: GmailServer, confirm: bool
+) -> None:
+    answer = api.tool("send_email", to=[MIRA], subject="Hello", body="Hi.", save_to_sent_items=False, confirm=confirm)
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "invalid_input"
+    assert [error["field"] for error in answer.json()["errors"]] == ["save_to_sent_items"]
+    assert not PendingAction.objects.exists()
 
 
 # 30, 31: nobody knows

@@ -216,6 +216,11 @@ class MailProvider(Protocol):
         """Whether the provider writes the quote of answers and forwards itself and can only be told the comment."""
         ...
 
+    @property
+    def always_keeps_copy(self) -> bool:
+        """Whether everything it sends lies in Sent, so that a mail without a copy cannot be had."""
+        ...
+
     def test(self) -> None:
         """Sign in to all its services; raises ProviderError."""
         ...
@@ -234,8 +239,9 @@ class MailProvider(Protocol):
         """Raises Refused("not_found") for an unknown, malformed or foreign id."""
         ...
 
-    def read_thread(self, message_id: str, *, limit: int) -> tuple[Message, ...]:
-        """The conversation that a message belongs to, oldest first, at most the newest `limit`."""
+    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
+        """The conversation that a message belongs to, oldest first, at most the newest `limit`; without `body` who
+        wrote them and when, and neither texts nor attachments need be there."""
         ...
 
     def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:

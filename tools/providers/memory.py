@@ -73,6 +73,7 @@ class MemoryProvider:
     name = "memory"
     send_scope = "memory.send"
     writes_quote = False
+    always_keeps_copy = False
 
     @classmethod
     def for_mailbox(cls, mailbox: Mailbox) -> Self:
@@ -150,15 +151,15 @@ class MemoryProvider:
             attachments=tuple(_info(number, part) for number, part in enumerate(parts) if _attached(part)),
         )  # fmt: skip
 
-    def read_thread(self, message_id: str, *, limit: int) -> tuple[Message, ...]:
-        start = self.read_message(message_id, body=True)
+    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
+        start = self.read_message(message_id, body=body)
         root = (*start.references, start.message_id)[0]
         found = {start.message_id: start}
         for address, role in list(self._server.folders):
             if address != self._address.lower() or role in ("drafts", "trash"):
                 continue
             for index in range(len(self._server.folder(address, role))):
-                message = self.read_message(self._id(role, index), body=True)
+                message = self.read_message(self._id(role, index), body=body)
                 if root and root in (message.message_id, *message.references):
                     found.setdefault(message.message_id, message)
         oldest = datetime.min.replace(tzinfo=UTC)

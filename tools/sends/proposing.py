@@ -72,6 +72,8 @@ def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> dict[
     """Preview a new message, or propose it to a person."""
 
     def compose() -> Composed:
+        if not parameters.save_to_sent_items:
+            _without_copy(mailbox)
         request = Request(
             from_address=mailbox.address,
             from_name=mailbox.name,
@@ -228,6 +230,15 @@ def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> 
         "message_id": message.message_id,
         "source_sha256": message.sha256,
     }
+
+
+def _without_copy(mailbox: Mailbox) -> None:
+    """Raises Problem where a copy is kept of everything: nobody shall approve what cannot be done."""
+    if provider_for(mailbox).always_keeps_copy:
+        raise Problem(
+            "invalid_input", "This mailbox keeps a copy of everything it sends.",
+            errors=(FieldError(field="save_to_sent_items", message="cannot be false for this mailbox"),),
+        )  # fmt: skip
 
 
 def _checked_moment(send_at: datetime | None) -> datetime | None:

@@ -73,7 +73,7 @@ def later_in_thread(provider: MailProvider, original: str, message_id: str, *, o
     An original that is gone, or a mailbox that knows no threads, says nothing.
     """
     try:
-        thread = provider.read_thread(original, limit=2)
+        thread = provider.read_thread(original, limit=2, body=False)
     except (Refused, Unsupported):
         return None
     others = [message for message in thread if not own or message.message_id != own]

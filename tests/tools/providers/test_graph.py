@@ -55,6 +55,24 @@ def test_p10_ten_found_are_one_request_with_only_the_fields_that_are_shown(
     }  # fmt: skip
 
 
+def test_whether_a_conversation_moved_on_is_asked_for_two_messages_without_their_text(
+    api: Api, graph: GraphServer
+) -> None:
+    original = graph.deliver(ADA, letter().as_bytes())
+    for number in range(4):
+        later = letter(References="<question@northwind.example>")
+        later.replace_header("Message-ID", f"<{number}@northwind.example>")
+        graph.deliver(ADA, later.as_bytes())
+    listed = api.tool("list_emails").json()["emails"]
+    graph.hits.clear()
+    preview = api.tool("reply_email", message_id=listed[-1]["id"], comment="On Friday.").json()
+    assert "thread_moved" in {warning["code"] for warning in preview["warnings"]}
+    (hit,) = (hit for hit in graph.hits if "conversationId eq" in hit.query.get("$filter", ""))
+    assert hit.query["$top"] == "2"
+    assert not {"body", "internetMessageHeaders"} & set(hit.query["$select"].split(","))
+    assert not any(original.id in hit.path and hit.path.endswith("/attachments") for hit in graph.hits)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_p10_never_more_than_three_at_once_on_a_mailbox(ada: GraphProvider, graph: GraphServer) -> None:
     fill(graph, 1)

@@ -9,6 +9,7 @@ class GmailProvider(GmailSending):
     name = "gmail"
     send_scope = COMPOSE_SCOPE
     writes_quote = False
+    always_keeps_copy = True
 
     def test(self) -> None:
         profile = self._client.read("getProfile", lambda users: users.getProfile(userId="me"))

@@ -8,6 +8,7 @@ from tools.providers.graph.sending import GraphSending
 class GraphProvider(GraphSending):
     name = "microsoft"
     send_scope = SEND
+    always_keeps_copy = False
 
     def test(self) -> None:
         """One light read where reading was granted; elsewhere a token is all that can be had."""

@@ -36,6 +36,7 @@ MESSAGE_FIELDS = (
     "id,subject,from,toRecipients,ccRecipients,replyTo,receivedDateTime,sentDateTime,internetMessageId,"
     "internetMessageHeaders,conversationId,hasAttachments,isDraft"
 )
+THREAD_FIELDS = "id,subject,from,toRecipients,ccRecipients,receivedDateTime,sentDateTime,internetMessageId"
 FILE_FIELDS = "id,name,contentType,size,isInline"
 FILES = f"attachments($select={FILE_FIELDS},microsoft.graph.fileAttachment/contentId)"
 EMPTY_PAGES = 5  # that are looked through for something unread
@@ -73,24 +74,21 @@ class GraphReading(GraphMailbox):
         answer = self._client.get(self._path(message_id), {"$select": fields, "$expand": FILES})
         return self._message(message_id, answer.body, body=body)
 
-    def read_thread(self, message_id: str, *, limit: int) -> tuple[Message, ...]:
+    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
         start = self._client.get(self._path(message_id), {"$select": "conversationId"}).body
         conversation = str(start.get("conversationId") or "")
         if not conversation:
-            return (self.read_message(message_id, body=True),)
-        # Ordered here: Graph calls a filter by conversation with an order inefficient.
-        rows = self._client.get(
-            "/messages",
-            {
-                "$filter": f"conversationId eq {quoted(conversation)}",
-                "$select": f"{MESSAGE_FIELDS},body", "$expand": FILES, "$top": 100,
-            },
-        ).rows()  # fmt: skip
-        rows = [row for row in rows if not row.get("isDraft")]
+            return (self.read_message(message_id, body=body),)
+        filters = (f"conversationId eq {quoted(conversation)}", "isDraft eq false")
+        params: dict[str, str | int] = {
+            "$filter": joined(filters, None), "$orderby": "receivedDateTime desc", "$top": limit,
+            "$select": f"{MESSAGE_FIELDS},body" if body else THREAD_FIELDS, **({"$expand": FILES} if body else {}),
+        }  # fmt: skip
+        rows = self._client.get("/messages", params).rows()
         short = handles.shortened(self._mailbox_id, [str(row["id"]) for row in rows])
         oldest = datetime.min.replace(tzinfo=UTC)
-        messages = [self._message(short[str(row["id"])], row, body=True) for row in rows]
-        return tuple(sorted(messages, key=lambda each: (each.date or oldest, len(each.references))))[-limit:]
+        messages = [self._message(short[str(row["id"])], row, body=body) for row in rows]
+        return tuple(sorted(messages, key=lambda each: (each.date or oldest, len(each.references))))
 
     def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
         path = f"{self._path(message_id)}/attachments"
@@ -153,8 +151,10 @@ class GraphReading(GraphMailbox):
             if rows or not following:
                 break
             answer = self._client.follow(str(following))
-        token = self._handle(str(following)) if following else None
-        return Page(cards=self._cards(rows), next_token=token)
+        names = [*(str(row["id"]) for row in rows), *([str(following)] if following else [])]
+        short = handles.shortened(self._mailbox_id, names)
+        cards = tuple(_card(short[str(row["id"])], row) for row in rows)
+        return Page(cards=cards, next_token=short[str(following)] if following else None)
 
     def _cards(self, rows: Sequence[dict[str, Any]]) -> tuple[Card, ...]:
         short = handles.shortened(self._mailbox_id, [str(row["id"]) for row in rows])

@@ -19,6 +19,7 @@ class ImapProvider(ImapReading, ImapDrafts):
     name = "imap"
     send_scope = "SMTP"
     writes_quote = False
+    always_keeps_copy = False
 
     def test(self) -> None:
         with errors_translated():

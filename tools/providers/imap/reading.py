@@ -68,18 +68,18 @@ class ImapReading(ImapMailbox):
             place = self._open(session, message_id)
             return self._message(session, place.uid, body=body)
 
-    def read_thread(self, message_id: str, *, limit: int) -> tuple[Message, ...]:
+    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
         with self._session() as session:
             place = self._open(session, message_id)
             start = self._message(session, place.uid, body=False)
             root = next((known for known in (*start.references, start.message_id) if _safe(known)), None)
             if root is None:
-                return (self._message(session, place.uid, body=True),)
-            found = {start.message_id or message_id: self._message(session, place.uid, body=True)}
+                return (self._message(session, place.uid, body=body),)
+            found = {start.message_id or message_id: self._message(session, place.uid, body=body)}
             for folder in self._thread_folders(session, place.folder):
                 self._select(session, folder)
                 for uid in self._newest(session, _of_thread(root), count=limit, below=None):
-                    message = self._message(session, uid, body=True)
+                    message = self._message(session, uid, body=body)
                     found.setdefault(message.message_id or message.id, message)
         oldest = datetime.min.replace(tzinfo=UTC)
         # Two of the same second: the one that refers to more came later.
