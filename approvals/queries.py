@@ -17,7 +17,7 @@ from accounts.models import Mailbox, User
 from accounts.problems import Problem
 from approvals import wording
 from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
-from approvals.states import Status
+from approvals.states import FINAL, Status
 
 RULE_CHANGES = 20
 
@@ -194,3 +194,10 @@ def unfinished(mailbox: Mailbox) -> dict[str, int]:
         "leaving": of.filter(status__in=(Status.APPROVED, Status.EXECUTING)).count(),
         "unknown": of.filter(status=Status.UNKNOWN).count(),
     }
+
+
+def named_by_open_actions(*members: str) -> set[str]:
+    """What stands as these members in the payloads of actions that have not ended, or have work left to do."""
+    open_ = Revision.objects.filter(~Q(action__status__in=FINAL) | Q(action__settle_at__isnull=False))
+    rows = open_.values_list(*(f"payload__{member}" for member in members))
+    return {str(value) for row in rows for value in row if value}

@@ -1,24 +1,35 @@
 """Short names for what a provider names at length: Graph's message ids have 150 characters, and a list holds ten.
 
 A handle is made from mailbox and id, so the same message always has the same one; the row leads back. Of no use in
-another mailbox, and nobody can tell a malformed one from an unknown one.
+another mailbox, and nobody can tell a malformed one from an unknown one. What nobody has used for as long as content is
+kept is forgotten, unless a draft or an action that has not ended names it.
 """
 
 import base64
 import hashlib
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from uuid import UUID
 
-from tools.models import MessageHandle
+from django.conf import settings
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from approvals.queries import named_by_open_actions
+from tools.models import Draft, MessageHandle
 
 HANDLE_BYTES = 12  # 16 characters
+NOTED_AFTER = timedelta(days=1)  # a use is noted once a day, so that reading does not write
+BATCH = 10_000
 
 
 def shortened(mailbox_id: UUID, names: Iterable[str]) -> dict[str, str]:
     """The handle of each name, kept so that `named` finds it again."""
     handles = {name: _handle(mailbox_id, name) for name in names}
     known = MessageHandle.objects.filter(mailbox=mailbox_id, handle__in=handles.values())
-    there = set(known.values_list("handle", flat=True))
+    there = dict(known.values_list("handle", "used_at"))
+    if any(_long_ago(used_at) for used_at in there.values()):
+        known.update(used_at=timezone.now())
     new = [
         MessageHandle(mailbox_id=mailbox_id, handle=handle, named=name)
         for name, handle in handles.items()
@@ -33,7 +44,26 @@ def named(mailbox_id: UUID, handle: str) -> str | None:
     """What the handle stands for in this mailbox."""
     if not handle.isascii() or not handle.isprintable():
         return None
-    return MessageHandle.objects.filter(mailbox=mailbox_id, handle=handle).values_list("named", flat=True).first()
+    known = MessageHandle.objects.filter(mailbox=mailbox_id, handle=handle)
+    name, used_at = known.values_list("named", "used_at").first() or (None, None)
+    if used_at is not None and _long_ago(used_at):
+        known.update(used_at=timezone.now())
+    return name
+
+
+def purge() -> None:
+    """Forget what was not used for as long as content is kept, but for what is still needed."""
+    before = timezone.now() - timedelta(days=settings.MAILHUB_RETENTION_DAYS)
+    drafts = Draft.objects.filter(mailbox=OuterRef("mailbox"), provider_id=OuterRef("handle"))
+    old = MessageHandle.objects.filter(~Exists(drafts), used_at__lt=before)
+    if old.exists():  # only then is it asked what is needed
+        old = old.exclude(handle__in=named_by_open_actions("original", "draft__id"))
+        ids = list(old.values_list("pk", flat=True)[:BATCH])
+        MessageHandle.objects.filter(pk__in=ids, used_at__lt=before).delete()
+
+
+def _long_ago(used_at: datetime) -> bool:
+    return used_at < timezone.now() - NOTED_AFTER
 
 
 def _handle(mailbox_id: UUID, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Self
 
 from django.conf import settings
 from django.db import models
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.models import Mailbox, digest_of
@@ -60,9 +61,11 @@ class MessageHandle(models.Model):
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
     handle = models.CharField(max_length=20)
     named = models.TextField()
+    used_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["mailbox", "handle"], name="handle_once")]
+        indexes = [models.Index(fields=["used_at"], name="handle_age")]
 
     def __str__(self) -> str:
         return self.handle

@@ -1,0 +1,77 @@
+"""Short names of messages: they lead back for as long as somebody may need them, and are forgotten then."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from approvals import maintenance
+from tests.conftest import Api, Reviewer
+from tests.graphserver import GraphServer
+from tests.mailserver import ADA
+from tests.outlook import api, graph, letter, mailbox
+from tests.work import work
+from tools.models import MessageHandle
+
+__all__ = ["api", "graph", "mailbox"]
+pytestmark = pytest.mark.django_db
+
+
+def received(api: Api, graph: GraphServer) -> str:
+    graph.deliver(ADA, letter().as_bytes())
+    return str(api.tool("list_emails").json()["emails"][0]["id"])
+
+
+def a_year_goes_by() -> None:
+    MessageHandle.objects.update(used_at=timezone.now() - timedelta(days=365))
+
+
+def is_known(api: Api, message_id: str) -> bool:
+    return bool(api.tool("read_email", message_id=message_id).status_code == 200)
+
+
+def test_a_name_that_nobody_has_used_for_long_is_forgotten_and_comes_back_with_the_next_list(
+    api: Api, graph: GraphServer
+) -> None:
+    message_id = received(api, graph)
+    a_year_goes_by()
+    maintenance.purge_others()
+    assert not is_known(api, message_id)
+    assert api.tool("list_emails").json()["emails"][0]["id"] == message_id
+    assert is_known(api, message_id)
+
+
+@pytest.mark.parametrize("tool", ["list_emails", "read_email"])
+def test_a_name_that_is_used_is_kept(api: Api, graph: GraphServer, tool: str) -> None:
+    message_id = received(api, graph)
+    a_year_goes_by()
+    api.tool(tool, **({"message_id": message_id} if tool == "read_email" else {}))
+    maintenance.purge_others()
+    assert is_known(api, message_id)
+
+
+def test_a_name_is_kept_while_an_answer_waits_and_forgotten_once_it_has_ended(
+    api: Api, graph: GraphServer, reviewer: Reviewer
+) -> None:
+    message_id = received(api, graph)
+    action = api.tool("reply_email", message_id=message_id, comment="Yes.", confirm=True).json()["action"]["id"]
+    a_year_goes_by()
+    maintenance.purge_others()
+    assert reviewer.decide(action, "approve").status_code == 302
+    a_year_goes_by()
+    maintenance.purge_others()
+    work()
+    assert api.get(f"/actions/{action}").json()["state"] == "succeeded"
+    assert is_known(api, message_id)
+    a_year_goes_by()
+    maintenance.purge_others()
+    assert not is_known(api, message_id)
+
+
+def test_the_name_of_a_draft_is_kept_for_as_long_as_there_is_the_draft(api: Api, graph: GraphServer) -> None:
+    mail = {"to": ["mira@northwind.example"], "subject": "Later"}
+    draft = api.tool("create_draft", **mail, body="Not yet.").json()
+    a_year_goes_by()
+    maintenance.purge_others()
+    changed = api.tool("update_draft", draft_id=draft["id"], **mail, body="Now.")
+    assert changed.status_code == 200, changed.content
