@@ -26,7 +26,7 @@ from tests.conftest import Api, Reviewer
 from tests.graphserver import GraphServer
 from tests.graphstore import Item, as_recipient
 from tests.mailserver import ADA, CHARLES, MIRA
-from tests.outlook import api, graph, mailbox, state
+from tests.outlook import api, graph, letter, mailbox, state
 from tests.processes import WorkerProcess, this_test, until
 from tests.signin import SignInService
 from tests.work import work
@@ -337,6 +337,67 @@ def test_row37_a_draft_that_went_out_by_itself_is_found_in_sent(approved: Pendin
     assert (len(graph.sends()), len(graph.ledger)) == (1, 1)
 
 
+def test_a_draft_that_the_first_try_sent_while_the_second_began_is_found_in_sent(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    graph.fault("drop_after")
+    work()
+    for _ in range(2):
+        probe()
+    assert state(approved) == ("approved", "still_a_draft")
+
+    def carried_out_late(action: str) -> None:
+        if action == "send":
+            graph.chooser = lambda action: None
+            graph.accept(ADA, graph.drafts(ADA)[0], "send", save=True)
+
+    graph.chooser = carried_out_late
+    now_it_is_time()
+    work()
+    assert state(approved) == ("unknown", "draft_gone")
+    probe()
+    assert state(approved) == ("succeeded", None)
+    assert [accepted.message_id for accepted in graph.ledger] == [approved.message_id]
+
+
+# A draft of which nobody knows the id: the worker died, or the answer was lost, once it was made
+
+
+@pytest.fixture(params=["create", "createReply"])
+def unconfirmed(api: Api, reviewer: Reviewer, graph: GraphServer, request: pytest.FixtureRequest) -> PendingAction:
+    if request.param == "create":
+        action = approve(api, reviewer)
+    else:
+        graph.deliver(ADA, letter().as_bytes())
+        original = api.tool("list_emails").json()["emails"][0]["id"]
+        answer = api.tool("reply_email", message_id=original, comment="Yes.", confirm=True).json()
+        assert reviewer.decide(answer["action"]["id"], "approve").status_code == 302
+        action = PendingAction.objects.get(pk=answer["action"]["id"])
+    graph.fault("drop_after_effect", on=request.param)
+    work()
+    assert (state(action)[0], len(graph.drafts(ADA))) == ("approved", 1)
+    return action
+
+
+def test_a_draft_whose_creation_was_not_confirmed_goes_before_another_is_made(
+    unconfirmed: PendingAction, graph: GraphServer
+) -> None:
+    now_it_is_time()
+    work()
+    assert state(unconfirmed) == ("succeeded", None)
+    assert (len(graph.ledger), graph.drafts(ADA)) == (1, [])
+
+
+def test_a_draft_whose_creation_was_not_confirmed_goes_when_nothing_leaves(
+    unconfirmed: PendingAction, graph: GraphServer, api: Api
+) -> None:
+    own = graph.store.new(ADA, "drafts", {"subject": "The person's own"})
+    api.post(f"/actions/{unconfirmed.pk}/cancel")
+    now_it_is_time()
+    maintenance.tidy()
+    assert (graph.drafts(ADA), graph.ledger) == ([own], [])
+
+
 def one_more_bcc(item: Item) -> None:
     item.shown["bccRecipients"] = [*item.shown["bccRecipients"], as_recipient("spy@elsewhere.example")]
 
@@ -507,4 +568,4 @@ def test_row58_what_is_prepared_and_what_is_kept_holds_no_readable_secret(
     throttled_with_a_draft(graph)
     token = next(iter(graph.tokens))
     assert token.encode() not in bytes(Mailbox.objects.get(pk=mailbox.pk).credentials)
-    assert set(Preparation.objects.get().notes) == {"draft", "source", "version", "folder"}
+    assert set(Preparation.objects.get().notes) == {"marker", "draft", "source", "version", "folder"}

@@ -56,7 +56,9 @@ class GraphDrafts(GraphReading):
             return self._id_of(self._client.call("POST", "/messages", scope=SCOPE, json=body).body)
         path = self._path(original) if original else self._answered_path(outgoing.in_reply_to)
         action = "createForward" if kind == "forward" else "createReply"
-        draft = self._id_of(self._client.call("POST", f"{path}/{action}", scope=SCOPE, json={}).body)
+        draft = self._id_of(
+            self._client.call("POST", f"{path}/{action}", scope=SCOPE, json={"message": outgoing.marked()}).body
+        )
         # Whom it goes to and what it says is what was approved, whatever Graph put there; `[]` takes away.
         everybody: dict[str, Any] = {"toRecipients": [], "ccRecipients": [], "bccRecipients": []}
         body = {**everybody, **outgoing.as_json(), "internetMessageId": outgoing.message_id, **outgoing.marked()}

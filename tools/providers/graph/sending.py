@@ -4,7 +4,7 @@ With Mail.ReadWrite: a draft is made, read back, compared with what was approved
 there unchanged, it did not go out. Without it, or when no copy is to be kept: one call that makes and sends at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from tools.providers.base import (
     Handover,
     NotPermitted,
     OutcomeUnknown,
+    ProviderError,
     Receipt,
     Refused,
 )
@@ -64,16 +65,10 @@ class GraphSending(GraphDrafts):
     def find_sent(self, message_id: str) -> str | None:
         if not MESSAGE_ID.fullmatch(message_id) or not self._scopes & READS:
             return None
-        marked = f"singleValueExtendedProperties/Any(ep: ep/id eq '{MARKER}' and ep/value eq {quoted(message_id)})"
-        for condition in (f"internetMessageId eq {quoted(message_id)}", marked):
-            params: dict[str, str | int] = {
-                "$filter": condition, "$select": "id,internetMessageId,isDraft", "$expand": OUR_MARK, "$top": 5,
-            }  # fmt: skip
-            for row in self._client.get("/mailFolders/sentitems/messages", params).rows():
-                # In Sent and still a draft: it is on its way, and may come back. And evidence is looked at: a server
-                # that does not know a filter may answer with everything.
-                if not row.get("isDraft") and message_id in (row.get("internetMessageId"), *_marks(row)):
-                    return str(row.get("internetMessageId") or message_id)
+        for row in self._marked("sentitems", message_id):
+            # In Sent and still a draft: it is on its way, and may come back.
+            if not row.get("isDraft"):
+                return str(row.get("internetMessageId") or message_id)
         return None
 
     def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
@@ -86,7 +81,12 @@ class GraphSending(GraphDrafts):
         return bool(state.get("isDraft")) and _unchanged(state, prepared)
 
     def discard(self, prepared: Mapping[str, Any]) -> None:
+        """The draft, or with an intent alone what was made of it: the answer to its creation was lost."""
         if "draft" not in prepared:
+            marker = str(prepared.get("marker", ""))
+            drafts = list(self._marked("drafts", marker)) if MESSAGE_ID.fullmatch(marker) else []
+            for row in drafts:
+                self.discard({"draft": row["id"]})
             return
         try:
             if self._state(prepared).get("isDraft"):
@@ -105,11 +105,36 @@ class GraphSending(GraphDrafts):
     def _by_draft(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> None:
         """1. The draft of an earlier try if it is still what was approved, else a new one, read back and compared.
         2. Send it by its id."""
-        draft = self._left_from_before(handover) or self._prepared(envelope, outgoing, handover)
-        self._client.hand_over(
-            f"{self._at(draft)}/send", None, wire_started=handover.wire_started,
-            answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS,
-        )  # fmt: skip
+        left = self._left_from_before(handover)
+        draft = left or self._prepared(envelope, outgoing, handover)
+        try:
+            self._client.hand_over(
+                f"{self._at(draft)}/send", None, wire_started=handover.wire_started,
+                answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS,
+            )  # fmt: skip
+        except Refused:
+            if left and not self._is_still_a_draft(handover.prepared):
+                raise OutcomeUnknown("draft_gone", "The prepared draft went away while it was sent.") from None
+            raise
+
+    def _is_still_a_draft(self, prepared: Mapping[str, Any]) -> bool:
+        """Whether a second try can have been refused for what it is. The first may have been carried out late."""
+        try:
+            return bool(self._state(prepared).get("isDraft"))
+        except ProviderError:
+            return False
+
+    def _marked(self, folder: str, message_id: str) -> Iterator[dict[str, Any]]:
+        """What lies in a folder under our id, or under another with our mark. Evidence is looked at: a server that does
+        not know a filter may answer with everything."""
+        marked = f"singleValueExtendedProperties/Any(ep: ep/id eq '{MARKER}' and ep/value eq {quoted(message_id)})"
+        for condition in (f"internetMessageId eq {quoted(message_id)}", marked):
+            params: dict[str, str | int] = {
+                "$filter": condition, "$select": "id,internetMessageId,isDraft", "$expand": OUR_MARK, "$top": 5,
+            }  # fmt: skip
+            for row in self._client.get(f"/mailFolders/{folder}/messages", params).rows():
+                if message_id in (row.get("internetMessageId"), *_marks(row)):
+                    yield row
 
     def _left_from_before(self, handover: Handover) -> str | None:
         """The draft that an earlier try has compared already. One that was not is taken away: nothing was sent of it.
@@ -118,8 +143,6 @@ class GraphSending(GraphDrafts):
         else, so nobody can say; that counts as handed over.
         """
         prepared = handover.prepared
-        if "draft" not in prepared:
-            return None
         if "version" not in prepared:
             self.discard(prepared)
             return None
@@ -138,8 +161,10 @@ class GraphSending(GraphDrafts):
         return str(prepared["draft"])
 
     def _prepared(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> str:
+        notes: dict[str, Any] = {"marker": outgoing.message_id}
+        handover.keep(notes)  # the intent first: a draft of which nobody knows the id is found by its mark
         draft = self._created(outgoing, kind=envelope.kind, original=envelope.original)
-        notes: dict[str, Any] = {"draft": draft, "source": sha256(envelope.source).hexdigest()}
+        notes |= {"draft": draft, "source": sha256(envelope.source).hexdigest()}
         handover.keep(notes)
         self._filled(draft, outgoing)
         read = self._client.get(self._at(draft), {"$select": BACK}).body
