@@ -25,7 +25,8 @@ def tables(reports: Sequence[Report]) -> str:
         _table("what came of it", reports, _results),
         _table("how each that was unknown at some time ended", reports, lambda report: report.unknowns),
         _table("what happened to the programs", reports, lambda report: report.blows),
-        _table("what the mail server did", reports, lambda report: report.faults),
+        _table("what left from which kind of mailbox", reports, _kinds),
+        _table("what the mail servers did", reports, lambda report: report.faults),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -34,6 +35,10 @@ def _results(report: Report) -> Counter[str]:
     counted = Counter({"actions": len(report.tables.actions), "ledger entries": len(report.ledger)})
     counted.update({"seconds until all was final or unknown": round(report.healing_seconds)})
     return counted + Counter({state: report.states[state] for state in ENDED})
+
+
+def _kinds(report: Report) -> Counter[str]:
+    return Counter(f"{report.setup.kind_of(entry.sender)}: in the ledger" for entry in report.ledger)
 
 
 def _table(title: str, reports: Sequence[Report], count: Callable[[Report], Counter[str]]) -> str:

@@ -1,6 +1,7 @@
-"""The long proof: every queue in turn, from one seed. `make faults SEED=… MINUTES=…` writes docs/reliability.md.
+"""The long proof: every queue in turn, with every kind of mailbox, from one seed.
 
-Collected by name alone: how long it takes is for who runs it to say.
+`make faults SEED=… MINUTES=…` writes docs/reliability.md. Collected by name alone: how long it takes is for
+who runs it to say.
 """
 
 import os
@@ -11,7 +12,7 @@ from typing import get_args
 import pytest
 
 from tests.faults.page import write
-from tests.faults.plan import Plan, QueueKind, Setup
+from tests.faults.plan import EVERY_KIND, Plan, QueueKind, Setup
 from tests.faults.proof import Report, prove
 from tests.processes import PROJECT
 
@@ -28,7 +29,8 @@ def test_the_promise_is_kept_on_every_queue(tmp_path: Path, capsys: pytest.Captu
     for queue in get_args(QueueKind):
         home = tmp_path / queue.replace(" ", "-")
         home.mkdir()
-        reports.append(prove(Setup(queue=queue, seed=SEED), Plan(seconds=MINUTES * 60, proposals=ENDLESS), home))
+        setup = Setup(queue=queue, seed=SEED, mailboxes=10, kinds=EVERY_KIND)
+        reports.append(prove(setup, Plan(seconds=MINUTES * 60, proposals=ENDLESS), home))
         with capsys.disabled():
             states = ", ".join(f"{count} {state}" for state, count in sorted(reports[-1].states.items()))
             print(f"\n{queue}, seed {SEED}: {len(reports[-1].ledger)} in the ledger; {states}")  # noqa: T201

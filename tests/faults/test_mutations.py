@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.plan import Plan, QueueKind, Setup
+from tests.faults.apis import LOST_ANSWERS as LOST_API_ANSWERS
+from tests.faults.plan import MailboxKind, Plan, QueueKind, Setup
 from tests.faults.proof import prove
 from tests.faults.smtp import LOST_ANSWERS, SLOW_ANSWER
 from tests.processes import PROJECT
@@ -27,6 +28,7 @@ class Mutation:
     plan: Plan
     finds: frozenset[str]
     queue: QueueKind = "database"
+    kinds: tuple[MailboxKind, ...] = ("imap",)
 
 
 def trouble(**changes: object) -> Plan:
@@ -61,6 +63,25 @@ MUTATIONS = {
         edits=(("tools/sends/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),),
         plan=trouble(faults=LOST_ANSWERS, fault_rate=0.5),
         finds=frozenset({"sent_twice"}),
+    ),
+    "a lost answer is tried again, of Microsoft 365": Mutation(
+        edits=(("tools/sends/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),),
+        plan=trouble(api_faults=LOST_API_ANSWERS, fault_rate=0.5),
+        finds=frozenset({"sent_twice"}),
+        kinds=("graph at once",),
+    ),
+    "the call that sends is repeated like a read": Mutation(
+        edits=(
+            (
+                "tools/providers/gmail/client.py",
+                "            return self._once(name, build, sending=wire_started)",
+                "            once = functools.cache(wire_started)\n"
+                "            return self._again(lambda: self._once(name, build, sending=once), patient=True)",
+            ),
+        ),
+        plan=trouble(api_faults=LOST_API_ANSWERS, fault_rate=0.5),
+        finds=frozenset({"called_again"}),
+        kinds=("gmail",),
     ),
     "unknown leads back to approved": Mutation(
         edits=(("approvals/retry.py", "return Next(status=Status.UNKNOWN,", "return Next(status=Status.APPROVED,"),),
@@ -116,7 +137,7 @@ def test_without_a_guard_the_proof_fails(name: str, tmp_path: Path) -> None:
     tree = without(mutation.edits, tmp_path / "tree")
     home = tmp_path / "home"
     home.mkdir()
-    report = prove(Setup(queue=mutation.queue, seed=7, tree=tree), mutation.plan, home)
+    report = prove(Setup(queue=mutation.queue, seed=7, tree=tree, kinds=mutation.kinds), mutation.plan, home)
     assert {violation.name for violation in report.violations} & mutation.finds, sorted(map(str, report.violations))
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.plan import Plan, QueueKind, Setup
+from tests.faults.plan import EVERY_KIND, MailboxKind, Plan, QueueKind, Setup
 from tests.faults.proof import Report, prove
 
 pytestmark = pytest.mark.process
@@ -21,16 +21,20 @@ def kept(report: Report) -> Report:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("queue", "seed"),
+    ("queue", "seed", "kinds"),
     [
-        ("database", 1),
-        ("rq", 2),
-        pytest.param("celery", 3, marks=pytest.mark.long),
-        pytest.param("celery on RabbitMQ", 4, marks=pytest.mark.long),
+        ("database", 1, EVERY_KIND),
+        ("rq", 2, ("imap",)),
+        pytest.param("celery", 3, ("imap",), marks=pytest.mark.long),
+        pytest.param("celery on RabbitMQ", 4, EVERY_KIND, marks=pytest.mark.long),
+        pytest.param("database", 5, ("graph", "graph at once"), marks=pytest.mark.long),
+        pytest.param("database", 6, ("gmail",), marks=pytest.mark.long),
     ],
 )
-def test_the_promise_is_kept_when_everything_fails(queue: QueueKind, seed: int, tmp_path: Path) -> None:
-    report = kept(prove(Setup(queue=queue, seed=seed), SHORT, tmp_path))
+def test_the_promise_is_kept_when_everything_fails(
+    queue: QueueKind, seed: int, kinds: tuple[MailboxKind, ...], tmp_path: Path
+) -> None:
+    report = kept(prove(Setup(queue=queue, seed=seed, kinds=kinds), SHORT, tmp_path))
     assert len(report.ledger) >= 5
     # How much trouble fits into the time depends on the machine; that there was some does not.
     assert sum(report.faults.values()) + sum(report.blows.values()) >= 4
