@@ -175,7 +175,7 @@ def test_a_mail_without_a_copy_in_sent_is_refused_before_anybody_could_approve_i
     api: Api, gmail: GmailServer, confirm: bool
 ) -> None:
     answer = api.tool("send_email", to=[MIRA], subject="Hello", body="Hi.", save_to_sent_items=False, confirm=confirm)
-    assert answer.status_code == 400
+    assert answer.status_code == 422
     assert answer.json()["code"] == "invalid_input"
     assert [error["field"] for error in answer.json()["errors"]] == ["save_to_sent_items"]
     assert not PendingAction.objects.exists()
