@@ -13,7 +13,7 @@ from approvals.services.deciding import (
 from approvals.services.pausing import is_paused, pause, resume, under_way
 from approvals.services.proposing import actor_of, duplicates_of, open_twin, propose, replaceable, replay
 from approvals.services.resolving import resolve
-from approvals.services.revising import ask_back, changes_since, edit, edit_fields, may_edit, saw
+from approvals.services.revising import ask_back, changes_since, edit, edit_fields, last_seen, may_edit, saw
 from approvals.services.ruling import change_rules
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "edit_fields",
     "is_paused",
     "judge",
+    "last_seen",
     "may_approve",
     "may_decide",
     "may_edit",

@@ -109,12 +109,16 @@ def ask_back(*, action_id: UUID, person: User, digest: str, revision: int, note:
     return action
 
 
-def saw(*, action: PendingAction, person: User) -> int | None:
-    """Note which revision this person has before them; returns the one of the last time, None at the first."""
-    earlier = Seen.objects.filter(action=action, person=person).first()
-    if earlier is None or earlier.revision != action.revision:
-        Seen.objects.update_or_create(action=action, person=person, defaults={"revision": action.revision})
-    return earlier.revision if earlier else None
+def saw(*, action: PendingAction, person: User, revision: int) -> None:
+    """Note which revision this person has before them. Their open page says so: a fetch is no look, and an old window
+    does not take back what a newer one has shown."""
+    if (last_seen(action, person) or 0) < revision <= action.revision:
+        Seen.objects.update_or_create(action=action, person=person, defaults={"revision": revision})
+
+
+def last_seen(action: PendingAction, person: User) -> int | None:
+    """The revision that this person had before them the last time; None before the first."""
+    return Seen.objects.filter(action=action, person=person).values_list("revision", flat=True).first()
 
 
 def changes_since(action: PendingAction, revision: int) -> tuple[comparing.FieldChange, ...]:

@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from accounts.models import Mailbox, User
-from approvals import listing, live
+from approvals import listing, live, services
 from approvals.views.frame import leaving_now
 from approvals.views.queue import PAGE, Asked, tab_counts
 from approvals.views.review import visible_action
@@ -80,13 +80,17 @@ def changes(request: HttpRequest) -> JsonResponse:
 @login_required
 @require_POST
 def presence(request: HttpRequest, action_id: UUID) -> JsonResponse:
-    """Say that one is here, or that one goes, and hear who else is and whether what is shown still stands."""
+    """Say that one is here and what one has before one, or that one goes; hear who else is, and whether what is shown
+    still stands."""
     action = visible_action(request, action_id)
     person = cast(User, request.user)
     if request.POST.get("going"):
         live.go(person, action.pk)
         return JsonResponse({})
     live.come(person, action.pk)
+    shown = request.POST.get("revision", "")
+    if shown.isdecimal() and len(shown) < 10:
+        services.saw(action=action, person=person, revision=int(shown))
     others = live.present([action.pk], mailboxes=[action.mailbox], but=person).get(action.pk, [])
     mark = f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}"
     return JsonResponse({"others": others, "mark": mark, "waiting": listing.waiting_for(person)})

@@ -21,7 +21,7 @@ from approvals.policies import needed_for, policy_of, undo_of
 from approvals.states import Status
 from approvals.types import Rendered
 from approvals.views import history
-from approvals.views.frame import keys_are_on, leaving_now, seconds_left
+from approvals.views.frame import leaving_now, seconds_left
 
 VIEWS = ("preview", "text", "source", "changes", "history")
 # More than that of a text or a source has its own address: the page stays quick, whatever somebody sends.
@@ -33,8 +33,7 @@ SHOWN_CHARACTERS = 40_000
 @require_safe
 def page(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
-    seen = services.saw(action=action, person=cast(User, request.user)) if request.method == "GET" else None
-    return render_review(request, action, seen=seen)
+    return render_review(request, action, seen=services.last_seen(action, cast(User, request.user)))
 
 
 @login_required
@@ -78,7 +77,6 @@ def render_review(
         "place": listing.place_of(mailboxes, action) if action.status == Status.PENDING else None,
         "others": live.present([action.pk], mailboxes=[action.mailbox], but=person).get(action.pk, []),
         "toast": leaving_now(mailboxes, but=action),
-        "keys_on": keys_are_on(request),
         "problem": problem,
         "changed_meanwhile": changed_meanwhile,
         "difference": _difference(action, shown[1] if changed_meanwhile and shown else seen),

@@ -41,7 +41,7 @@ def edit(request: HttpRequest, action_id: UUID) -> HttpResponse:
         edited = services.edit(
             action_id=action_id, person=person, digest=shown["digest"], revision=shown["revision"], changes=changes
         )
-        services.saw(action=edited, person=person)  # one's own change is no news
+        services.saw(action=edited, person=person, revision=edited.revision)  # one's own change is no news
     except Problem as problem:
         if problem.code in ("invalid_input", "too_large"):
             return _form(request, action, problem=problem, typed=changes)

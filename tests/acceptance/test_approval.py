@@ -19,7 +19,7 @@ from accounts.problems import Problem
 from approvals import guards, maintenance, services
 from approvals.digest import digest_of
 from approvals.execution import execute
-from approvals.models import ApprovalPolicy, AuditEvent, Blob, Decision, PendingAction, Revision
+from approvals.models import ApprovalPolicy, AuditEvent, Blob, Decision, PendingAction, Presence, Revision, Seen
 from approvals.queues.base import queue
 from tests.concurrently import all_at_once
 from tests.conftest import Api, Reviewer
@@ -228,6 +228,8 @@ def test_row14_looking_at_any_address_changes_nothing(
 
     assert PendingAction.objects.values().get() == before
     assert not Decision.objects.exists()
+    assert not Seen.objects.exists()
+    assert not Presence.objects.exists()
     assert server.ledger == []
 
 

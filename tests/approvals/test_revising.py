@@ -408,14 +408,25 @@ def test_an_edit_that_was_asked_back_about_may_be_replaced(api: Api, alice: User
 
 def test_each_person_has_seen_a_revision_of_their_own(api: Api, alice: User, bob: User) -> None:
     action_id = api.propose()
-    action = PendingAction.objects.get()
-    assert services.saw(action=action, person=alice) is None
-    edit(action_id, bob, subject="Changed")
-    action.refresh_from_db()
+    looks = {person: Reviewer.signed_in(person) for person in (alice, bob)}
 
-    assert services.saw(action=action, person=bob) is None
-    assert services.saw(action=action, person=alice) == 1
-    assert services.saw(action=action, person=alice) == 2
+    def told(person: User, *, revision: int | None = None) -> bool:
+        """Whether the page says that something is new; `revision` is what its script then says to be in view."""
+        page = looks[person].page(action_id)
+        if revision is not None:
+            token = looks[person].client.cookies["csrftoken"].value
+            its = {"csrfmiddlewaretoken": token, "revision": str(revision)}
+            assert looks[person].client.post(f"/actions/{action_id}/presence/", its).status_code == 200
+        return b"This has changed since you looked at it last." in page.content
+
+    assert not told(alice, revision=1)
+    edit(action_id, bob, subject="Changed")
+
+    assert not told(bob, revision=2)
+    assert told(alice)  # what only fetches the page does not take the news away
+    assert told(alice, revision=2)
+    assert not told(alice, revision=1)  # an old window
+    assert not told(alice, revision=99)
 
 
 def test_row18_the_database_counts_no_yes_of_somebody_who_edited_where_two_are_needed(

@@ -39,7 +39,7 @@ async function here() {
   if (document.hidden) return;
   let answer;
   try {
-    answer = await fetch(document.body.dataset.presence, { method: "POST", body: form({}) });
+    answer = await fetch(document.body.dataset.presence, { method: "POST", body: form({ revision: document.body.dataset.revision }) });
     if (answer.redirected || !answer.ok) return;
   } catch { return; }
   const found = await answer.json();
