@@ -1,12 +1,15 @@
 """What the compose form carries, turned into the arguments of a tool. What may stand in a mail is judged there."""
 
 import re
+from datetime import datetime
 from typing import Any
 
 from django import forms
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Mailbox
+from accounts.zones import zone_named
 
 APART = re.compile(r"[\s,;]+")
 
@@ -18,12 +21,29 @@ class ComposeForm(forms.Form):
     bcc = forms.CharField(label=_("Bcc"), required=False, max_length=150_000)
     subject = forms.CharField(label=_("Subject"), max_length=255)
     body = forms.CharField(label=_("Text"), max_length=100_000, strip=False)
+    # Typed as the clock of `zone` shows it, the zone in which the page was made.
+    send_at = forms.DateTimeField(
+        label=_("Leave later"), required=False, input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
+    )
+    zone = forms.CharField(required=False, max_length=64)
     key = forms.RegexField(r"^[0-9a-f]{32}$", required=False)
 
     def __init__(self, *args: Any, senders: list[Mailbox], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         choices = [(str(mailbox.pk), mailbox.address) for mailbox in senders]
         self.fields["mailbox"].choices = choices  # type: ignore[attr-defined]
+
+    def full_clean(self) -> None:
+        with timezone.override(zone_named(str(self.data.get("zone", "")))):
+            super().full_clean()
+
+    def clean_send_at(self) -> datetime | None:
+        at: datetime | None = self.cleaned_data["send_at"]
+        if at is not None and self.data.get("as") == "draft":
+            raise forms.ValidationError(_("A draft keeps no time. Leave this empty, or go on to approval."))
+        if at is not None and at <= timezone.now():
+            raise forms.ValidationError(_("This moment is past."))
+        return at
 
     def arguments(self) -> dict[str, Any]:
         """What creating a draft and proposing a mail have in common."""

@@ -10,6 +10,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -18,6 +19,7 @@ from accounts.access import mailboxes
 from accounts.auth import caller_of_session
 from accounts.models import Role
 from accounts.problems import Problem
+from accounts.zones import zone_named
 from approvals import listing, queries
 from tools.forms import ComposeForm
 from tools.services import call_tool
@@ -41,6 +43,8 @@ def compose(request: HttpRequest) -> HttpResponse:
             if request.POST.get("as") == "draft":
                 call_tool(caller, "create_draft", fields)
                 return redirect(f"{reverse('drafts')}?mailbox={fields['mailbox']}")
+            if (later := form.cleaned_data["send_at"]) is not None:
+                fields["send_at"] = later.isoformat()
             answer = call_tool(caller, "send_email", {**fields, "confirm": True}, form.cleaned_data["key"] or None)
             return redirect("review", answer.result["action"]["id"])
         except Problem as refused:
@@ -49,6 +53,7 @@ def compose(request: HttpRequest) -> HttpResponse:
                 form.blame(error.field, error.message)
     context = {
         "form": form, "problem": problem, "senders": senders, "key": request.POST.get("key") or uuid4().hex,
+        "zone": zone_named(request.POST.get("zone", timezone.get_current_timezone_name())),
         "waiting": _waiting(request),
     }  # fmt: skip
     return render(

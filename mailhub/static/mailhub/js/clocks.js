@@ -15,7 +15,15 @@ function tick() {
   }
 }
 
+// The server writes times in this zone from the next page on.
+function tellZone() {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (!zone || document.cookie.split("; ").includes(`zone=${zone}`)) return;
+  document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
+}
+
 export function followClocks() {
+  tellZone();
   tick();
   setInterval(tick, 250);
 }

@@ -1,0 +1,42 @@
+"""In which time zone a person reads and types times. The script of the pages tells it by a cookie; else it is UTC."""
+
+from collections.abc import Callable
+from datetime import tzinfo
+from functools import cache
+from inspect import iscoroutinefunction
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.decorators import sync_and_async_middleware
+
+COOKIE = "zone"
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def zone_named(name: str) -> tzinfo:
+    """The zone of that name; UTC for one that nobody knows. What a browser sends is never looked for on disk."""
+    return ZoneInfo(name) if name in _known() else timezone.get_default_timezone()
+
+
+@sync_and_async_middleware
+def in_their_zone(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Pages show times in the zone of who looks. What programs get says UTC in so many letters, and stays so."""
+    if iscoroutinefunction(answer):
+
+        async def answered_later(request: HttpRequest) -> Any:
+            with timezone.override(zone_named(request.COOKIES.get(COOKIE, ""))):
+                return await answer(request)
+
+        return answered_later
+
+    def answered(request: HttpRequest) -> Any:
+        with timezone.override(zone_named(request.COOKIES.get(COOKIE, ""))):
+            return answer(request)
+
+    return answered

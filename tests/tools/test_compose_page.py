@@ -1,0 +1,81 @@
+"""The form for a mail of one's own: when it is to leave, by the clock of who writes it."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import Mailbox
+from approvals.models import PendingAction
+from tests.conftest import Reviewer
+
+pytestmark = pytest.mark.django_db
+BERLIN = "Europe/Berlin"
+
+
+def posted(reviewer: Reviewer, mailbox: Mailbox, **fields: str) -> Any:
+    reviewer.client.cookies["zone"] = BERLIN
+    page = reviewer.client.get("/compose/").content.decode()
+    assert f'name="zone" value="{BERLIN}"' in page
+    mail = {
+        "mailbox": str(mailbox.pk),
+        "to": "mira@northwind.example",
+        "subject": "Later",
+        "body": "Hello",
+        "as": "mail",
+    }
+    token = reviewer.client.cookies["csrftoken"].value
+    return reviewer.client.post("/compose/", {**mail, "csrfmiddlewaretoken": token, **fields})
+
+
+def at_nine(days: int) -> datetime:
+    day = timezone.localdate() + timedelta(days=days)
+    return datetime(day.year, day.month, day.day, 9, tzinfo=ZoneInfo(BERLIN))
+
+
+@pytest.mark.parametrize(
+    ("zone", "meant"), [(BERLIN, BERLIN), ("America/New_York", "America/New_York"), ("../etc", "UTC")]
+)
+def test_a_mail_leaves_at_the_time_that_was_typed_in_the_zone_that_the_form_named(
+    reviewer: Reviewer, mailbox: Mailbox, zone: str, meant: str
+) -> None:
+    typed = f"{at_nine(2):%Y-%m-%dT%H:%M}"
+
+    answer = posted(reviewer, mailbox, send_at=typed, zone=zone)
+
+    assert answer.status_code == 302
+    action = PendingAction.objects.get()
+    assert action.send_at == datetime.fromisoformat(typed).replace(tzinfo=ZoneInfo(meant))
+    # Pages show it by the clock of who looks, and say which clock that is.
+    seen = action.send_at.astimezone(ZoneInfo(BERLIN))
+    assert f"{seen:%H:%M:%S %Z}, once approved" in " ".join(
+        reviewer.page(str(action.pk)).content.decode().replace("</time>", "").split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"send_at": "2020-01-01T09:00"}, "This moment is past."),
+        ({"send_at": "tomorrow"}, "Enter a valid date/time."),
+        ({"send_at": f"{at_nine(2):%Y-%m-%dT%H:%M}", "as": "draft"}, "A draft keeps no time."),
+        ({"send_at": f"{at_nine(40):%Y-%m-%dT%H:%M}"}, "is more than 30 days away"),
+    ],
+)
+def test_a_time_that_cannot_be_kept_is_refused_beside_its_field(
+    reviewer: Reviewer, mailbox: Mailbox, fields: dict[str, str], says: str
+) -> None:
+    answer = posted(reviewer, mailbox, zone=BERLIN, **fields)
+
+    assert answer.status_code == 422
+    assert says in answer.content.decode()
+    assert fields["send_at"] in answer.content.decode()
+    assert not PendingAction.objects.exists()
+
+
+def test_programs_get_times_in_utc_whatever_a_cookie_says(reviewer: Reviewer, mailbox: Mailbox, api: Any) -> None:
+    action_id = api.propose()
+    api.client.cookies["zone"] = BERLIN
+    assert api.get(f"/actions/{action_id}").json()["created_at"].endswith("Z")
