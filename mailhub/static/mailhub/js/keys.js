@@ -37,8 +37,10 @@ export function listen(actions, openPalette) {
   });
 }
 
+// What somebody has in hand: the selected row, else the mail of this page, else the newest that leaves.
 function undo() {
-  const form = document.querySelector("form[data-action=undo]");
+  const places = ["#rows > li.at", ".state", ".toast"].map((place) => `${place} form[data-action=undo]`);
+  const form = places.map((place) => document.querySelector(place)).find(Boolean);
   if (form) form.requestSubmit();
   else say(word("undoOver"));
 }

@@ -1,0 +1,152 @@
+"""A day without a mouse: whatever a page offers is done with keys, and done to the mail that it was meant for."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from accounts.models import User
+from approvals.execution import execute
+from approvals.models import PendingAction
+from tests.approvals.conftest import approve
+from tests.approvals.kinds import Script, handed_over
+from tests.browser.test_every_page import signed_in
+from tests.conftest import Api
+from tools.providers.memory import MemoryServer
+
+pytestmark = [
+    pytest.mark.browser, pytest.mark.long, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300),
+]  # fmt: skip
+MOST_TABS = 60
+
+
+def tab_to(page: Page, wanted: Locator) -> None:
+    """Press Tab until it has the focus, as somebody does who has no mouse."""
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("element => element === document.activeElement"):
+            return
+    raise AssertionError(f"{MOST_TABS} times Tab do not lead to {wanted}")
+
+
+def choose(page: Page, words: str) -> None:
+    """The first that the palette finds."""
+    page.keyboard.press("Control+k")
+    page.keyboard.type(words)
+    page.keyboard.press("Enter")
+
+
+def written(page: Page) -> None:
+    """Fill in the form for a new mail, from its first field on, where one is put."""
+    page.keyboard.type("mira@northwind.example")
+    for label, text in (("Subject", "Written by keys"), ("Text", "Hello Mira.")):
+        tab_to(page, page.get_by_label(label))
+        page.keyboard.type(text)
+
+
+def arrived(page: Page, sign: Locator) -> None:
+    """The page that shows this is there, and listens to keys."""
+    expect(sign).to_be_visible()
+    page.wait_for_load_state()
+
+
+def state_of(action_id: object) -> str:
+    return str(PendingAction.objects.get(pk=action_id).status)
+
+
+def test_the_keyboard_alone_writes_decides_takes_back_and_rules(
+    browser: Browser, live_server: LiveServer, api: Api, alice: User, script: Script, server: MemoryServer,
+    settings: Any,
+) -> None:  # fmt: skip
+    settings.MAILHUB_UNDO_SECONDS = 600
+    script.instead = handed_over
+    lost = [api.propose(subject=f"Lost {n}") for n in (1, 2)]
+    for each in lost:
+        approve(each, alice)
+        PendingAction.objects.filter(pk=each).update(not_before=None, undo_until=None)
+        execute(PendingAction.objects.get(pk=each).pk, worker="test")
+    with signed_in(browser, live_server, alice, viewport={"width": 1280, "height": 860}) as window:
+        mouse: list[str] = []
+        window.expose_binding("moused", lambda _, what: mouse.append(what))
+        window.add_init_script("for (const it of ['pointerdown', 'mousedown']) addEventListener(it, () => moused(it))")
+        window.clock.install()
+        page = window.new_page()
+        page.goto("/")
+
+        # A draft, and away with it; then a mail of one's own, approved and taken back.
+        choose(page, "write")
+        page.wait_for_url("**/compose/")
+        written(page)
+        tab_to(page, page.get_by_role("button", name="Keep as a draft"))
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/drafts/**")
+        tab_to(page, page.locator("summary", has_text="Delete…"))
+        page.keyboard.press("Enter")
+        tab_to(page, page.get_by_role("button", name="Delete this draft"))
+        page.keyboard.press("Enter")
+        arrived(page, page.get_by_role("heading", name="No drafts"))
+        choose(page, "write")
+        page.wait_for_url("**/compose/")
+        written(page)
+        page.keyboard.press("Control+Enter")
+        page.wait_for_url(re.compile("/actions/"))
+        mine = PendingAction.objects.get(status="pending").pk
+        window.clock.run_for(1100)
+        page.keyboard.press("a")
+        arrived(page, page.get_by_role("heading", name="Approved, leaves in"))
+        page.keyboard.press("z")
+        arrived(page, page.locator("form[data-action=approve]"))
+        assert state_of(mine) == "pending"
+
+        # The queue: down and up again, two at once, and of two that leave only the one is taken back that is meant.
+        alike = [api.propose(subject=f"Alike {n}") for n in (1, 2)]
+        page.keyboard.press("u")
+        page.wait_for_url(f"{live_server.url}/")
+        at = page.locator("#rows > li.at")
+        expect(at).to_have_attribute("data-id", str(mine))
+        for key, expected in (("j", alike[0]), ("j", alike[1]), ("j", alike[1]), ("k", alike[0]), ("x", alike[0])):
+            page.keyboard.press(key)
+            expect(at).to_have_attribute("data-id", expected)
+        page.keyboard.press("j")
+        page.keyboard.press("x")
+        choose(page, "approve the selected")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/bulk/")
+        tab_to(page, page.get_by_role("button", name="Approve and send all 2"))
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="2 mails approved")).to_be_visible()
+        page.goto("/?tab=leaving")
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        expect(at).to_have_attribute("data-id", alike[1])
+        page.keyboard.press("z")
+        expect(page.locator(f"#row-{alike[1]}")).to_have_count(0)
+        arrived(page, page.locator(f"#row-{alike[0]}"))
+        assert [state_of(each) for each in alike] == ["approved", "pending"]
+
+        # Unknown: one ruling by the palette, the other by Tab.
+        for each, ruling, state, title in (
+            (lost[0], "It was sent", "succeeded", "Sent"),
+            (lost[1], "It was not sent", "approved", "Approved, leaves in"),
+        ):
+            choose(page, "waiting")
+            page.wait_for_url(f"{live_server.url}/")
+            choose(page, "unknown")
+            page.wait_for_url("**/?tab=unknown**")
+            page.keyboard.press("j")
+            page.keyboard.press("Enter")
+            page.wait_for_url(re.compile(each))
+            if ruling == "It was sent":
+                page.keyboard.press("Control+k")
+                page.keyboard.type("it was")
+                expect(page.locator("#palette li")).to_have_count(2)
+                for key in ("ArrowDown", "ArrowUp", "Enter"):
+                    page.keyboard.press(key)
+            else:
+                tab_to(page, page.get_by_role("button", name=ruling))
+            page.keyboard.press("Enter")
+            arrived(page, page.get_by_role("heading", name=title))
+            assert state_of(each) == state
+        assert mouse == []
