@@ -1,7 +1,7 @@
 from allauth.account import views as library
 from django.urls import include, path
 
-from accounts.views import connect, consent, mailboxes, security, sign_in, tokens
+from accounts.views import connect, consent, security, sign_in, tokens
 
 urlpatterns = [
     path("sign-in/", sign_in.SignIn.as_view(), name="sign_in"),
@@ -12,7 +12,6 @@ urlpatterns = [
     path("account/", security.index, name="security"),
     path("account/sessions/<int:session_id>/end/", security.end_session, name="end_session"),
     path("account/sessions/end-others/", security.end_other_sessions, name="end_other_sessions"),
-    path("mailboxes/", mailboxes.index, name="mailboxes"),
     path("mailboxes/connect/", connect.begin, name="connect"),
     path("mailboxes/connect/imap/", connect.by_imap, name="connect_imap"),
     path("mailboxes/connect/<str:provider>/", consent.begin, name="connect_oauth"),

@@ -25,6 +25,7 @@ urlpatterns = [
     path("views/", keeping.save_view, name="save_view"),
     path("views/<int:view_id>/remove/", keeping.remove_view, name="remove_view"),
     path("keyboard/", keeping.keyboard, name="keyboard"),
+    path("mailboxes/", mailbox.index, name="mailboxes"),
     path("mailboxes/<uuid:mailbox_id>/", mailbox.page, name="mailbox"),
     path("mailboxes/<uuid:mailbox_id>/rules/", mailbox.rules, name="rules"),
     path("mailboxes/<uuid:mailbox_id>/pause/", mailbox.pause, name="pause_mailbox"),

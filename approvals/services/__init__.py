@@ -10,7 +10,7 @@ from approvals.services.deciding import (
     reject,
     undo,
 )
-from approvals.services.pausing import is_paused, pause, resume, under_way
+from approvals.services.pausing import everything_is_paused, is_paused, pause, paused_among, resume, under_way
 from approvals.services.proposing import actor_of, duplicates_of, open_twin, propose, replaceable, replay
 from approvals.services.resolving import resolve
 from approvals.services.revising import ask_back, changes_since, edit, edit_fields, last_seen, may_edit, saw
@@ -27,6 +27,7 @@ __all__ = [
     "duplicates_of",
     "edit",
     "edit_fields",
+    "everything_is_paused",
     "is_paused",
     "judge",
     "last_seen",
@@ -35,6 +36,7 @@ __all__ = [
     "may_edit",
     "open_twin",
     "pause",
+    "paused_among",
     "policy_of",
     "propose",
     "reject",

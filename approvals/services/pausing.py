@@ -1,5 +1,8 @@
 """The kill switch: what is approved waits, for one mailbox or for all of them."""
 
+from collections.abc import Sequence
+from uuid import UUID
+
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -31,6 +34,17 @@ def resume(*, mailbox: Mailbox | None, actor: str) -> bool:
 def is_paused(mailbox: Mailbox) -> bool:
     """Whether the kill switch holds this mailbox back, its own or that of everything."""
     return Pause.objects.filter(Q(mailbox=None) | Q(mailbox=mailbox)).exists()
+
+
+def everything_is_paused() -> bool:
+    return Pause.objects.filter(mailbox=None).exists()
+
+
+def paused_among(mailboxes: Sequence[Mailbox]) -> set[UUID]:
+    """The ids of those that the kill switch holds back, by a pause of their own or that of everything."""
+    found = Pause.objects.filter(Q(mailbox=None) | Q(mailbox__in=mailboxes)).values_list("mailbox_id", flat=True)
+    held = set(found)
+    return {each.pk for each in mailboxes if None in held or each.pk in held}
 
 
 def under_way(mailbox: Mailbox | None) -> tuple[int, int]:

@@ -37,6 +37,15 @@ def visible_mailbox(request: HttpRequest, mailbox_id: UUID, *, need: Role = Role
 @login_required
 @never_cache
 @require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    """What is connected, and whether it works; what is disconnected too, since here it is connected again."""
+    mine = list(Mailbox.objects.filter(members=cast(User, request.user)))
+    return render(request, "approvals/mailboxes.html", {"mailboxes": mine, "paused": services.paused_among(mine)})
+
+
+@login_required
+@never_cache
+@require_safe
 def page(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
     return render_mailbox(request, visible_mailbox(request, mailbox_id))
 
@@ -57,6 +66,7 @@ def render_mailbox(request: HttpRequest, mailbox: Mailbox, *, problem: Problem |
         "hindrances": wording.hindrances(policy),
         "past": queries.rule_changes(mailbox),
         "paused": services.is_paused(mailbox),
+        "everything_paused": services.everything_is_paused(),
         "unfinished": queries.unfinished(mailbox),
     }
     return render(request, "approvals/mailbox.html", context, status=problem.status if problem else 200)

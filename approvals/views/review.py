@@ -116,6 +116,7 @@ def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
         "decisions": action.decisions.select_related("person"),
         "attempts": action.attempts.all(),
         "undo_seconds": seconds_left(action),
+        "paused": action.status == Status.APPROVED and services.is_paused(action.mailbox),
         "undo_window": int(undo_of(policy).total_seconds()),
         "needed": needed_for(action, policy),
         "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",

@@ -12,7 +12,7 @@ from approvals.execution import execute
 from approvals.models import AuditEvent, Pause, PendingAction
 from approvals.types import ApprovedAction, PreviewWarning
 from tests.approvals.kinds import Script
-from tests.conftest import Api
+from tests.conftest import Api, Reviewer
 from tests.work import work
 from tools.providers.memory import MemoryServer
 
@@ -45,6 +45,40 @@ def test_row17_nothing_leaves_while_it_is_paused_and_everything_after(
     work()
     assert len(server.ledger) == 1
     assert "was not paused" in command("resume", *scope)
+
+
+def test_pages_say_that_mail_is_held_back_and_offer_only_what_helps(
+    approved: Callable[..., PendingAction], mailbox: Mailbox, bob: User, reviewer: Reviewer
+) -> None:
+    action = approved()
+    its = f"/mailboxes/{mailbox.pk}/"
+
+    def pages(person: Reviewer) -> str:
+        addresses = ("/mailboxes/", its, f"/actions/{action.pk}/")
+        return "".join(person.client.get(address).content.decode() for address in addresses)
+
+    def press(person: Reviewer, pause: str) -> int:
+        person.client.get(its)
+        token = person.client.cookies["csrftoken"].value
+        return person.client.post(f"{its}pause/", {"pause": pause, "csrfmiddlewaretoken": token}).status_code
+
+    assert "paused" not in pages(reviewer)
+    assert press(Reviewer.signed_in(bob), "on") == 403
+    assert press(reviewer, "on") == 302
+    shown = pages(reviewer)
+    assert shown.count(">paused</span>") == 2
+    assert "Approved, and held back" in shown
+    assert "Let mail leave again" in shown
+    assert press(reviewer, "off") == 302
+    assert "paused" not in pages(reviewer)
+    told = AuditEvent.objects.filter(event__in=["paused", "resumed"]).values_list("event", "actor")
+    assert list(told) == [(event, f"user:{reviewer.user.pk}") for event in ("paused", "resumed")]
+
+    services.pause(mailbox=None, actor="test")
+    shown = pages(reviewer)
+    assert shown.count(">paused</span>") == 2
+    assert "Everything is paused." in shown
+    assert 'data-action="pause"' not in shown
 
 
 def test_a_pause_of_one_mailbox_holds_no_other(
