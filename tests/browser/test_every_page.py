@@ -1,31 +1,47 @@
 """Every page in a browser: readable for everybody, quiet towards the network, small, and usable without scripts."""
 
 import gzip
+import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Response, expect
+from django.utils import timezone
+from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
 from pytest_django.live_server_helper import LiveServer
 
 from accounts.caller import Caller
 from accounts.models import Mailbox, User
 from approvals import services
-from approvals.execution import execute
 from approvals.models import PendingAction
 from approvals.types import Preview, Proposal, Target
-from tests.approvals.kinds import Script, handed_over
+from tests.approvals.kinds import Script
 from tests.browser.conftest import PATIENCE_MS, Canary
 from tests.browser.hostile import HOSTILE
+from tests.browser.pages import View, Who, furnish
 from tests.conftest import Api
+from tests.people import browser as browser_of
+from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 LARGEST = 100_000
+PARTS, A_FEW = 6, 16  # of all pages: a sixth of them together in the long run, a sixteenth in the everyday one
+LOOKS: list[tuple[Any, int]] = [("light", 1280), ("dark", 360), ("light", 360), ("dark", 1280)]
+# What there is to press or to fill in; of a group of radio buttons Tab finds one.
+REACHED = """() => {
+  window.reached = new Set();
+  document.addEventListener("focusin", (event) => window.reached.add(event.target));
+  window.addEventListener("blur", () => window.reached.add(document.activeElement));  // into a frame
+  window.controls = () => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, iframe")]
+    .filter((each) => !each.disabled && each.type !== "radio" && each.checkVisibility({ visibilityProperty: true }));
+  return window.controls().length;
+}"""
 
 
 @pytest.fixture
@@ -34,13 +50,75 @@ def window(browser: Browser, live_server: LiveServer, alice: User) -> Iterator[B
         yield context
 
 
-def signed_in(browser: Browser, live_server: LiveServer, person: User, **options: Any) -> BrowserContext:
-    client = Client()
-    client.force_login(person)
+def signed_in(
+    browser: Browser, live_server: LiveServer, person: User, *, fresh: bool = True, **options: Any
+) -> BrowserContext:
+    client = browser_of(person, fresh=fresh)
     context = browser.new_context(base_url=live_server.url, reduced_motion="reduce", **options)
     context.set_default_timeout(PATIENCE_MS)
     context.add_cookies([{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}])
     return context
+
+
+@contextmanager
+def windows(browser: Browser, live_server: LiveServer) -> Iterator[Callable[[Who], BrowserContext]]:
+    """The window of each of those who look; opened once, when they first do."""
+    open_ones: dict[Who, BrowserContext] = {}
+    with ExitStack() as stack:
+
+        def window_of(who: Who) -> BrowserContext:
+            if who not in open_ones:
+                name, _, long_ago = who.partition(", ")
+                context = (
+                    browser.new_context(base_url=live_server.url, reduced_motion="reduce")
+                    if name == "nobody"
+                    else signed_in(
+                        browser, live_server, User.objects.get(email__startswith=f"{name}@"), fresh=not long_ago
+                    )
+                )
+                context.set_default_timeout(PATIENCE_MS)
+                open_ones[who] = stack.enter_context(context)
+            return open_ones[who]
+
+        yield window_of
+
+
+def opened(window: BrowserContext, view: View) -> tuple[Page, int]:
+    """The page as it is to be seen, and its compressed bytes: the message in its frame, and streams, aside."""
+    page = window.new_page()
+    page.set_viewport_size({"width": 1280, "height": 860})
+    answers: list[Response] = []
+    page.on("response", lambda answer: answers.append(answer))  # it sets an attribute on what it is given
+    page.goto(view.address, wait_until="load")
+    parts = {answer.url for answer in answers if answer.ok and not re.search("/body/|/live/", answer.url)}
+    size = sum(len(gzip.compress(window.request.get(url).body())) for url in parts)
+    view.then(page)
+    page.wait_for_function("!document.querySelector('[aria-busy=true], .htmx-request')")
+    return page, size
+
+
+def barriers(page: Page) -> list[tuple[str, list[str]]]:
+    violations = Axe().run(page, options={"resultTypes": ["violations"], "iframes": False}).response["violations"]
+    return [(each["id"], [node["html"][:160] for node in each["nodes"]][:3]) for each in violations]
+
+
+def out_of_reach(page: Page) -> list[str]:
+    """The controls to which Tab never leads."""
+    page.set_viewport_size({"width": 1280, "height": 860})
+    page.evaluate("document.activeElement.blur()")
+    for _ in range(page.evaluate(REACHED) + 10):
+        page.keyboard.press("Tab")
+    missed: list[str] = page.evaluate(
+        "window.controls().filter((each) => !window.reached.has(each)).map((each) => each.outerHTML.slice(0, 160))"
+    )
+    return missed
+
+
+def picture(page: Page, view: View, theme: str, width: int) -> None:
+    """A look at it, for people, where MAILHUB_PICTURES names a folder."""
+    if folder := os.environ.get("MAILHUB_PICTURES"):
+        name = re.sub(r"[^a-z0-9]+", "-", re.sub(r"[0-9a-f-]{36}", "", str(view))).strip("-")
+        page.screenshot(path=Path(folder) / f"{name}-{theme}-{width}.png", full_page=True)
 
 
 def unclean(caller: Caller, mailbox: Mailbox, html: str) -> PendingAction:
@@ -94,65 +172,35 @@ def test_row52_hostile_mail_asks_nobody_and_runs_nothing(
         assert canary.asked == ["/pixel.gif"]
 
 
-@pytest.mark.long
-def test_every_page_passes_axe_in_both_themes_and_widths_and_is_small(
-    window: BrowserContext, api: Api, alice: User, mailbox: Mailbox, bob: User, script: Script, settings: Any
-) -> None:
-    settings.DEBUG = True
-    settings.MAILHUB_UNDO_SECONDS = 600
-    text = api.propose(subject="Plain", bcc=["hidden@archive.example"])
-    html = api.propose(subject="HTML", body="<h1>Hello</h1><p>there</p>", body_type="html")
-    many = api.propose(subject="😀" * 255, to=[f"guest{n}@domain{n % 40}.example" for n in range(500)])
-    long_ = api.propose(subject="<script>alert(1)</script>", body="<b>word</b> עברית " * 5000)
-    edited = PendingAction.objects.get(pk=api.propose(subject="Edited"))
-    services.edit(
-        action_id=edited.pk, person=bob, digest=edited.digest, revision=1, changes={"subject": "Edited twice"}
-    )
-    leaving = api.propose(subject="Leaving")
-    unknown = api.propose(subject="Unknown")
-    for each in (leaving, unknown):
-        action = PendingAction.objects.get(pk=each)
-        services.approve(action_id=action.pk, person=alice, digest=action.digest, revision=1)
-    PendingAction.objects.filter(pk=unknown).update(not_before=None, undo_until=None)
-    script.instead = handed_over
-    execute(PendingAction.objects.get(pk=unknown).pk, worker="test")
-    assert PendingAction.objects.get(pk=unknown).status == "unknown"
-    rejected = api.propose(subject="Rejected")
-    services.reject(action_id=PendingAction.objects.get(pk=rejected).pk, person=alice, note="Not like this")
-    paths = [
-        "/", "/?tab=leaving", "/?q=nothing&warned=1", "/?tab=unknown", f"/actions/{text}/", f"/actions/{html}/",
-        f"/actions/{many}/", f"/actions/{long_}/?view=source", f"/actions/{edited.pk}/?view=changes",
-        f"/actions/{rejected}/?view=history", f"/actions/{leaving}/", f"/actions/{unknown}/", f"/actions/{text}/edit/",
-        "/keyboard/", "/compose/", "/drafts/", "/mailboxes/", "/styleguide/",
-    ]  # fmt: skip
-    page = window.new_page()
-    page.set_viewport_size({"width": 1280, "height": 860})
-    answers: list[Response] = []
-    page.on("response", lambda answer: answers.append(answer))  # it sets an attribute on what it is given
-    known: dict[str, int] = {}
-    found, wide, sizes = [], [], {}
-    for path in paths:
-        answers.clear()
-        page.goto(path, wait_until="load")
-        # The message itself, in its frame, and streams aside.
-        parts = {answer.url for answer in answers if answer.ok and not re.search("/body/|/live/", answer.url)}
-        for url in parts - known.keys():
-            known[url] = len(gzip.compress(window.request.get(url).body()))
-        sizes[path] = sum(known[url] for url in parts)
-        for theme, width in (("light", 1280), ("dark", 390)):
-            page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
-            page.set_viewport_size({"width": width, "height": 860})
-            results = Axe().run(page, options={"resultTypes": ["violations"], "iframes": False}).response
-            found += [
-                (path, theme, width, each["id"], [node["html"][:160] for node in each["nodes"]][:3])
-                for each in results["violations"]
-            ]
-            if page.evaluate("document.documentElement.scrollWidth") > width:
-                wide.append((path, width))
-        page.set_viewport_size({"width": 1280, "height": 860})
-    assert found == []
-    assert wide == [], "a page is wider than its window"
-    assert max(sizes.values()) < LARGEST, sizes
+@pytest.mark.parametrize(
+    "part",
+    [*(pytest.param(n, marks=[pytest.mark.long, pytest.mark.timeout(600)]) for n in range(PARTS)), "some"],
+)
+def test_every_page_is_readable_for_everybody_fits_and_is_small(
+    browser: Browser, live_server: LiveServer, api: Api, alice: User, bob: User, charlie: User, script: Script,
+    server: MemoryServer, settings: Any, part: int | str,
+) -> None:  # fmt: skip
+    """Each in both themes and both widths; the everyday run looks at a few, others each day, in one way."""
+    views = furnish(api, alice, bob, charlie, script, server, settings)
+    day = timezone.localdate().toordinal()
+    looks = [LOOKS[day % len(LOOKS)]] if part == "some" else LOOKS
+    views = views[day % A_FEW :: A_FEW] if part == "some" else views[int(part) :: PARTS]
+    found: dict[str, list[Any]] = {"barriers": [], "too wide": [], "out of reach": [], "too large": []}
+    with windows(browser, live_server) as window_of:
+        for view in views:
+            page, size = opened(window_of(view.who), view)
+            if size > LARGEST:
+                found["too large"].append((str(view), size))
+            for theme, width in looks:
+                page.emulate_media(color_scheme=theme)
+                page.set_viewport_size({"width": width, "height": 860})
+                picture(page, view, theme, width)
+                found["barriers"] += [(str(view), theme, width, *each) for each in barriers(page)]
+                if page.evaluate("document.documentElement.scrollWidth") > width:
+                    found["too wide"].append((str(view), width))
+            found["out of reach"] += [(str(view), each) for each in out_of_reach(page)]
+            page.close()
+    assert found == {name: [] for name in found}
 
 
 def test_without_scripts_everything_that_decides_still_works(

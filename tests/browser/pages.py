@@ -1,0 +1,226 @@
+"""Every page of the product with something on it: `furnish` makes what they show, and says how each is opened."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from django.core.exceptions import BadRequest, PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import include, path
+from django.utils import timezone
+from playwright.sync_api import Page
+
+from accounts.models import Mailbox, Membership, Role, SignInLink, User
+from approvals import services
+from approvals.execution import execute
+from approvals.kinds import kind_named
+from approvals.models import PendingAction
+from approvals.services import members
+from approvals.types import ApprovedAction, Outcome
+from tests.approvals.conftest import approve
+from tests.approvals.kinds import Script, handed_over
+from tests.conftest import Api, make_mailbox
+from tests.office import letter
+from tools.providers.memory import MemoryServer
+
+# Alice manages a mailbox, Vera may only look into it, Charlie has none, nobody is not signed in, and Alice's sign-in
+# was long ago.
+Who = Literal["alice", "vera", "charlie", "nobody", "alice, long ago"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A page as somebody sees it; `then` goes on from its address to where only a form leads."""
+
+    who: Who
+    address: str
+    then: Callable[[Page], None] = lambda page: None
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name or self.address} ({self.who})"
+
+
+def broken(request: HttpRequest, error: int) -> HttpResponse:
+    raise {400: BadRequest, 403: PermissionDenied, 500: RuntimeError}[error]()
+
+
+# With this in the place of mailhub.urls the pages for errors can be asked for.
+urlpatterns = [path("broken/<int:error>/", broken), path("", include("mailhub.urls"))]
+QUEUE = [
+    "",
+    "tab=leaving",
+    "tab=unknown",
+    "tab=sent",
+    "tab=failed",
+    "tab=rejected",
+    "tab=expired",
+    "q=nothing&warned=1",
+]
+AROUND = [
+    "/keyboard/", "/compose/", "/drafts/", "/mailboxes/", "/mailboxes/connect/", "/mailboxes/connect/imap/",
+    "/mailboxes/connect/microsoft/?address=alice@lovelace.example", "/tokens/", "/tokens/new/", "/tokens/requests/",
+    "/tokens/requests/?tool=none", "/account/", "/account/password/set/", "/account/factors/totp/activate/",
+    "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs", "/styleguide/", "/nowhere/", "/broken/400/",
+    "/broken/403/", "/broken/500/",
+]  # fmt: skip
+
+
+def furnish(
+    api: Api, alice: User, bob: User, charlie: User, script: Script, server: MemoryServer, settings: Any
+) -> list[View]:
+    settings.ROOT_URLCONF = __name__
+    settings.MAILHUB_UNDO_SECONDS = 600
+    mailbox = Mailbox.objects.get()
+    vera = User.objects.create_user("vera@lovelace.example")
+    Membership.objects.create(mailbox=mailbox, user=vera, role=Role.VIEWER)
+    seen = _actions(api, alice, bob, script, server, settings)
+    for status in ("needs_reauth", "error", "disconnected"):
+        other = make_mailbox(f"{status}@lovelace.example", server, alice)
+        Mailbox.objects.filter(pk=other.pk).update(status=status, checked_at=timezone.now(), name="A name")
+    api.tool("create_draft", to=["mira@northwind.example"], subject="A draft", body="Begun")
+    its = f"/mailboxes/{mailbox.pk}/"
+    invitation = members.invite(mailbox=mailbox, person=alice, email="new@northwind.example", role=Role.APPROVER)
+    link = SignInLink.issue(user=alice, lifetime=timedelta(hours=1))
+    return [
+        *(View(who="alice", address=f"/?{query}") for query in QUEUE),
+        *(View(who="alice", address=address, name=name) for name, address in seen.items()),
+        *(View(who="alice", address=address) for address in (*AROUND, its, f"{its}rules/", f"{its}disconnect/")),
+        View(who="alice", address="/tokens/new/", then=_make_token, name="a new token"),
+        View(who="alice", address="/compose/", then=_refused_mail, name="a mail that is refused"),
+        View(who="alice", address=its, then=_invite, name="an invitation to send on"),
+        View(who="alice", address=its, then=lambda page: page.evaluate(UNSEALED), name="a form without its token"),
+        View(who="alice", address=f"{its}rules/", then=_wrong_rules, name="rules that nobody can keep"),
+        View(who="alice", address=f"{seen['plain']}edit/", then=_wrong_edit, name="an edit that is refused"),
+        View(who="alice", address=seen["plain"], then=lambda page: _stale(page, bob), name="a form that is too old"),
+        View(who="alice", address="/?q=alike", then=_several, name="several at once"),
+        View(who="alice", address="/?q=different", then=_several_approved, name="several approved"),
+        View(who="alice", address="about:blank", then=lambda page: _framed(page, seen["html"]), name="frame"),
+        *(View(who="vera", address=address) for address in ("/", seen["plain"], its)),
+        *(View(who="charlie", address=each) for each in ("/", "/compose/", "/drafts/", "/mailboxes/", "/tokens/")),
+        View(who="charlie", address=f"/invitations/{invitation}/", name="an invitation"),
+        View(who="charlie", address="/invitations/none/"),
+        *(View(who="nobody", address=address) for address in ("/sign-in/", "/sign-in/none/")),
+        View(who="nobody", address=f"/sign-in/{link}/", name="a link to sign in"),
+        View(who="alice, long ago", address="/sign-in/again/"),
+    ]
+
+
+def _actions(api: Api, alice: User, bob: User, script: Script, server: MemoryServer, settings: Any) -> dict[str, str]:
+    """Actions in every state; addresses of pages about them, by what they show."""
+    ids = {
+        name: api.propose(**{"subject": f"{name} mail", **changes})
+        for name, changes in {
+            "plain": {"bcc": ["hidden@archive.example"]},
+            "html": {"body": "<h1>Hello</h1><p>there</p>", "body_type": "html"},
+            "many": {"subject": "😀" * 255, "to": [f"guest{n}@domain{n % 40}.example" for n in range(500)]},
+            "long": {"subject": "<script>alert(1)</script>", "body": "<b>word</b> עברית " * 5000},
+            "risky": {"cc": ["mira@northvvind.example"], "body": "My card is 4111 1111 1111 1111, see the attachment."},
+            "alike 1": {}, "alike 2": {}, "different 1": {}, "different 2": {}, "different 3": {},
+            "edited": {}, "asked back": {}, "leaving": {}, "unknown": {}, "sent": {}, "failed": {}, "rejected": {},
+            "withdrawn": {}, "expired": {}, "later": {"send_at": (timezone.now() + timedelta(days=2)).isoformat()},
+        }.items()
+    }  # fmt: skip
+    action = {name: PendingAction.objects.get(pk=key) for name, key in ids.items()}
+    for name, do in (("edited", {"changes": {"subject": "Edited twice", "body": "Other words"}}), ("asked back", {})):
+        sealed = {"action_id": action[name].pk, "person": bob, "digest": action[name].digest, "revision": 1}
+        services.edit(**sealed, **do) if do else services.ask_back(**sealed, note="Shorter, please")
+    services.reject(action_id=action["rejected"].pk, person=alice, note="Not like this")
+    services.reject(action_id=action["withdrawn"].pk, person=bob)
+    PendingAction.objects.filter(pk=action["expired"].pk).update(status="expired", finished_at=timezone.now())
+    approve(ids["leaving"], bob)
+    for name, instead in (("unknown", handed_over), ("sent", None), ("failed", _refused)):
+        approve(ids[name], alice)
+        PendingAction.objects.filter(pk=ids[name]).update(not_before=None, undo_until=None)
+        script.instead = instead
+        execute(action[name].pk, worker="test")
+    settings.MAILHUB_KINDS = {**settings.MAILHUB_KINDS, "mail.reply": "tools.sends.ReplyMail"}
+    kind_named.cache_clear()
+    server.deliver(alice.email, letter(to=alice.email).as_bytes())
+    newest = api.tool("list_emails", max_results=1).json()["emails"][0]["id"]
+    answer = api.tool("reply_email", message_id=newest, comment="Thursday it is.", confirm=True)
+    assert answer.status_code == 202, answer.content
+    ids["reply"] = answer.json()["action"]["id"]
+    found = {name: f"/actions/{key}/" for name, key in ids.items()}
+    return {
+        **{name: address for name, address in found.items() if not name.startswith(("alike", "different"))},
+        **{f"{view} of {name}": f"{found[name]}?view={view}" for name, view in (
+            ("long", "source"), ("html", "text"), ("edited", "changes"), ("edited", "history"), ("unknown", "history"),
+        )},
+        "edit": f"{found['html']}edit/",
+        "conversation": f"{found['reply']}conversation/",
+    }  # fmt: skip
+
+
+def _refused(approved: ApprovedAction) -> Outcome:
+    return Outcome(verdict="refused", code="invalid_recipient", detail="There is no such mailbox.")
+
+
+# --- To where only a form leads --------------------------------------------------------------------------------------
+
+# A form as another site would send it; a page of an old tab is no better.
+UNSEALED = """() => { document.querySelector("[name=csrfmiddlewaretoken]").form.remove();
+  const form = document.querySelector("main form"); form.querySelector("[name=csrfmiddlewaretoken]").value = "none";
+  form.submit(); }"""
+
+
+def _pressed(page: Page, name: str) -> None:
+    with page.expect_navigation():
+        page.get_by_role("button", name=name).first.click()
+
+
+def _framed(page: Page, review: str) -> None:
+    """The message as its frame has it, but in a page that lets axe run."""
+    page.set_content(page.context.request.get(f"{review}body/").text())
+
+
+def _make_token(page: Page) -> None:
+    page.get_by_label("Name").fill("desk")
+    for box in page.get_by_role("checkbox").all():
+        box.check()
+    _pressed(page, "Make it")
+
+
+def _refused_mail(page: Page) -> None:
+    page.get_by_label("To", exact=True).fill("mira@northwind.example, nobody")
+    page.get_by_label("Subject").fill("Refused")
+    page.get_by_label("Text").fill("Hello")
+    _pressed(page, "Go on to approval")
+
+
+def _invite(page: Page) -> None:
+    page.get_by_label("Invite").fill("another@northwind.example")
+    _pressed(page, "Make an invitation")
+
+
+def _wrong_rules(page: Page) -> None:
+    page.get_by_label("Different people who must say yes").fill("4")
+    _pressed(page, "Keep")
+
+
+def _wrong_edit(page: Page) -> None:
+    page.get_by_label("To", exact=True).fill("nobody")
+    _pressed(page, "Keep as a new revision")
+
+
+def _stale(page: Page, bob: User) -> None:
+    action = PendingAction.objects.get(pk=page.url.split("/")[-2])
+    services.edit(
+        action_id=action.pk, person=bob, digest=action.digest, revision=action.revision,
+        changes={"subject": f"Changed {action.revision} times"},
+    )  # fmt: skip
+    _pressed(page, "Approve and send")
+
+
+def _several(page: Page) -> None:
+    for box in page.locator(".pick input").all():
+        box.check()
+    _pressed(page, "Approve the selected")
+
+
+def _several_approved(page: Page) -> None:
+    if page.locator(".pick").count():
+        page.locator(".pick input").first.check()
+        _pressed(page, "Approve the selected")
+        _pressed(page, "Approve and send")
