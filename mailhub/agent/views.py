@@ -23,7 +23,7 @@ from accounts.caller import Caller
 from accounts.models import User
 from accounts.problems import FieldError, Problem
 from approvals import listing, queries
-from mailhub.agent import stream, threads
+from mailhub.agent import on_demand, stream, threads
 from mailhub.agent.models import Message, Thread
 from mailhub.agent.policy import MODES, Mode
 from tools.api import problem_response
@@ -76,7 +76,8 @@ async def plain_stream(request: HttpRequest) -> HttpResponseBase:
 
 
 async def _answering() -> Any:
-    # 60 MB and a second, for those who chat; in a thread, so that the others' requests go on.
+    # 40 MB and a second, for those who chat; in a thread, so that the others' requests go on.
+    on_demand.install()
     return await asyncio.to_thread(import_module, "mailhub.agent.answering")
 
 

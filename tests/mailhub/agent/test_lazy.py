@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.processes import PROJECT
+from tests.model_server import ModelServer, Says
+from tests.processes import PROJECT, Mailhub, request
 
 pytestmark = [pytest.mark.static, pytest.mark.timeout(120)]
 
@@ -18,16 +20,22 @@ from mailhub.asgi import application
 from django.urls import resolve
 for path in ("/agent/", "/ai/agent/stream", "/api/v1/tools", "/"):
     resolve(path)
-def resident():
-    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1]) / 1024
 """
-FIRST_USE = """
-before = resident()
-from django.conf import settings
-settings.AGENT_MODEL, settings.OPENAI_BASE_URL = "openai:m", "http://127.0.0.1:9/v1"
-from mailhub.agent import answering
-answering.chat_model()
-print(resident() - before)
+# Where each name of a package comes from, with the packages read as Python would, or on demand.
+NAMES = """
+import ast, sys
+from importlib import import_module
+from pathlib import Path
+if {on_demand}:
+    from mailhub.agent import on_demand
+    on_demand.install()
+for package in {packages!r}:
+    module = import_module(package)
+    tree = ast.parse(Path(module.__file__).read_text())
+    named = [each.asname or each.name for node in tree.body if isinstance(node, ast.ImportFrom) for each in node.names]
+    for name in sorted({{*named, *getattr(module, "__all__", [])}} - {{"annotations"}}):
+        value = getattr(module, name)
+        print(package, name, getattr(value, "__module__", ""), getattr(value, "__qualname__", value))
 """
 
 
@@ -42,8 +50,50 @@ def test_a_web_process_imports_none_of_the_agents_libraries_before_somebody_chat
     assert loaded == []
 
 
+def test_a_name_of_a_package_is_what_it_always_was_and_what_nobody_asks_for_is_not_loaded() -> None:
+    program = """
+import sys
+from mailhub.agent import on_demand
+on_demand.install()
+import langgraph_sdk
+from langgraph_sdk import Auth
+print(Auth.__module__, "langgraph_sdk.client" in sys.modules, "Auth" in langgraph_sdk.__all__)
+try:
+    from langgraph_sdk import nothing
+except ImportError:
+    print("no such name")
+"""
+    assert run(program).splitlines() == ["langgraph_sdk.auth False True", "no such name"]
+
+
 @pytest.mark.long
-def test_the_first_use_costs_less_than_70_megabytes() -> None:
-    """What LangGraph and the OpenAI library weigh; docs/agent.md says what was measured."""
-    megabytes = float(run(BEFORE + FIRST_USE).split()[-1])
-    assert megabytes < 70, megabytes
+def test_every_name_of_the_packages_is_the_same_on_demand() -> None:
+    packages = ["openai.types", "openai.types.chat", "openai.types.responses", "anthropic.types", "anthropic.resources"]
+    packages += ["langsmith.types", "langchain_openai", "langchain_anthropic", "langgraph_sdk"]
+    ordinary, here = (run(NAMES.format(on_demand=each, packages=packages)) for each in (False, True))
+    assert len(ordinary.splitlines()) > 1000
+    assert here == ordinary
+
+
+@pytest.mark.long
+@pytest.mark.process
+def test_the_first_use_costs_a_web_process_at_most_40_megabytes(tmp_path: Path) -> None:
+    """With a tool and an answer over the wire, in a process that has shown its pages before."""
+    with ModelServer() as model, Mailhub(tmp_path, AGENT_MODEL="openai:m", OPENAI_BASE_URL=model.url) as mailhub:
+        for path in ("/", "/actions/", "/mailboxes/", "/agent/"):
+            assert mailhub.person().get(path).status == 200
+        assert mailhub.rest("POST", "/tools/list_emails", {}).status == 200
+        before = resident(mailhub.children()["web"])
+        model.says(Says(calls=(("list_emails", {}),)), Says(text="Two mails."))
+        headers = {"Authorization": f"Bearer {mailhub.sandbox['api_token']}"}
+        answer = request(f"{mailhub.url}/ai/agent/stream", "POST", body=b'{"prompt": "What is new?"}', headers=headers)
+        assert "Two mails." in answer.text
+        megabytes = resident(mailhub.children()["web"]) - before
+        assert len(model.tool_results()) == 1
+    assert megabytes <= 40, megabytes
+
+
+def resident(pid: int) -> float:
+    """In MB, the pages shared with other processes included."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
