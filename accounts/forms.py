@@ -7,7 +7,7 @@ from allauth.mfa.webauthn.forms import AddWebAuthnForm
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from accounts.models import SCOPES, Mailbox, User
+from accounts.models import SCOPES, STAFF_SCOPES, Mailbox, User
 
 LIFETIMES = (("30", _("30 days")), ("90", _("90 days")), ("365", _("a year")), ("", _("until it is revoked")))
 
@@ -47,7 +47,9 @@ class TokenForm(forms.Form):
 
     def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        cast(forms.MultipleChoiceField, self.fields["scopes"]).choices = list(SCOPES.items())
+        cast(forms.MultipleChoiceField, self.fields["scopes"]).choices = [
+            (scope, words) for scope, words in SCOPES.items() if owner.is_staff or scope not in STAFF_SCOPES
+        ]
         cast(forms.ModelMultipleChoiceField, self.fields["mailboxes"]).queryset = Mailbox.objects.filter(
             members=owner
         ).exclude(status=Mailbox.Status.DISCONNECTED)

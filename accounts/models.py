@@ -20,6 +20,8 @@ SCOPES = {
     "mail:propose": _("propose mail that a person must approve"),
     "m365:run": _("run commands in Microsoft 365 with this server's sign-in"),
 }
+# They reach beyond the mailboxes of a token, so on the page only who runs this server gives them.
+STAFF_SCOPES = frozenset({"m365:run"})
 
 
 class UserManager(BaseUserManager["User"]):

@@ -10,10 +10,11 @@ import os
 import secrets
 import shlex
 import sys
+from email.utils import parseaddr
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import dj_database_url
 from dotenv import dotenv_values
@@ -24,6 +25,8 @@ KEY_BYTES = 32  # AES-256
 DATABASE_SCHEMES = ("sqlite:///", "postgres://", "postgresql://")
 REDIS_SCHEMES = ("redis://", "rediss://")
 AMQP_SCHEMES = ("amqp://", "amqps://")
+MAIL_PORTS = {"smtp": 25, "submission": 587, "smtps": 465}
+MAIL_SECONDS = 10  # somebody waits for the page meanwhile
 
 
 class Environment(BaseSettings):
@@ -60,6 +63,12 @@ class Environment(BaseSettings):
     OIDC_CLIENT_ID: str = Field("", description="Under which id mailhub is known there")
     OIDC_CLIENT_SECRET: str = Field("", description="The secret that goes with it")
     OIDC_NAME: str = Field("single sign-on", description="What the button says: Sign in with …")
+    EMAIL_URL: str = Field(
+        "",
+        description="Server for mail that mailhub itself sends (invitations, sign-in codes): smtp://, submission:// "
+        "(STARTTLS) or smtps://, with user:password@ before the host; empty: it sends none",
+    )
+    DEFAULT_FROM_EMAIL: str = Field("", description="Who that mail is from; empty: mailhub@ and the public host")
     MAILHUB_METRICS_TOKEN: str = Field("", description="Bearer token that /metrics asks for; empty: no /metrics")
     MICROSOFT_CLIENT_ID: str = Field("", description="Application (client) id of the app registration; empty: none")
     MICROSOFT_CLIENT_SECRET: str = Field("", description="Its secret; not needed for the device code alone")
@@ -211,6 +220,29 @@ class Environment(BaseSettings):
             raise ValueError("must start with https://")
         return url.rstrip("/")
 
+    @field_validator("EMAIL_URL")
+    @classmethod
+    def _is_mail_server(cls, url: str) -> str:
+        address = urlsplit(url)
+        try:
+            good = address.scheme in MAIL_PORTS and address.hostname and address.port != 0 and address.path in ("", "/")
+        except ValueError:
+            good = False
+        if url and not good:
+            raise ValueError(
+                f"must be {', '.join(f'{scheme}://host' for scheme in MAIL_PORTS)}, with a port or without"
+            )
+        if address.password and address.scheme == "smtp" and not is_loopback(address.hostname or ""):
+            raise ValueError("would send its password in the clear: use submission:// or smtps://")
+        return url
+
+    @field_validator("DEFAULT_FROM_EMAIL")
+    @classmethod
+    def _is_sender(cls, sender: str) -> str:
+        if sender and ("@" not in parseaddr(sender)[1] or not sender.isprintable()):
+            raise ValueError("is not an e-mail address")
+        return sender
+
     @field_validator("REDIS_URL")
     @classmethod
     def _is_redis(cls, url: str) -> str:
@@ -247,6 +279,8 @@ class Environment(BaseSettings):
         if not self.MAILHUB_PUBLIC_URL:
             host = f"[{self.HOST}]" if ":" in self.HOST else self.HOST
             self.MAILHUB_PUBLIC_URL = f"http://{host}:{self.PORT}"
+        host = urlsplit(self.MAILHUB_PUBLIC_URL).hostname or ""
+        self.DEFAULT_FROM_EMAIL = self.DEFAULT_FROM_EMAIL or f"mailhub@{'localhost' if is_loopback(host) else host}"
         return self
 
 
@@ -302,6 +336,21 @@ def _only_one(home: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         sys.exit(f"mailhub cannot start: another one runs on {home}")
+
+
+def mail_settings(url: str) -> dict[str, Any]:
+    """Django's settings for the mail that mailhub itself sends; without a server it sends none."""
+    address = urlsplit(url)
+    return {
+        "EMAIL_BACKEND": f"django.core.mail.backends.{'smtp' if url else 'dummy'}.EmailBackend",
+        "EMAIL_HOST": address.hostname or "",
+        "EMAIL_PORT": address.port or MAIL_PORTS.get(address.scheme, 0),
+        "EMAIL_HOST_USER": unquote(address.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(address.password or ""),
+        "EMAIL_USE_TLS": address.scheme == "submission",
+        "EMAIL_USE_SSL": address.scheme == "smtps",
+        "EMAIL_TIMEOUT": MAIL_SECONDS,
+    }
 
 
 def is_loopback(host: str) -> bool:

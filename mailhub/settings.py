@@ -61,6 +61,11 @@ MCP_M365_START_CMD = ENV.MCP_M365_START_CMD
 MCP_M365_HEALTH_INTERVAL_MS = ENV.MCP_M365_HEALTH_INTERVAL_MS
 MCP_M365_STRICT_READONLY = ENV.MCP_M365_STRICT_READONLY
 
+# Never what the gate sends: that goes by the mailbox's own provider. One try, and whoever waits for the page is told.
+SENDS_MAIL = bool(ENV.EMAIL_URL)
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = ENV.DEFAULT_FROM_EMAIL
+globals().update(environment.mail_settings(ENV.EMAIL_URL))
+
 GOOGLE_CLIENT_ID = ENV.GOOGLE_CLIENT_ID
 GOOGLE_CLIENT_SECRET = ENV.GOOGLE_CLIENT_SECRET
 GOOGLE_AUTH_URI = ENV.GOOGLE_AUTH_URI
@@ -198,6 +203,9 @@ ACCOUNT_LOGOUT_REDIRECT_URL = "sign_in"
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
 # Ten wrong passwords a minute from one address, five in five minutes for one account.
 ACCOUNT_RATE_LIMITS = {"login": "60/m/ip", "login_failed": "10/m/ip,5/300s/key", "reauthenticate": "10/m/user"}
+ACCOUNT_LOGIN_BY_CODE_ENABLED = True  # and offered where mailhub sends mail
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # who is not known here gets no mail from us
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ALLAUTH_TRUSTED_PROXY_COUNT = 1 if _public.scheme == "https" else 0
 MFA_ADAPTER = "accounts.adapters.SecondFactors"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]

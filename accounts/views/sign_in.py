@@ -1,5 +1,7 @@
 """The ways in: password, passkey, single sign-on, or a one-time link whose GET only shows a button."""
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -10,7 +12,7 @@ from allauth.account.views import LoginView
 from django.conf import settings
 from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -30,6 +32,10 @@ class SignIn(LoginView):
     form_class = SignInForm
     template_name = "accounts/sign_in.html"
 
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        context: dict[str, Any] = super().get_context_data(**kwargs)
+        return context | {"sends_mail": settings.SENDS_MAIL}
+
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         response = super().dispatch(request, *args, **kwargs)
         # Browsers hold a form's redirects to the policy of its page. Set as django-csp's decorator sets it: that one
@@ -39,6 +45,18 @@ class SignIn(LoginView):
         if issuers:
             response._csp_update = {"form-action": [f"{url.scheme}://{url.netloc}" for url in issuers]}  # type: ignore[attr-defined]
         return response
+
+
+def by_mail(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """A way in that needs an e-mail from us: it is not there where mailhub sends none."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if not settings.SENDS_MAIL:
+            raise Http404
+        return view(request, *args, **kwargs)
+
+    return guarded
 
 
 @never_cache

@@ -1,17 +1,20 @@
 """Who belongs to a mailbox: inviting, joining, changing, leaving."""
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
+import structlog
 from allauth.account.internal.flows.login import perform_login
 from allauth.account.models import Login
 from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.mail import EmailMessage
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -24,6 +27,8 @@ from accounts.problems import Problem
 from accounts.step_up import ask_again, is_fresh
 from approvals.services import members as services
 from approvals.views.mailbox import render_mailbox, visible_mailbox
+
+log = structlog.get_logger(__name__)
 
 
 class InviteForm(forms.Form):
@@ -39,7 +44,8 @@ class RoleForm(forms.Form):
 @require_POST
 @sensitive_variables("secret")
 def invite(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
-    """Make an invitation; its link is on the answer to this POST and nowhere else."""
+    """Make an invitation; its link is in an e-mail to whom it is for, else on the answer to this POST, and nowhere
+    else."""
     mailbox = visible_mailbox(request, mailbox_id)
     form = InviteForm(request.POST)
     if not form.is_valid():
@@ -55,10 +61,23 @@ def invite(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
     except Problem as problem:
         return render_mailbox(request, mailbox, problem=problem)
     link = settings.MAILHUB_PUBLIC_URL + reverse("invitation", args=[secret])
-    context = {"mailbox": mailbox, "link": link, "email": wanted["email"]}
+    context = {"mailbox": mailbox, "link": link, "email": wanted["email"], "person": request.user}
+    context["mailed"] = settings.SENDS_MAIL and _mailed(context)
+    context["tried"] = settings.SENDS_MAIL
     response = render(request, "approvals/invited.html", context)
     response["Cache-Control"] = "no-store"
     return response
+
+
+def _mailed(context: dict[str, Any]) -> bool:
+    """Send the invitation to whom it is for, with one try; says whether the server took it."""
+    subject = _("%(person)s invites you to %(mailbox)s in mailhub") % context
+    text = render_to_string("approvals/invitation_mail.txt", context)
+    try:
+        return bool(EmailMessage(subject, text, to=[context["email"]]).send())
+    except OSError:  # smtplib's errors are; the link is shown instead
+        log.exception("invitation_not_mailed")
+        return False
 
 
 @login_required

@@ -58,6 +58,20 @@ def test_a_token_that_makes_no_sense_is_refused_in_words(
     assert ApiToken.objects.count() == 1
 
 
+@pytest.mark.parametrize("staff", [False, True])
+def test_only_who_runs_this_server_gives_a_token_its_sign_in_to_microsoft_365(
+    alice: User, mailbox: Mailbox, staff: bool
+) -> None:
+    User.objects.filter(pk=alice.pk).update(is_staff=staff)
+
+    offered = browser(alice).get("/tokens/new/").content.decode()
+    answer = made(alice, mailbox, scopes=["mail:read", "m365:run"]).content.decode()
+
+    assert ('value="m365:run"' in offered) is staff
+    assert ("m365:run is not one of the available choices" in answer) is not staff
+    assert ApiToken.objects.exists() is staff
+
+
 def test_nobody_makes_a_token_for_somebody_elses_mailbox(
     charlie: User, foreign_mailbox: Mailbox, mailbox: Mailbox
 ) -> None:

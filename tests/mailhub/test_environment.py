@@ -27,6 +27,10 @@ WRONG = [
     ("DATABASE_URL", "postgres://mailhub:pass#word@db.example/mailhub"),
     ("MAILHUB_LEASE_SECONDS", "1"),
     ("GMAIL_BASE_URL", "http://gmail.example"),
+    ("EMAIL_URL", "mail.example"),
+    ("EMAIL_URL", "smtp://mail.example:70000"),
+    ("EMAIL_URL", "smtp://mailhub:secret@mail.example"),
+    ("DEFAULT_FROM_EMAIL", "a.person"),
     ("GOOGLE_TOKEN_URI", "ftp://127.0.0.1/token"),
 ]
 

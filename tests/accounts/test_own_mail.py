@@ -1,0 +1,123 @@
+"""Mail that mailhub itself sends, over the wire to a real server: invitations, sign-in codes, new passwords."""
+
+import re
+from collections.abc import Iterator
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from accounts.models import Mailbox, User
+from mailhub.environment import mail_settings
+from tests.people import browser
+from tests.smtpserver import FaultySmtp
+
+pytestmark = pytest.mark.django_db(transaction=True)
+INVITED = {"email": "new@lovelace.example", "role": "approver"}
+
+
+@pytest.fixture
+def smtp(settings: Any) -> Iterator[FaultySmtp]:
+    with FaultySmtp() as server:
+        for name, value in mail_settings(f"smtp://mailhub:p%40ss@127.0.0.1:{server.port}").items():
+            setattr(settings, name, value)
+        settings.SENDS_MAIL = True
+        settings.MAILHUB_PUBLIC_URL = "https://mailhub.example"
+        yield server
+
+
+def the_mail(smtp: FaultySmtp, to: str) -> EmailMessage:
+    (accepted,) = smtp.ledger
+    assert accepted.recipients == (to,)
+    message = message_from_bytes(accepted.content, policy=policy.default)
+    assert isinstance(message, EmailMessage)
+    return message
+
+
+def link_in(message: EmailMessage) -> str:
+    (link,) = re.findall(r"https://mailhub\.example(/\S+)", message.get_content())
+    return str(link)
+
+
+def test_an_invitation_goes_to_whom_it_is_for_and_its_link_is_shown_to_nobody_else(
+    smtp: FaultySmtp, alice: User, mailbox: Mailbox
+) -> None:
+    page = browser(alice).post(f"/mailboxes/{mailbox.pk}/invite/", INVITED)
+
+    message = the_mail(smtp, "new@lovelace.example")
+    assert message["Subject"] == f"Alice invites you to {mailbox} in mailhub"
+    link = link_in(message)
+    assert page.status_code == 200
+    assert link not in page.content.decode()
+    assert "AUTH PLAIN AG1haWxodWIAcEBzcw==" in smtp.commands  # mailhub, p@ss
+    assert Client().post(link).status_code == 302
+    assert mailbox.memberships.get(user__email="new@lovelace.example").role == "approver"
+
+
+@pytest.mark.parametrize("trouble", ["no server set", "refused", "dropped after the text"])
+def test_an_invitation_that_cannot_be_mailed_shows_its_link_and_is_tried_once(
+    smtp: FaultySmtp, alice: User, mailbox: Mailbox, settings: Any, trouble: str
+) -> None:
+    if trouble == "no server set":
+        settings.SENDS_MAIL = False
+    elif trouble == "refused":
+        smtp.reply("550 5.1.1 nobody here", at="rcpt")
+    else:
+        smtp.drop(at="dot")
+
+    page = browser(alice).post(f"/mailboxes/{mailbox.pk}/invite/", INVITED).content.decode()
+
+    assert ("could not be sent" in page) is (trouble != "no server set")
+    link = re.findall(r'value="https://mailhub\.example(/invitations/[^"]+)"', page)
+    assert Client().get(*link).status_code == 200
+    assert smtp.ledger == []
+    assert smtp.connections == (trouble != "no server set")
+
+
+def test_a_code_by_mail_signs_in_once(smtp: FaultySmtp, alice: User) -> None:
+    window = Client()
+    assert b'href="/sign-in/code/"' in window.get("/sign-in/").content
+
+    asked = window.post("/sign-in/code/", {"email": "alice@lovelace.example"}, follow=True)
+    assert "If <b>alice@lovelace.example</b> is known here" in asked.content.decode()
+    (code,) = re.findall(r"\r\n([A-Z]{4}-[A-Z]{4})\r\n", the_mail(smtp, alice.email).get_content())
+    assert "_auth_user_id" not in window.session
+    assert Client().post("/sign-in/code/confirm/", {"code": code}).status_code == 302, "it is for one browser"
+
+    assert window.post("/sign-in/code/confirm/", {"code": code}).status_code == 302
+    assert window.session["_auth_user_id"] == str(alice.pk)
+
+
+@pytest.mark.parametrize("path", ["/sign-in/code/", "/account/password/reset/"])
+def test_who_asks_learns_nothing_of_who_is_known_here(smtp: FaultySmtp, alice: User, path: str) -> None:
+    """Not even while the mail server refuses."""
+    smtp.reply("451 4.3.0 later", at="mail", times=None)
+    pages = [
+        Client().post(path, {"email": email}, follow=True).content.decode().replace(email, "X")
+        for email in ("alice@lovelace.example", "nobody@lovelace.example")
+    ]
+    known, unknown = (re.sub(r'csrf\w+" value="\w+"|X-CSRFToken[^}]+', "", page) for page in pages)
+    assert known == unknown
+    assert smtp.connections == 1
+
+
+def test_a_forgotten_password_is_set_anew_by_a_link_on_the_public_host(smtp: FaultySmtp, alice: User) -> None:
+    window = Client()
+    window.post("/account/password/reset/", {"email": alice.email}, headers={"host": "localhost"})
+    link = link_in(the_mail(smtp, alice.email))
+
+    form = window.get(link, follow=True)
+    new = {"password1": "a long and quiet word", "password2": "a long and quiet word"}
+    window.post(form.request["PATH_INFO"], new)
+
+    alice.refresh_from_db()
+    assert alice.check_password("a long and quiet word")
+    assert "/account/password/reset/" in link
+
+
+@pytest.mark.parametrize("path", ["/sign-in/code/", "/sign-in/code/confirm/", "/account/password/reset/"])
+def test_without_a_mail_server_there_is_no_way_in_by_mail(client: Client, db: None, path: str) -> None:
+    assert client.get(path).status_code == 404
+    assert b"/sign-in/code/" not in client.get("/sign-in/").content
