@@ -237,6 +237,18 @@ class Revises(Protocol):
 
 
 @runtime_checkable
+class Speaks(Protocol):
+    """A kind that is no mail, for which the pages have other words.
+
+    `words` may name each state and each verdict of a try, `question`, `approve`, `sealed` and `returned` of the
+    review page, and `sort`, the word for one of them. What happened is told by
+    `templates/approvals/states/<kind>.html` then.
+    """
+
+    words: Mapping[str, Any]
+
+
+@runtime_checkable
 class Prepares(Protocol):
     """A kind that leaves something on the other side before the effect, to be taken away when it will not happen."""
 

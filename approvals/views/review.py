@@ -104,6 +104,7 @@ def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
         "cut": SHOWN_CHARACTERS,
         "cut_slice": f":{SHOWN_CHARACTERS}",
         "kind_template": f"approvals/previews/{action.kind}.html",
+        "state_templates": (f"approvals/states/{action.kind}.html", "approvals/state.html"),
         "aside_template": _aside(action) if content else None,
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,

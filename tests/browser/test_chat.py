@@ -70,6 +70,8 @@ def test_the_chat_streams_shows_its_tools_and_follows_what_it_proposed(
     troubles: list[str] = []
     page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: troubles.append(str(error)))
+    bells: list[str] = []
+    page.on("request", lambda request: bells.append(request.url) if request.resource_type == "eventsource" else None)
     page.get_by_role("link", name="Agent", exact=True).click()
     pictures(page, "chat-empty")
     page.set_viewport_size({"width": 1280, "height": 860})
@@ -95,6 +97,9 @@ def test_the_chat_streams_shows_its_tools_and_follows_what_it_proposed(
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.get_by_role("heading", name="It is Thursday")).to_be_visible()
     expect(page.get_by_text("Nothing has been sent.")).to_be_visible()
+    until(lambda: bells)
+    looks: list[str] = []
+    page.on("request", lambda request: looks.append(request.url) if request.url.endswith("/cards/") else None)
     pictures(page, "chat-held")
     page.set_viewport_size({"width": 1280, "height": 860})
 
@@ -106,6 +111,8 @@ def test_the_chat_streams_shows_its_tools_and_follows_what_it_proposed(
     review.close()
     expect(page.get_by_role("link", name="Look at it", exact=True)).to_be_visible()
     assert troubles == []
+    # As often as it was rung for, and not every few seconds meanwhile.
+    assert 1 <= len(looks) <= 5, looks
 
     page.goto(f"{mailhub.url}/agent/")
     page.get_by_role("link", name="What is new?").click()
@@ -114,6 +121,22 @@ def test_the_chat_streams_shows_its_tools_and_follows_what_it_proposed(
     page.get_by_role("button", name="Delete this conversation").click()
     expect(page.get_by_role("link", name="What is new?")).to_have_count(0)
     assert len(mailhub.mail(MIRA, "INBOX", "It is Thursday")) == 1
+
+
+@pytest.mark.long
+def test_without_a_bell_a_card_is_looked_at_now_and_then(
+    window: BrowserContext, mailhub: Mailhub, model: ModelServer
+) -> None:
+    page = signed_in(window, mailhub)
+    page.route("**/live/*", lambda route: route.abort())
+    page.goto(f"{mailhub.url}/agent/")
+    model.says(Says(text="I propose this. ", calls=(("send_email", PROPOSAL | {"subject": "By looking"}),)))
+    page.get_by_label("It may").select_option("safeWrite")
+    page.get_by_label("Ask about your mail").fill("Tell Mira")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    href = page.get_by_role("link", name="Look at it and decide").get_attribute("href")
+    mailhub.person().submit(str(href), "reject")
+    expect(page.get_by_text("rejected")).to_be_visible()
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
+from django.utils.translation import gettext_lazy as _
 
 from approvals.types import ApprovedAction, Outcome, Rendered
 
@@ -19,6 +20,25 @@ BEFORE_ANYTHING = (
 
 class RunCommand:
     """m365.command. No evidence of what a lost command did can be found, so it stays unknown until a person says."""
+
+    words: Mapping[str, Any] = {
+        "sort": _("command"),
+        "question": _("May this run in Microsoft 365?"),
+        "approve": _("Approve and run"),
+        "sealed": _(
+            "This digest covers the command and every option. It is checked again just before it runs; if anything "
+            "differs, nothing runs."
+        ),
+        "returned": _("It came back and did not run."),
+        "approved": _("approved, will run"),
+        "executing": _("running now"),
+        "succeeded": _("ran"),
+        "failed": _("did not run"),
+        "unknown": _("not known whether it ran"),
+        "accepted": _("ran"),
+        "refused": _("refused, did not run"),
+        "not_sent": _("did not run, to be tried again"),
+    }
 
     def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
         lines = [f"m365 {payload['command']}", *(f"  --{name} {value or ''}" for name, value in payload["options"])]

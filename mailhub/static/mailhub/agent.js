@@ -10,6 +10,8 @@ const status = document.querySelector("[data-status]");
 const FOLLOW_MS = 4000;
 
 let running = null;
+let bell = null;
+let looking = null;
 let thread = form.dataset.thread;
 
 function line(kind, text) {
@@ -101,7 +103,7 @@ async function ask(prompt) {
   }
 }
 
-// What was proposed in this thread, as it stands now; looked at again as long as something is open.
+// What was proposed in this thread, as it stands now.
 async function follow() {
   try {
     const response = await fetch(form.dataset.cards, { headers: { Accept: "text/html" } });
@@ -114,6 +116,30 @@ async function follow() {
   } catch {
     // The next look may succeed.
   }
+  attend();
+}
+
+// As long as something is open, the bell of the pages says when to look again; where there is none, or it is lost, the
+// page looks now and then.
+function attend() {
+  const open = !document.hidden && held.querySelector("[data-open]") !== null;
+  if (open && !bell) {
+    poll(true);
+    if (!("EventSource" in window)) return;
+    bell = new EventSource(form.dataset.live);
+    bell.onopen = () => { poll(false); follow(); };  // something may have happened before it was there
+    bell.onmessage = () => follow();
+    bell.onerror = () => poll(true);
+  } else if (!open) {
+    bell?.close();
+    bell = null;
+    poll(false);
+  }
+}
+
+function poll(on) {
+  clearInterval(looking);
+  looking = on ? setInterval(follow, FOLLOW_MS) : null;
 }
 
 form.addEventListener("submit", (event) => {
@@ -132,6 +158,11 @@ box.addEventListener("keydown", (event) => {
     running.abort();
   }
 });
-setInterval(() => {
-  if (!document.hidden && !running && held.querySelector("[data-open]")) follow();
-}, FOLLOW_MS);
+// A card is not exchanged under the keyboard's focus, but when that goes.
+held.addEventListener("focusout", () => follow());
+document.addEventListener("visibilitychange", () => (document.hidden ? attend() : follow()));
+addEventListener("pagehide", () => bell?.close());
+addEventListener("pageshow", (event) => {
+  if (event.persisted) { bell = null; follow(); }
+});
+attend();

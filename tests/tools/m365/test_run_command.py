@@ -111,9 +111,9 @@ def test_a_write_runs_once_after_a_person_approved_exactly_it(runner: Api, revie
     assert run(runner, EVENT, confirm=True, idempotency_key="k").headers["Idempotency-Replayed"] == "true"
     action_id = answer.json()["action"]["id"]
     page = reviewer.page(action_id).content.decode()
-    for shown in ("m365 outlook event add", "attendees", "eve@out.example", "bob@lovelace.example"):
+    for shown in ("m365 outlook event add", "attendees", "eve@out.example", "bob@lovelace.example", "Approve and run"):
         assert shown in page
-    assert reviewer.client.get("/").status_code == 200
+    assert "<small>command" in reviewer.client.get("/").content.decode()
     work()
     assert m365.calls == []
 
@@ -123,7 +123,10 @@ def test_a_write_runs_once_after_a_person_approved_exactly_it(runner: Api, revie
     (call,) = m365.calls
     assert call == [*EVENT.split()[1:], "--output", "json"]
     assert runner.get(f"/actions/{action_id}").json()["state"] == "succeeded"
-    assert reviewer.page(action_id).status_code == 200
+    ended = reviewer.client.get(f"/actions/{action_id}/?view=history").content.decode()
+    assert "The command ran" in ended
+    for of_mail in ("Sent</h1>", "recipient", "mail server", "Ended:</b> sent"):
+        assert of_mail not in ended, of_mail
 
 
 @pytest.mark.usefixtures("writes")
@@ -137,6 +140,9 @@ def test_a_server_that_dies_under_an_approved_command_leaves_it_unknown_and_neve
     work()
     assert runner.get(f"/actions/{action_id}").json()["state"] == "unknown"
     assert len(m365.calls) == 1
+    page = reviewer.page(action_id).content.decode()
+    assert "Not known whether the command ran" in page
+    assert "Sent folder" not in page
 
 
 @pytest.mark.usefixtures("writes")
@@ -149,6 +155,7 @@ def test_a_write_is_refused_when_the_server_became_strict_after_the_approval(
     work()
     assert runner.get(f"/actions/{action_id}").json()["state"] == "failed"
     assert m365.calls == []
+    assert "The command did not run" in reviewer.page(action_id).content.decode()
 
 
 @pytest.mark.usefixtures("writes")

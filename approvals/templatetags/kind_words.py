@@ -1,0 +1,15 @@
+"""What a kind that is no mail calls its states, its question and its button; empty where the words for mail will do."""
+
+from django import template
+
+from approvals.kinds import kind_named
+from approvals.models import PendingAction
+from approvals.types import Speaks
+
+register = template.Library()
+
+
+@register.filter
+def words(action: PendingAction, what: str) -> str:
+    kind = kind_named(action.kind)
+    return str(kind.words.get(what, "")) if isinstance(kind, Speaks) else ""
