@@ -1,11 +1,13 @@
 """One mailhub for all browser tests of a worker, one Chromium for each file; windows are fresh for each test."""
 
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.approvals import conftest as gate
 from tests.processes import Mailhub
@@ -21,6 +23,13 @@ QUIET = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+def picture(page: Page, name: str) -> None:
+    """A look at it, for people, where MAILHUB_PICTURES names a folder."""
+    folder = os.environ.get("MAILHUB_PICTURES")
+    if folder:
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 @pytest.fixture(scope="session")

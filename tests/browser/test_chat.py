@@ -1,16 +1,14 @@
 """The chat in a browser: it streams, its tools are quiet lines, what it proposes is a card that follows the action."""
 
-import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.conftest import PATIENCE_MS
+from tests.browser.conftest import PATIENCE_MS, picture
 from tests.browser.test_first_road import signed_in
 from tests.model_server import ModelServer, Says
 from tests.processes import Mailhub, until
@@ -48,8 +46,7 @@ def window(browser: Browser) -> Iterator[BrowserContext]:
 
 
 def pictures(page: Page, name: str) -> None:
-    """A look at it, for people: in both sizes and both lights, where MAILHUB_PICTURES names a folder."""
-    folder = os.environ.get("MAILHUB_PICTURES")
+    """In both sizes and both lights."""
     for width, height in ((1280, 860), (390, 844)):
         for light in ("light", "dark"):
             page.set_viewport_size({"width": width, "height": height})
@@ -58,8 +55,7 @@ def pictures(page: Page, name: str) -> None:
             assert not wide, f"{name} is wider than {width}"
             found = Axe().run(page, options={"runOnly": {"type": "tag", "values": RULES}})
             assert found.response["violations"] == [], found.generate_report()
-            if folder:
-                page.screenshot(path=Path(folder) / f"{name}-{width}-{light}.png", full_page=True)
+            picture(page, f"{name}-{width}-{light}")
 
 
 @pytest.mark.long

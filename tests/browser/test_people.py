@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.accounts.certificates import Authority
-from tests.browser.conftest import PATIENCE_MS
+from tests.browser.conftest import PATIENCE_MS, picture
 from tests.processes import Mailhub, manage, request
 from tests.tls_relay import TlsRelay
 
@@ -162,6 +162,7 @@ def test_from_nothing_to_a_sent_mail_by_clicks_alone_within_two_minutes(
         page.locator("form[data-action=sign-in] button").click()
         rail(page, "Mailboxes")
         no_barriers(page)
+        picture(page, "first-1-empty")
         page.get_by_role("link", name="Connect a mailbox").click()
         no_barriers(page)
         page.get_by_label("E-mail address of the mailbox").fill(CHARLES)
@@ -175,12 +176,14 @@ def test_from_nothing_to_a_sent_mail_by_clicks_alone_within_two_minutes(
         expect(page.locator("[data-step=done]")).to_have_count(1)
         expect(page.locator("[data-step=failed]")).to_contain_text("signing in to the server for incoming mail")
         expect(page.get_by_text("Not saved.")).to_be_visible()
+        picture(page, "first-2-wrong-password")
         no_barriers(page)
         expect(page.get_by_label("Password")).to_have_value("")
         page.get_by_label("Password").fill(account["password"])
         page.get_by_role("button", name="Test and connect").click()
         expect(page.get_by_text(f"{CHARLES} is connected.")).to_be_visible()
 
+        picture(page, "first-3-connected")
         rail(page, "Tokens")
         page.get_by_role("link", name="Make a token").click()
         no_barriers(page)
@@ -189,6 +192,7 @@ def test_from_nothing_to_a_sent_mail_by_clicks_alone_within_two_minutes(
             box.check()
         page.get_by_role("button", name="Make it").click()
         secret = page.get_by_label("The token").input_value()
+        picture(page, "first-4-token")
         no_barriers(page)
 
         subject = f"First {uuid.uuid4().hex}"
@@ -200,9 +204,12 @@ def test_from_nothing_to_a_sent_mail_by_clicks_alone_within_two_minutes(
         assert proposed.status == 202, proposed.text
         rail(page, "Waiting")
         page.get_by_role("link", name=subject).click()
+        expect(page.locator("form[data-action=approve]").first).to_be_visible()
+        picture(page, "first-5-review")
         page.locator("form[data-action=approve] button").first.click()
         expect(page.get_by_role("heading", name="Sent", exact=True)).to_be_visible(timeout=PATIENCE_MS)
         took = time.monotonic() - began
+        picture(page, "first-6-sent")
         assert len(mailhub.mail(MIRA, "INBOX", subject)) == 1
         assert took < PATIENT_SECONDS
         page.goto(f"{mailhub.url}/tokens/requests/")
