@@ -131,7 +131,7 @@ def test_without_a_bell_a_card_is_looked_at_now_and_then(
     page.get_by_label("Ask about your mail").fill("Tell Mira")
     page.get_by_role("button", name="Ask", exact=True).click()
     href = page.get_by_role("link", name="Look at it and decide").get_attribute("href")
-    mailhub.person().submit(str(href), "reject")
+    assert mailhub.person().submit(str(href), "reject").status == 302
     expect(page.get_by_text("rejected")).to_be_visible()
 
 

@@ -138,8 +138,8 @@ function attend() {
 }
 
 function poll(on) {
-  clearInterval(looking);
-  looking = on ? setInterval(follow, FOLLOW_MS) : null;
+  if (on) looking ??= setInterval(follow, FOLLOW_MS);  // one that runs is not begun anew: a lost bell tries again and again
+  if (!on && looking) { clearInterval(looking); looking = null; }
 }
 
 form.addEventListener("submit", (event) => {
