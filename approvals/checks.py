@@ -9,9 +9,10 @@ from django.db import connections
 from django.utils.module_loading import import_string
 
 DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
+GATE = "gate"  # the tag of what a worker needs, which serves no address and need not load them
 
 
-@register()
+@register(GATE)
 def every_kind_resolves(**_: Any) -> list[CheckMessage]:
     """A kind that cannot be imported would be found out only after somebody approved one."""
     errors: list[CheckMessage] = []
@@ -33,7 +34,7 @@ def every_kind_resolves(**_: Any) -> list[CheckMessage]:
     return errors
 
 
-@register()
+@register(GATE)
 def the_queue_has_its_server(**_: Any) -> list[CheckMessage]:
     """Without it every approval would wait for a sweep, and nobody would be told why."""
     needed = {

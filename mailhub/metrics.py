@@ -14,7 +14,6 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from approvals.queues.figures import COUNTED, figures
-from tools.providers.gmail.metrics import REGISTRY as GMAIL
 
 
 class Database(Collector):
@@ -52,6 +51,9 @@ REGISTRY.register(Database())
 def _counted_by_processes() -> CollectorRegistry:
     """What processes count themselves: of all of them where PROMETHEUS_MULTIPROC_DIR is set, else of this one."""
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        # Only here: the provider brings its HTTP library along, and many servers have no Gmail mailbox.
+        from tools.providers.gmail.metrics import REGISTRY as GMAIL
+
         return GMAIL
     together = CollectorRegistry()
     multiprocess.MultiProcessCollector(together)  # type: ignore[no-untyped-call]

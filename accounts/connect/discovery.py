@@ -13,8 +13,6 @@ from typing import Literal
 from xml.etree.ElementTree import Element
 
 import defusedxml.ElementTree
-import dns.exception
-import dns.resolver
 from django.conf import settings
 
 from accounts.hosts import Endpoint, HostError, connect
@@ -104,6 +102,10 @@ def _by_srv(domain: str, kind: str, ask: Lookup) -> str:
 
 
 def _dns(name: str, kind: str) -> Sequence[str]:
+    # Only here: it takes a while to load, and few ever connect a mailbox.
+    import dns.exception
+    import dns.resolver
+
     try:
         return [record.to_text() for record in dns.resolver.resolve(name, kind, lifetime=SECONDS)]
     except (dns.exception.DNSException, ValueError):

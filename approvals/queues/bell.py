@@ -8,21 +8,14 @@ import contextlib
 import errno
 import os
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
-import psycopg
-import structlog
 from django.conf import settings
 from django.db import connection
 
-log = structlog.get_logger(__name__)
-
 CHANNEL = "mailhub_due"
 RING_BYTES = 16
-CONNECT_SECONDS = 3
-# A server that is gone without a word is noticed within about 20 seconds.
-KEEPALIVE: dict[str, Any] = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2}
 
 
 class Bell(Protocol):
@@ -53,7 +46,12 @@ def ring(action_id: UUID) -> None:
 
 
 def listen() -> Bell:
-    return NotifyBell() if connection.vendor == "postgresql" else FifoBell()
+    if connection.vendor != "postgresql":
+        return FifoBell()
+    # Only here: its library costs every start a tenth of a second, and SQLite has no use for it.
+    from approvals.queues.notify import NotifyBell
+
+    return NotifyBell()
 
 
 def fifo_path() -> Path:
@@ -104,48 +102,3 @@ class FifoBell:
 
     def close(self) -> None:
         os.close(self._fifo)
-
-
-class NotifyBell:
-    """LISTEN on a connection of its own; after a restart of the database it listens again."""
-
-    def __init__(self) -> None:
-        self._connection: psycopg.Connection | None = None
-
-    def fileno(self) -> int | None:
-        try:
-            return self._connection.fileno() if self._connection else None
-        except psycopg.Error:
-            self.close()
-            return None
-
-    def mend(self) -> bool:
-        try:
-            self._connection = self._listening()
-        except psycopg.Error:
-            log.warning("bell_not_heard")
-        return self._connection is not None
-
-    def answered(self, at_most: int) -> list[UUID]:
-        """All of them: every worker hears every ring, and the claim decides."""
-        assert self._connection is not None
-        rung: list[UUID] = []
-        try:
-            rung += (UUID(notify.payload) for notify in self._connection.notifies(timeout=0))
-        except psycopg.Error:  # readable because it ended
-            log.warning("bell_not_heard")
-            self.close()
-        return rung
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _listening(self) -> psycopg.Connection:
-        parameters = connection.get_connection_params()
-        for name in ("cursor_factory", "context"):
-            parameters.pop(name)
-        listening = psycopg.connect(**parameters, **KEEPALIVE, connect_timeout=CONNECT_SECONDS, autocommit=True)
-        listening.execute(f"LISTEN {CHANNEL}")
-        return listening

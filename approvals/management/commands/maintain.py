@@ -6,11 +6,13 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from approvals import maintenance
+from approvals.checks import GATE
 from approvals.queues.sweeper import Sweeper
 
 
 class Command(BaseCommand):
     help = "One sweep: expire, end dead leases, look for lost answers, settle, purge, ring for what is due."
+    requires_system_checks = [GATE]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--every", type=float, metavar="SECONDS", help="stay, and sweep so often, until SIGTERM")

@@ -9,6 +9,7 @@ from approvals import services
 
 class Command(BaseCommand):
     help = "Ends what `pause` began. A pause of everything and one of a mailbox are two: each ends by itself."
+    requires_system_checks = []  # a person waits; the servers have made them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--mailbox", help="the address of one mailbox; the pause of everything when left out")

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django_rq.management.commands import rqworker
 
+from approvals.checks import GATE
 from approvals.queues.rq import keep_working
 
 
@@ -11,6 +12,7 @@ class Command(rqworker.Command):
     """django-rq's own command. Its app is not installed: it would bring an admin page that can run jobs."""
 
     help = "Carries out approved actions (MAILHUB_QUEUE=rq) and sweeps; ends on SIGTERM after the send under way."
+    requires_system_checks = [GATE]
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.MAILHUB_QUEUE != "rq":

@@ -6,11 +6,13 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.utils.module_loading import import_string
 
+from approvals.checks import GATE
 from approvals.queues.database import Worker
 
 
 class Command(BaseCommand):
     help = "Carries out approved actions and sweeps, for the queue that is set; ends after the sends under way."
+    requires_system_checks = [GATE]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--threads", type=int, default=1, help="how many sends at once (database queue)")
