@@ -12,7 +12,7 @@ run: ## the web server, the worker and the sandbox mail server (PORT, HOST, MAIL
 	@# exec: no shell in between, so that a signal ends the program and make waits until it has ended.
 	@exec .venv/bin/python manage.py run
 
-test: ## the test suite, on SQLite and then on PostgreSQL
+test: ## the test suite, on SQLite and on PostgreSQL
 	@bin/bootstrap test
 	@bin/system-packages
 	@exec .venv/bin/python bin/test $(ARGS)
