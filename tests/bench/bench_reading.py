@@ -9,7 +9,7 @@ import pwd
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import pytest
@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
 
 ROUNDS = 40
 ROUND_TRIP = 0.05
+S = TypeVar("S", GraphServer, GmailServer)
 
 
 def filled(office: Office, count: int) -> None:
@@ -110,10 +111,15 @@ def search_of_ten(api: Api) -> None:
     assert len(answer.json()["emails"]) == 10, answer.content
 
 
-def deliver_twelve(server: GraphServer | GmailServer, mailbox: Mailbox) -> None:
+def far_away(user: User, server: S, mailbox: Mailbox, measured: Callable[[S, Api, httpx2.Client], float]) -> float:
+    """What is measured on a server that is 50 ms away and has twelve messages, with a kept connection of its own."""
     for number in range(12):
         message = letter(to=mailbox.address, subject=f"Order {number}", text="word " * 400)
         server.deliver(mailbox.address, message.as_bytes())
+    server.delay = ROUND_TRIP
+    token = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)["access_token"]
+    with httpx2.Client(headers={"Authorization": f"Bearer {token}"}) as client:
+        return measured(server, make_api(user, mailbox, name=mailbox.provider), client)
 
 
 def at_graph(graph: GraphServer, api: Api, client: httpx2.Client) -> float:
@@ -150,19 +156,13 @@ def round_trips(settings: Any, alice: User) -> list[tuple[str, str, float, str]]
         settings.GMAIL_BASE_URL, settings.GOOGLE_TOKEN_URI = gmail.url, gmail.token_uri
         outlook = graph_mailbox(graph, "ada@outlook.example")
         Membership.objects.create(mailbox=outlook, user=alice, role=Role.MANAGER)
-        found = []
-        for server, mailbox, measured, most in (
-            (graph, outlook, at_graph, "1.2"),
-            (gmail, connected(gmail, alice, "ada@gmail.example"), at_gmail, "2.3"),
-        ):
-            deliver_twelve(server, mailbox)
-            server.delay = ROUND_TRIP
-            api = make_api(alice, mailbox, name=mailbox.provider)
-            token = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)["access_token"]
-            with httpx2.Client(headers={"Authorization": f"Bearer {token}"}) as client:
-                trips = measured(server, api, client)
-            found.append(("P10", f"search of ten over REST, {mailbox.provider}, 50 ms / one round trip", trips, most))
-        return found
+        at_google = connected(gmail, alice, "ada@gmail.example")
+        graph_trips = far_away(alice, graph, outlook, at_graph)
+        gmail_trips = far_away(alice, gmail, at_google, at_gmail)
+    return [
+        ("P10", "search of ten over REST, Microsoft 365 at 50 ms / one round trip", graph_trips, "1.2"),
+        ("P10", "search of ten over REST, Gmail at 50 ms / one round trip", gmail_trips, "2.3"),
+    ]
 
 
 def test_what_reading_costs(

@@ -1,6 +1,7 @@
 """Short names of messages: they lead back for as long as somebody may need them, and are forgotten then."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -69,7 +70,7 @@ def test_a_name_is_kept_while_an_answer_waits_and_forgotten_once_it_has_ended(
 
 
 def test_the_name_of_a_draft_is_kept_for_as_long_as_there_is_the_draft(api: Api, graph: GraphServer) -> None:
-    mail = {"to": ["mira@northwind.example"], "subject": "Later"}
+    mail: dict[str, Any] = {"to": ["mira@northwind.example"], "subject": "Later"}
     draft = api.tool("create_draft", **mail, body="Not yet.").json()
     a_year_goes_by()
     maintenance.purge_others()
