@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -56,7 +57,12 @@ def fill(mailboxes: Sequence[Mailbox], person: User, *, first: int, last: int) -
     with connection.cursor() as cursor:
         # The rules of the database look at each row: nobody waits for that here.
         cursor.execute("SET session_replication_role = replica")
-        its = {"mailboxes": [each.pk for each in mailboxes], "person": person.pk, "first": first, "last": last}
+        its: dict[str, Any] = {
+            "mailboxes": [each.pk for each in mailboxes],
+            "person": person.pk,
+            "first": first,
+            "last": last,
+        }
         cursor.execute(ACTIONS, its)
         cursor.execute(REVISIONS, its)
         cursor.execute("SET session_replication_role = origin")
@@ -74,7 +80,7 @@ def a_copy() -> Iterator[str]:
     """The database as it is now, under another name, so that both can be asked in turn."""
     name = str(connection.settings_dict["NAME"])
     copy = f"{name}_few"
-    with connection._nodb_cursor() as cursor:  # type: ignore[attr-defined]
+    with connection._nodb_cursor() as cursor:
         use(name)
         cursor.execute(f'CREATE DATABASE "{copy}" TEMPLATE "{name}"')
         try:
