@@ -109,23 +109,22 @@ def furnish(
 
 def _actions(api: Api, alice: User, bob: User, script: Script, server: MemoryServer, settings: Any) -> dict[str, str]:
     """Actions in every state; addresses of pages about them, by what they show."""
-    ids = {
-        name: api.propose(**{"subject": f"{name} mail", **changes})
-        for name, changes in {
-            "plain": {"bcc": ["hidden@archive.example"]},
-            "html": {"body": "<h1>Hello</h1><p>there</p>", "body_type": "html"},
-            "many": {"subject": "😀" * 255, "to": [f"guest{n}@domain{n % 40}.example" for n in range(500)]},
-            "long": {"subject": "<script>alert(1)</script>", "body": "<b>word</b> עברית " * 5000},
-            "risky": {"cc": ["mira@northvvind.example"], "body": "My card is 4111 1111 1111 1111, see the attachment."},
-            "alike 1": {}, "alike 2": {}, "different 1": {}, "different 2": {}, "different 3": {},
-            "edited": {}, "asked back": {}, "leaving": {}, "unknown": {}, "sent": {}, "failed": {}, "rejected": {},
-            "withdrawn": {}, "expired": {}, "later": {"send_at": (timezone.now() + timedelta(days=2)).isoformat()},
-        }.items()
+    changed: dict[str, dict[str, Any]] = {
+        "plain": {"bcc": ["hidden@archive.example"]},
+        "html": {"body": "<h1>Hello</h1><p>there</p>", "body_type": "html"},
+        "many": {"subject": "😀" * 255, "to": [f"guest{n}@domain{n % 40}.example" for n in range(500)]},
+        "long": {"subject": "<script>alert(1)</script>", "body": "<b>word</b> עברית " * 5000},
+        "risky": {"cc": ["mira@northvvind.example"], "body": "My card is 4111 1111 1111 1111, see the attachment."},
+        "alike 1": {}, "alike 2": {}, "different 1": {}, "different 2": {}, "different 3": {},
+        "edited": {}, "asked back": {}, "leaving": {}, "unknown": {}, "sent": {}, "failed": {}, "rejected": {},
+        "withdrawn": {}, "expired": {}, "later": {"send_at": (timezone.now() + timedelta(days=2)).isoformat()},
     }  # fmt: skip
+    ids = {name: api.propose(**{"subject": f"{name} mail", **changes}) for name, changes in changed.items()}
     action = {name: PendingAction.objects.get(pk=key) for name, key in ids.items()}
-    for name, do in (("edited", {"changes": {"subject": "Edited twice", "body": "Other words"}}), ("asked back", {})):
-        sealed = {"action_id": action[name].pk, "person": bob, "digest": action[name].digest, "revision": 1}
-        services.edit(**sealed, **do) if do else services.ask_back(**sealed, note="Shorter, please")
+    edited, asked = action["edited"], action["asked back"]
+    words = {"subject": "Edited twice", "body": "Other words"}
+    services.edit(action_id=edited.pk, person=bob, digest=edited.digest, revision=1, changes=words)
+    services.ask_back(action_id=asked.pk, person=bob, digest=asked.digest, revision=1, note="Shorter, please")
     services.reject(action_id=action["rejected"].pk, person=alice, note="Not like this")
     services.reject(action_id=action["withdrawn"].pk, person=bob)
     PendingAction.objects.filter(pk=action["expired"].pk).update(status="expired", finished_at=timezone.now())

@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from uuid import UUID
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -52,7 +53,7 @@ def arrived(page: Page, sign: Locator) -> None:
     page.wait_for_load_state()
 
 
-def state_of(action_id: object) -> str:
+def state_of(action_id: str | UUID) -> str:
     return str(PendingAction.objects.get(pk=action_id).status)
 
 
