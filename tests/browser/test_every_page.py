@@ -93,6 +93,8 @@ def opened(window: BrowserContext, view: View) -> tuple[Page, int]:
     parts = {answer.url for answer in answers if answer.ok and not re.search("/body/|/live/", answer.url)}
     size = sum(len(gzip.compress(window.request.get(url).body())) for url in parts)
     view.then(page)
+    if "/actions/" in page.url:
+        page.wait_for_load_state("networkidle")  # nobody says that they are here while the database is emptied
     page.wait_for_function("!document.querySelector('[aria-busy=true], .htmx-request')")
     return page, size
 

@@ -151,3 +151,5 @@ def test_the_keyboard_alone_writes_decides_takes_back_and_rules(
             arrived(page, page.get_by_role("heading", name=title))
             assert state_of(each) == state
         assert mouse == []
+        page.wait_for_load_state("networkidle")  # nobody says that they are here while the database is emptied
+        page.goto("/keyboard/", wait_until="networkidle")
