@@ -107,6 +107,7 @@ def barriers(page: Page) -> list[tuple[str, list[str]]]:
 def out_of_reach(page: Page) -> list[str]:
     """The controls to which Tab never leads."""
     page.set_viewport_size({"width": 1280, "height": 860})
+    page.wait_for_load_state("networkidle")  # at this width the message beside the list is fetched anew
     page.evaluate("document.activeElement.blur()")
     for _ in range(page.evaluate(REACHED) + 10):
         page.keyboard.press("Tab")
