@@ -40,7 +40,6 @@ REACHED = """() => {
   window.addEventListener("blur", () => window.reached.add(document.activeElement));  // into a frame
   window.controls = () => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, iframe")]
     .filter((each) => !each.disabled && each.type !== "radio" && each.checkVisibility({ visibilityProperty: true }));
-  return window.controls().length;
 }"""
 
 
@@ -95,7 +94,7 @@ def opened(window: BrowserContext, view: View) -> tuple[Page, int]:
     view.then(page)
     if "/actions/" in page.url:
         page.wait_for_load_state("networkidle")  # nobody says that they are here while the database is emptied
-    page.wait_for_function("!document.querySelector('[aria-busy=true], .htmx-request')")
+    expect(page.locator("[aria-busy=true], .htmx-request")).to_have_count(0)
     return page, size
 
 
@@ -107,10 +106,14 @@ def barriers(page: Page) -> list[tuple[str, list[str]]]:
 def out_of_reach(page: Page) -> list[str]:
     """The controls to which Tab never leads."""
     page.set_viewport_size({"width": 1280, "height": 860})
-    page.wait_for_load_state("networkidle")  # at this width the message beside the list is fetched anew
     page.evaluate("document.activeElement.blur()")
-    for _ in range(page.evaluate(REACHED) + 10):
+    page.evaluate(REACHED)
+    pressed = 0
+    while pressed < page.evaluate("window.controls().length") + 10:
+        # The message of the row that Tab is at is fetched to the side of the list.
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
         page.keyboard.press("Tab")
+        pressed += 1
     missed: list[str] = page.evaluate(
         "window.controls().filter((each) => !window.reached.has(each)).map((each) => each.outerHTML.slice(0, 160))"
     )
