@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("accounts", "approvals", "tools")
 # Adapters and views translate between HTTP and the rules; nothing else knows HTTP.
 HTTP_IS_THEIRS = (
-    "adapters.py", "admin.py", "api.py", "auth.py", "mcp.py", "step_up.py", "urls.py", "views.py",
+    "adapters.py", "admin.py", "api.py", "auth.py", "mcp.py", "step_up.py", "urls.py", "views.py", "zones.py",
 )  # fmt: skip
 
 
