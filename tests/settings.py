@@ -15,6 +15,9 @@ from mailhub.settings import *  # noqa: E402, F403  # the environment must stand
 # In memory, and emptied for each test: the count of failed sign-ins.
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
+# Every test's client is a server of its own: none of them lists all static files first.
+WHITENOISE_AUTOREFRESH = True
+
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 INSTALLED_APPS = ["tests.emptying", *INSTALLED_APPS]  # noqa: F405  # its flush comes first
