@@ -22,6 +22,8 @@ from tests.faults.checker import (
 )
 from tests.faults.content import content_of, content_of_payload
 from tests.faults.provider import Entry
+from tests.faults.test_mutations import MUTATIONS, WITHOUT_FENCE
+from tests.processes import PROJECT
 
 pytestmark = pytest.mark.static
 NINE = datetime(2026, 5, 4, 9, tzinfo=UTC)
@@ -218,3 +220,10 @@ def test_a_message_as_it_left_has_the_hash_of_the_payload_it_was_made_of() -> No
     sealed_file = {"name": "a.pdf", "sha256": hashlib.sha256(b"%PDF-").hexdigest()}
     assert content_of(message) == content_of_payload(PAYLOAD | {"attachments": [sealed_file]})
     assert content_of(message) != content_of_payload(PAYLOAD)
+
+
+def test_every_guard_that_the_proof_is_tried_without_stands_where_it_is_taken_away() -> None:
+    """Taking them away takes minutes and belongs to the long run; whether they are found there is known at once."""
+    edits = [WITHOUT_FENCE, *(edit for mutation in MUTATIONS.values() for edit in mutation.edits)]
+    found = {(name, text): (PROJECT / name).read_text().count(text) for name, text, _ in edits}
+    assert {place: count for place, count in found.items() if count != 1} == {}

@@ -38,7 +38,7 @@ def trouble(**changes: object) -> Plan:
 
 
 KILLED_ON_THE_WIRE = trouble(faults=(SLOW_ANSWER,), fault_rate=0.8, blows={"worker killed": 1})
-EXECUTION = "approvals/execution.py"
+EXECUTION, READING = "approvals/execution.py", "approvals/reading.py"
 
 MUTATIONS = {
     "a lease that ends on the wire counts as not sent": Mutation(
@@ -47,7 +47,7 @@ MUTATIONS = {
         finds=frozenset({"sent_twice"}),
     ),
     "the wire is not said to have started": Mutation(
-        edits=((EXECUTION, "update(phase=Attempt.Phase.WIRE_STARTED, ", "update("),),
+        edits=((EXECUTION, '{"phase": Attempt.Phase.WIRE_STARTED, ', "{"),),
         plan=KILLED_ON_THE_WIRE,
         finds=frozenset({"database_refused"}),
     ),
@@ -89,22 +89,25 @@ MUTATIONS = {
         finds=frozenset({"database_refused"}),
     ),
     "the digest is not compared": Mutation(
-        edits=((EXECUTION, "if not action.digest == revision.digest == digest_of(revision.payload):", "if False:"),),
+        edits=((READING, "if not action.digest == self.digest == digest_of(self.payload):", "if False:"),),
         plan=trouble(blows={"content altered in the database": 1}),
         finds=frozenset({"other_bytes_than_stored"}),
     ),
     "the bytes are not compared": Mutation(
-        edits=((EXECUTION, "if any(sha256(content).hexdigest() != name", "if any(False"),),
+        edits=((READING, "if hashlib.sha256(content).hexdigest() != sha256:", "if False:"),),
         plan=trouble(blows={"bytes altered in the database": 1}),
         finds=frozenset({"other_bytes_than_stored"}),
     ),
     "one person is always enough": Mutation(
-        edits=(("approvals/services/deciding.py", "if given >= action.approvals_needed:", "if given >= 1:"),),
+        edits=(("approvals/services/deciding.py", "if given >= needed:", "if given >= 1:"),),
         plan=trouble(),
         finds=frozenset({"database_refused"}),
     ),
     "the claim does not look at the state": Mutation(
-        edits=((EXECUTION, "PendingAction.objects.filter(may_execute(), looked_at,", "PendingAction.objects.filter("),),
+        edits=(
+            (EXECUTION, "        may_execute(),\n        digest=", "        digest="),
+            (EXECUTION, " or read.action.status != Status.APPROVED", ""),
+        ),
         plan=trouble(blows={"jobs doubled": 1}, blow_every=(0.1, 0.3)),
         finds=frozenset({"database_refused"}),
     ),
@@ -114,6 +117,10 @@ MUTATIONS = {
         finds=frozenset({"database_refused", "audit"}),
     ),
 }
+
+WITHOUT_FENCE: Edit = (
+    "approvals/outcomes.py", "if action.fence != fence or action.status not in", "if action.status not in",
+)  # fmt: skip
 
 
 def without(edits: Iterable[Edit], tree: Path) -> Path:
@@ -148,8 +155,7 @@ def test_with_every_guard_the_same_trouble_breaks_nothing(tmp_path: Path) -> Non
 
 def test_without_the_fence_a_late_outcome_is_seen_to_change_what_it_must_not(tmp_path: Path) -> None:
     """Two attempts of one action at one moment are too rare to wait for: here the test of the moment itself fails."""
-    fence = ("approvals/outcomes.py", "if action.fence != fence or action.status not in", "if action.status not in")
-    tree = without((fence,), tmp_path / "tree")
+    tree = without((WITHOUT_FENCE,), tmp_path / "tree")
     command = [sys.executable, "-m", "pytest", "tests/approvals/test_leases.py", "-q", "-k", "row26_the_old_fence"]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=300, check=False)
     assert "test_row26_the_old_fence_changes_nothing_while_the_new_one_is_leaving" in done.stdout
