@@ -212,10 +212,10 @@ def test_row20_what_was_approved_while_no_worker_listened_is_sent_once_by_the_ne
 
 @on_both
 def test_row19_two_workers_share_twenty_mails_and_send_none_twice(scene: Scene, database: str) -> None:
+    actions = [scene.approved(f"Mail {number}", mailbox=(ADA, CHARLES)[number % 2]) for number in range(20)]
+    holds = [scene.smtp.hold(at="data") for _ in range(2)]
     for _ in range(2):
         scene.worker()
-    holds = [scene.smtp.hold(at="data") for _ in range(2)]
-    actions = [scene.approved(f"Mail {number}", mailbox=(ADA, CHARLES)[number % 2]) for number in range(20)]
     # Each holds one, of a mailbox each, and all the others are due for both.
     for hold in holds:
         hold.wait()

@@ -136,6 +136,7 @@ def test_every_function_has_a_key(browser: Browser, mailhub: Mailhub) -> None:
         expect(page.locator(shown)).to_be_visible()
         page.keyboard.press("Escape")
         expect(page.locator(shown)).to_be_hidden()
+        expect(page.locator("dialog :focus")).to_have_count(0)  # what is typed in there is no key
     page.keyboard.press("x")
     expect(page.locator("[data-bulk]")).to_contain_text("(1)")
     page.keyboard.press("Control+k")
