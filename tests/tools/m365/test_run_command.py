@@ -13,6 +13,7 @@ import pytest
 from mcp.client import Client
 
 from accounts.models import Mailbox, User
+from approvals import services
 from approvals.models import Attempt, PendingAction
 from mailhub.asgi import application
 from tests.conformance.served import Door, served
@@ -117,7 +118,12 @@ def test_a_write_runs_once_after_a_person_approved_exactly_it(runner: Api, revie
     work()
     assert m365.calls == []
 
+    services.pause(mailbox=None, actor="test")
     assert reviewer.decide(action_id, "approve").status_code == 302
+    work()
+    assert m365.calls == []
+    assert "Approved, and held back" in reviewer.page(action_id).content.decode()
+    services.resume(mailbox=None, actor="test")
     work()
     work()
     (call,) = m365.calls
