@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from accounts.caller import Caller
 from accounts.models import Mailbox, Role
@@ -14,8 +14,7 @@ def mailboxes(caller: Caller, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
     found = Mailbox.objects.filter(memberships__user=caller.user, memberships__role__in=Role.at_least(need)).exclude(
         status=Mailbox.Status.DISCONNECTED
     )
-    bound = caller.mailbox_ids
-    return found if bound is None else found.filter(id__in=bound)
+    return found if caller.token is None else found.filter(tokens=caller.token)
 
 
 def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
@@ -23,7 +22,8 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
 
     Raises Problem `not_found` for a stranger's mailbox exactly as for none, `forbidden` when the role is too small.
     """
-    visible = mailboxes(caller)
+    # The role is that of the membership by which it is visible: asked in one statement, since every call asks.
+    visible = mailboxes(caller).annotate(role=F("memberships__role"))
     if ref is None:
         candidates = list(visible[:2])
         if len(candidates) != 1:
@@ -39,13 +39,9 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
         if found is None:
             raise not_found("The mailbox")
         mailbox = found
-    if not role_of(caller, mailbox).covers(need):
+    if not Role(mailbox.role).covers(need):
         raise Problem("forbidden", f"Your role on this mailbox does not allow this: it needs '{need.value}'.")
     return mailbox
-
-
-def role_of(caller: Caller, mailbox: Mailbox) -> Role:
-    return Role(mailbox.memberships.get(user=caller.user).role)
 
 
 def _is_uuid(text: str) -> bool:

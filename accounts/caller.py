@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from typing import Literal
-from uuid import UUID
 
 from accounts.models import ApiToken, User
 
@@ -25,11 +24,6 @@ class Caller:
     @property
     def name(self) -> str:
         return self.token.name if self.token else ""
-
-    @property
-    def mailbox_ids(self) -> frozenset[UUID] | None:
-        """The mailboxes a token is bound to; None for a person, who is bound to none in particular."""
-        return self.token.bound_to() if self.token else None
 
     def may(self, scope: str) -> bool:
         return self.token is None or scope in self.scopes

@@ -9,10 +9,12 @@ from accounts.models import Mailbox
 SHOWN_BY_USE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
 
 
-def works(mailbox_id: UUID) -> None:
-    Mailbox.objects.filter(pk=mailbox_id, status=Mailbox.Status.ERROR).update(
-        status=Mailbox.Status.ACTIVE, checked_at=timezone.now()
-    )
+def works(mailbox: Mailbox) -> None:
+    """Writes only when it was thought not to: this is said after every use."""
+    if mailbox.status == Mailbox.Status.ERROR:
+        Mailbox.objects.filter(pk=mailbox.pk, status=Mailbox.Status.ERROR).update(
+            status=Mailbox.Status.ACTIVE, checked_at=timezone.now()
+        )
 
 
 def unreachable(mailbox_id: UUID) -> None:

@@ -222,9 +222,6 @@ class ApiToken(models.Model):
     def is_expired(self) -> bool:
         return self.expires_at is not None and self.expires_at <= timezone.now()
 
-    def bound_to(self) -> frozenset[uuid.UUID]:
-        return frozenset(self.mailboxes.values_list("id", flat=True))
-
 
 class SignInLink(models.Model):
     """A one-time way in; its GET only shows a button."""

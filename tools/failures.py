@@ -42,7 +42,7 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
         ) from None
     except ProviderError:
         raise Problem("transient", "The mailbox gave no answer.", retry_after=RETRY_SECONDS) from None
-    health.works(mailbox.id)
+    health.works(mailbox)
 
 
 def _reconnect(mailbox: Mailbox) -> Problem:

@@ -33,6 +33,15 @@ def test_folders_are_named_with_role_and_counts(office: Office) -> None:
     assert folders["Sent Messages"]["role"] == "sent"
 
 
+def test_a_read_asks_who_and_which_mailbox_and_notes_itself_and_no_more(
+    office: Office, django_assert_max_num_queries: Any
+) -> None:
+    office.receive(letter(to=office.ada))
+    office.tool("list_emails")  # the token's first use is noted, once a minute
+    with django_assert_max_num_queries(3):
+        assert office.tool("list_emails")["emails"]
+
+
 @pytest.fixture
 def full(office: Office) -> Office:
     """An inbox with something to look for."""

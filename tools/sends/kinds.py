@@ -100,9 +100,8 @@ class SendMail:
             )
         except OutcomeUnknown as error:
             return Outcome(verdict="unknown", code=error.code, detail=error.detail)
-        if mailbox.status == Mailbox.Status.ERROR:
-            with suppress(DatabaseError):  # what was accepted stays accepted, whatever becomes of this note
-                health.works(mailbox.id)
+        with suppress(DatabaseError):  # what was accepted stays accepted, whatever becomes of this note
+            health.works(mailbox)
         return _accepted(provider.name, len(recipients), receipt.at)
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
