@@ -4,10 +4,8 @@ What is found is only a proposal: every connection goes through the host filter,
 servers have let the person in. No third party is asked, since that would tell it who has an account here.
 """
 
-import contextlib
 import http.client
-import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 from xml.etree.ElementTree import Element
@@ -15,7 +13,8 @@ from xml.etree.ElementTree import Element
 import defusedxml.ElementTree
 from django.conf import settings
 
-from accounts.hosts import Endpoint, HostError, connect
+from accounts.hosts import Endpoint, HostError
+from accounts.pinned import exchanged
 
 SECONDS = 4.0
 LARGEST_FILE = 64 * 1024
@@ -128,39 +127,15 @@ def _by_autoconfig(address: str, domain: str, fetch: Fetch) -> Found | None:
 
 
 def fetched(host: str, path: str) -> str:
-    """One GET over TLS to a judged address; no redirect is followed, since it could lead inward."""
+    """One GET over TLS to a judged address; no redirect is followed."""
     try:
-        with _connection(host) as connection:
-            connection.request("GET", path, headers={"Host": host, "Connection": "close", "Accept": "text/xml"})
-            answer = connection.getresponse()
+        with exchanged(
+            Endpoint(host=host, port=443, security="tls"), "GET", path, headers={"Accept": "text/xml"},
+            seconds=SECONDS, ports=(443,), allow_loopback=settings.MAILHUB_WIZARD_REACHES_LOOPBACK,
+        ) as answer:  # fmt: skip
             return answer.read(LARGEST_FILE).decode() if answer.status == http.HTTPStatus.OK else ""
     except (HostError, OSError, http.client.HTTPException, ValueError):
         return ""
-
-
-@contextlib.contextmanager
-def _connection(host: str) -> Iterator[http.client.HTTPConnection]:
-    sock = connect(
-        Endpoint(host=host, port=443, security="tls"), timeout=SECONDS, ports=(443,),
-        allow_loopback=settings.MAILHUB_WIZARD_REACHES_LOOPBACK,
-    )  # fmt: skip
-    connection = _Pinned(host, sock)
-    try:
-        yield connection
-    finally:
-        connection.close()
-        sock.close()
-
-
-class _Pinned(http.client.HTTPConnection):
-    """HTTP on a socket that is connected already."""
-
-    def __init__(self, host: str, sock: socket.socket) -> None:
-        super().__init__(host, 443)
-        self._ready = sock
-
-    def connect(self) -> None:
-        self.sock = self._ready
 
 
 def _read(text: str, address: str) -> Found | None:
