@@ -6,6 +6,8 @@ The codes and statuses are those of `docs/contract.md` (RFC 9457 problem details
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 STATUS = {
     "invalid_input": 422,
     "unauthenticated": 401,
@@ -86,3 +88,12 @@ class Problem(Exception):
 def not_found(what: str = "It") -> Problem:
     """The same answer for what does not exist and for what belongs to somebody else."""
     return Problem("not_found", f"{what} does not exist, or you may not see it.")
+
+
+def invalid(error: ValidationError) -> Problem:
+    """Which parameters are wrong, without what stood in them."""
+    errors = tuple(
+        FieldError(field=".".join(str(part) for part in item["loc"]), message=item["msg"].removeprefix("Value error, "))
+        for item in error.errors(include_input=False, include_url=False, include_context=False)
+    )
+    return Problem("invalid_input", "Some parameters are not valid.", errors=errors)

@@ -1,6 +1,14 @@
-"""What the forms of the review page carry."""
+"""What the forms of the gate's pages carry."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+from uuid import UUID
 
 from django import forms
+from django.utils.translation import gettext_lazy
+
+from accounts.models import ApiToken
+from approvals.webhooks.events import EVENTS
 
 
 class ApproveForm(forms.Form):
@@ -27,3 +35,21 @@ class ResolveForm(forms.Form):
 
 class SavedViewForm(forms.Form):
     name = forms.CharField(max_length=60)
+
+
+class WebhookForm(forms.Form):
+    """Whom to tell what; `able` are the tokens that may have webhooks."""
+
+    token = forms.ModelChoiceField(label=gettext_lazy("Token"), queryset=ApiToken.objects.none(), empty_label=None)
+    url = forms.CharField(
+        label=gettext_lazy("Address"), max_length=500, help_text=gettext_lazy("https, on port 443 or 8443")
+    )
+    events = forms.MultipleChoiceField(
+        label=gettext_lazy("Tell it"), widget=forms.CheckboxSelectMultiple, choices=[(name, name) for name in EVENTS],
+        initial=list(EVENTS),
+    )  # fmt: skip
+
+    def __init__(self, *args: Any, able: Sequence[UUID], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["url"].widget.attrs |= {"placeholder": "https://", "inputmode": "url", "autocomplete": "off"}
+        cast(forms.ModelChoiceField, self.fields["token"]).queryset = ApiToken.objects.filter(pk__in=able)

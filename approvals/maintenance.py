@@ -32,6 +32,7 @@ from approvals.returning import return_if_void
 from approvals.statements import Questions, Select, Slot, Update, slot
 from approvals.states import FINAL, Status
 from approvals.types import Outcome
+from approvals.webhooks import courier, outbox
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +43,7 @@ OTHERS_SECONDS = 3600.0
 
 def sweep() -> datetime | None:
     """One round: expire, end dead leases, open the next send windows, send back what is void, look for lost answers,
-    settle, tidy, purge, ring.
+    settle, tidy, purge, ring, tell webhooks.
 
     One statement asks what there is to do, and again after something was done. Returns when the next approved action
     may leave that may not leave yet. A chore that fails keeps none of the others from being done.
@@ -269,6 +270,7 @@ _due = Select(
 CHORES: dict[str, Callable[[], None]] = {
     "late": expire, "dead": end_dead_leases, "closed": turn_windows, "void": send_back, "to_probe": reconcile,
     "to_settle": settle, "to_tidy": tidy, "old": purge, "to_forget": requests.forget_old, "due": _ring,
+    "to_tell": outbox.gather, "to_deliver": courier.deliver_beside,
 }  # fmt: skip
 _questions = Questions(
     lambda: {
@@ -276,6 +278,7 @@ _questions = Questions(
         "to_settle": _to_settle(), "to_tidy": preparing.to_tidy(),
         "old": _old(Slot("kept", DurationField())), "to_forget": requests.old(Slot("kept", DurationField())),
         "due": PendingAction.objects.filter(conditions.may_execute()),
+        "to_tell": outbox.behind(), "to_deliver": courier.due(),
     },
     _not_yet,
 )  # fmt: skip

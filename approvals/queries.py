@@ -130,8 +130,11 @@ def cursor_of(at: datetime, action_id: UUID) -> str:
     return f"{at.isoformat()}~{action_id.hex}"
 
 
-def beyond(cursor: str | None, *, newest_first: bool) -> Q:
-    """What comes after a cursor; all of it without one. Raises `invalid_input` for what no list has given."""
+def beyond(cursor: str | None, *, newest_first: bool, by: str = "created_at") -> Q:
+    """What comes after a cursor in the order of `by` and id; all of it without one.
+
+    Raises `invalid_input` for what no list has given.
+    """
     if not cursor:
         return Q()
     text, _, key = cursor.partition("~")
@@ -142,7 +145,7 @@ def beyond(cursor: str | None, *, newest_first: bool) -> Q:
     if at is None or at.tzinfo is None:
         raise Problem("invalid_input", "The cursor is not one that this list gave.")
     further = "lt" if newest_first else "gt"
-    return Q(**{f"created_at__{further}": at}) | Q(created_at=at, **{f"id__{further}": action_id})
+    return Q(**{f"{by}__{further}": at}) | Q(**{by: at, f"id__{further}": action_id})
 
 
 def blob_of(action: PendingAction, sha256: str) -> bytes:

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from approvals.views import bulk, content, decide, following, keeping, mailbox, members, queue, review, revise
+from approvals.views import bulk, content, decide, following, keeping, mailbox, members, queue, review, revise, webhooks
 
 urlpatterns = [
     path("", queue.index, name="queue"),
@@ -34,5 +34,10 @@ urlpatterns = [
     path("mailboxes/<uuid:mailbox_id>/invitations/<int:invitation_id>/withdraw/", members.withdraw, name="withdraw"),
     path("mailboxes/<uuid:mailbox_id>/members/<int:user_id>/role/", members.change_role, name="change_role"),
     path("mailboxes/<uuid:mailbox_id>/members/<int:user_id>/remove/", members.remove, name="remove_member"),
+    path("webhooks/", webhooks.index, name="webhooks"),
+    path("webhooks/new/", webhooks.create, name="new_webhook"),
+    path("webhooks/<uuid:webhook_id>/", webhooks.page, name="webhook"),
+    path("webhooks/<uuid:webhook_id>/remove/", webhooks.remove, name="remove_webhook"),
+    path("webhooks/<uuid:webhook_id>/deliveries/<uuid:delivery_id>/again/", webhooks.again, name="deliver_again"),
     path("invitations/<str:secret>/", members.invitation, name="invitation"),
 ]

@@ -16,6 +16,7 @@ from ninja import NinjaAPI, Router
 from accounts.auth import caller_of_bearer
 from accounts.problems import STATUS, Problem
 from accounts.requests import request_id
+from approvals.api import router as gate
 from tools import links, uploads
 from tools.addresses import file_name
 from tools.catalog import TOOLS, Tool
@@ -230,6 +231,7 @@ def _key_of(request: HttpRequest) -> str | None:
 def make_api() -> NinjaAPI:
     api = NinjaAPI(title="mailhub", version="1", urls_namespace="api", docs_url=None)
     api.add_router("", router)
+    api.add_router("", gate)
 
     @api.exception_handler(Problem)
     def _problem(request: HttpRequest, problem: Problem) -> HttpResponse:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from accounts import access, limits, requests
 from accounts.caller import Caller
-from accounts.problems import FieldError, Problem
+from accounts.problems import Problem, invalid
 from tools.catalog import TOOLS, Effect, Tool
 from tools.schemas import IDEMPOTENCY_KEY
 from tools.sends import Proposed
@@ -88,13 +88,7 @@ def _parameters(tool: Tool, arguments: Mapping[str, Any], key: str | None) -> An
     try:
         return tool.parameters.model_validate(given)
     except ValidationError as error:
-        errors = tuple(
-            FieldError(
-                field=".".join(str(part) for part in item["loc"]), message=item["msg"].removeprefix("Value error, ")
-            )
-            for item in error.errors(include_input=False, include_url=False, include_context=False)
-        )
-        raise Problem("invalid_input", "Some parameters are not valid.", errors=errors) from None
+        raise invalid(error) from None
 
 
 def _one_key(inside: object, beside: str | None) -> str | None:

@@ -6,6 +6,7 @@ from approvals.models.execution import Attempt, Heartbeat, Preparation
 from approvals.models.pages import Presence, SavedView
 from approvals.models.pauses import Pause, Rest
 from approvals.models.people import ApprovalPolicy, Decision, Seen
+from approvals.models.webhooks import Webhook, WebhookCursor, WebhookDelivery
 
 __all__ = [
     "ApprovalPolicy",
@@ -24,4 +25,7 @@ __all__ = [
     "Revision",
     "SavedView",
     "Seen",
+    "Webhook",
+    "WebhookCursor",
+    "WebhookDelivery",
 ]

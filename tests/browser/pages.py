@@ -11,13 +11,14 @@ from django.urls import include, path
 from django.utils import timezone
 from playwright.sync_api import Page
 
-from accounts.models import Mailbox, Membership, Role, SignInLink, User
+from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
 from approvals import services
 from approvals.execution import execute
 from approvals.kinds import kind_named
-from approvals.models import PendingAction
+from approvals.models import PendingAction, Webhook, WebhookDelivery
 from approvals.services import members
 from approvals.types import ApprovedAction, Outcome
+from approvals.webhooks.events import EVENTS
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, make_mailbox
@@ -61,9 +62,9 @@ QUEUE = [
 AROUND = [
     "/keyboard/", "/compose/", "/drafts/", "/mailboxes/", "/mailboxes/connect/", "/mailboxes/connect/imap/",
     "/mailboxes/connect/microsoft/?address=alice@lovelace.example", "/tokens/", "/tokens/new/", "/tokens/requests/",
-    "/tokens/requests/?tool=none", "/account/", "/account/password/set/", "/account/factors/totp/activate/",
-    "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs", "/styleguide/", "/nowhere/", "/broken/400/",
-    "/broken/403/", "/broken/500/",
+    "/webhooks/", "/webhooks/new/", "/tokens/requests/?tool=none", "/account/", "/account/password/set/",
+    "/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs", "/styleguide/",
+    "/nowhere/", "/broken/400/", "/broken/403/", "/broken/500/",
 ]  # fmt: skip
 
 
@@ -88,6 +89,8 @@ def furnish(
         *(View(who="alice", address=address, name=name) for name, address in seen.items()),
         *(View(who="alice", address=address) for address in (*AROUND, its, f"{its}rules/", f"{its}disconnect/")),
         View(who="alice", address="/tokens/new/", then=_make_token, name="a new token"),
+        View(who="alice", address=_webhook(alice), name="what a webhook was told"),
+        View(who="alice", address="/webhooks/new/", then=_add_webhook, name="a new webhook"),
         View(who="alice", address="/compose/", then=_refused_mail, name="a mail that is refused"),
         View(who="alice", address=its, then=_invite, name="an invitation to send on"),
         View(who="alice", address=its, then=lambda page: page.evaluate(UNSEALED), name="a form without its token"),
@@ -98,7 +101,17 @@ def furnish(
         View(who="alice", address="/?q=different", then=_several_approved, name="several approved"),
         View(who="alice", address="about:blank", then=lambda page: _framed(page, seen["html"]), name="frame"),
         *(View(who="vera", address=address) for address in ("/", seen["plain"], its)),
-        *(View(who="charlie", address=each) for each in ("/", "/compose/", "/drafts/", "/mailboxes/", "/tokens/")),
+        *(
+            View(who="charlie", address=each)
+            for each in (
+                "/",
+                "/compose/",
+                "/drafts/",
+                "/mailboxes/",
+                "/tokens/",
+                "/webhooks/",
+            )
+        ),
         View(who="charlie", address=f"/invitations/{invitation}/", name="an invitation"),
         View(who="charlie", address="/invitations/none/"),
         *(View(who="nobody", address=address) for address in ("/sign-in/", "/sign-in/none/")),
@@ -152,6 +165,24 @@ def _actions(api: Api, alice: User, bob: User, script: Script, server: MemorySer
     }  # fmt: skip
 
 
+def _webhook(alice: User) -> str:
+    """A webhook that was told everything there was, with each way in which that can have gone."""
+    where = {"url": "https://hooks.northwind.example/mailhub/actions?team=accounts", "events": list(EVENTS)}
+    webhook = Webhook.objects.create(token=ApiToken.objects.filter(user=alice)[0], secret="none", **where)
+    went: tuple[dict[str, Any], ...] = (
+        {"delivered_at": timezone.now(), "answer": "200", "tries": 1},
+        {"next_at": timezone.now() + timedelta(minutes=4), "answer": "503", "tries": 2},
+        {"answer": "no_answer", "tries": 10},
+    )
+    actions = PendingAction.objects.order_by("created_at")
+    for number, action in enumerate(actions):
+        event = list(EVENTS)[number % len(EVENTS)]
+        WebhookDelivery.objects.create(
+            webhook=webhook, event=event, action=action, at=action.created_at, **went[number % len(went)]
+        )
+    return f"/webhooks/{webhook.pk}/"
+
+
 def _refused(approved: ApprovedAction) -> Outcome:
     return Outcome(verdict="refused", code="invalid_recipient", detail="There is no such mailbox.")
 
@@ -179,6 +210,11 @@ def _make_token(page: Page) -> None:
     for box in page.get_by_role("checkbox").all():
         box.check()
     _pressed(page, "Make it")
+
+
+def _add_webhook(page: Page) -> None:
+    page.get_by_label("Address").fill("http://192.0.2.7/hook")
+    _pressed(page, "Add it")
 
 
 def _refused_mail(page: Page) -> None:

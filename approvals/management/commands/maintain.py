@@ -8,10 +8,11 @@ from django.core.management.base import BaseCommand
 from approvals import maintenance
 from approvals.checks import GATE
 from approvals.queues.sweeper import Sweeper
+from approvals.webhooks import courier
 
 
 class Command(BaseCommand):
-    help = "One sweep: expire, end dead leases, look for lost answers, settle, purge, ring for what is due."
+    help = "One sweep: expire, end dead leases, look for lost answers, settle, purge, ring for what is due, tell."
     requires_system_checks = [GATE]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -20,6 +21,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, every: float | None, **options: Any) -> None:
         if every is None:
             maintenance.sweep()
+            courier.deliver()  # the sweep does it beside itself, and nobody would be there for it
             return
         sweeper = Sweeper(worker=None, every=every)
 

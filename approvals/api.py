@@ -1,0 +1,80 @@
+"""REST for what belongs to the gate itself: webhooks."""
+
+import json
+from typing import Any, Literal
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from ninja import Router
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from accounts.auth import caller_of_bearer
+from accounts.caller import Caller
+from accounts.models import ApiToken
+from accounts.problems import Problem, invalid, not_found
+from approvals.models import Webhook
+from approvals.services.webhooks import SCOPE, add_webhook, remove_webhook
+from approvals.webhooks.events import EVENTS, rfc3339
+
+router = Router()
+
+
+class NewWebhook(BaseModel):
+    """What to tell, and where."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str = Field(min_length=1, max_length=500, description="https, port 443 or 8443")
+    events: list[Literal[tuple(EVENTS)]] = Field(default=list(EVENTS), min_length=1)  # type: ignore[valid-type]
+
+
+@router.get("/webhooks", summary="The addresses that are told what becomes of actions")
+def list_webhooks(request: HttpRequest) -> HttpResponse:
+    _, token = _caller(request)
+    return JsonResponse({"items": [_described(webhook) for webhook in Webhook.objects.filter(token=token)]})
+
+
+@router.post(
+    "/webhooks",
+    summary="Tell an address from now on; the answer holds the secret of its signatures, once",
+    openapi_extra={
+        "requestBody": {"required": True, "content": {"application/json": {"schema": NewWebhook.model_json_schema()}}}
+    },
+)
+def create_webhook(request: HttpRequest) -> HttpResponse:
+    caller, token = _caller(request)
+    try:
+        given = NewWebhook.model_validate(json.loads(request.body or b"{}"))
+    except ValidationError as error:
+        raise invalid(error) from None
+    except ValueError:
+        raise Problem("invalid_input", "The body is not JSON.", status=400) from None
+    webhook, secret = add_webhook(caller, token, url=given.url, events=given.events)
+    return JsonResponse(_described(webhook) | {"secret": secret}, status=201)
+
+
+@router.delete("/webhooks/{webhook_id}", summary="Tell it nothing more")
+def delete_webhook(request: HttpRequest, webhook_id: UUID) -> HttpResponse:
+    caller, token = _caller(request)
+    webhook = Webhook.objects.filter(token=token, pk=webhook_id).first()
+    if webhook is None:
+        raise not_found("The webhook")
+    remove_webhook(caller, webhook)
+    return HttpResponse(status=204)
+
+
+def _caller(request: HttpRequest) -> tuple[Caller, ApiToken]:
+    caller = caller_of_bearer(request)
+    if not caller.may(SCOPE) or caller.token is None:
+        raise Problem("forbidden", f"The token lacks the scope {SCOPE}.")
+    return caller, caller.token
+
+
+def _described(webhook: Webhook) -> dict[str, Any]:
+    members: dict[str, Any] = {
+        "id": str(webhook.pk),
+        "url": webhook.url,
+        "events": webhook.events,
+        "created_at": rfc3339(webhook.created_at),
+    }
+    return members | ({"ended_at": rfc3339(webhook.ended_at)} if webhook.ended_at else {})

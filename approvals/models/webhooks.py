@@ -1,0 +1,78 @@
+"""Where programs want to be told what becomes of actions, how far each has been told, and how that went."""
+
+import uuid
+
+from django.db import models
+from django.db.models.functions import Now
+
+from accounts.models import ApiToken, Mailbox
+from approvals.models.action import PendingAction
+
+
+class Webhook(models.Model):
+    """An address of a token's. It hears of all actions in the token's mailboxes of which the token's owner is a member.
+
+    `secret` is encrypted; `ended_at` is when the other side said that it is gone for good (410).
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    token = models.ForeignKey(ApiToken, models.CASCADE, related_name="+")
+    url = models.CharField(max_length=500)
+    events = models.JSONField()
+    secret = models.TextField(editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["created_at", "id"]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    @classmethod
+    def listened_to(cls) -> models.QuerySet["Webhook"]:
+        """Those whose token is still good for something."""
+        return cls.objects.filter(
+            models.Q(token__expires_at=None) | models.Q(token__expires_at__gt=Now()),
+            ended_at=None, token__revoked_at=None, token__user__is_active=True,
+        )  # fmt: skip
+
+
+class WebhookCursor(models.Model):
+    """Up to which link of a mailbox's chain a webhook has been told: the chain is the outbox."""
+
+    webhook = models.ForeignKey(Webhook, models.CASCADE, related_name="cursors")
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
+    sequence = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["webhook", "mailbox"], name="webhook_cursor_once")]
+
+    def __str__(self) -> str:
+        return f"{self.webhook_id} at {self.sequence}"
+
+
+class WebhookDelivery(models.Model):
+    """One event for one webhook. It waits while `next_at` is set, is done with `delivered_at`, and given up without
+    both; `answer` is the last status, or a word for why there was none."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    webhook = models.ForeignKey(Webhook, models.CASCADE, related_name="deliveries")
+    event = models.CharField(max_length=40)
+    action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
+    at = models.DateTimeField()
+    tries = models.PositiveSmallIntegerField(default=0)
+    next_at = models.DateTimeField(null=True)
+    tried_at = models.DateTimeField(null=True)
+    delivered_at = models.DateTimeField(null=True)
+    answer = models.CharField(max_length=20, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["next_at"], condition=models.Q(next_at__isnull=False), name="webhook_delivery_due"),
+            models.Index(fields=["webhook", "-at", "-id"], name="webhook_delivery_newest"),
+            models.Index(fields=["at"], name="webhook_delivery_old"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} for {self.webhook_id}"

@@ -1,0 +1,36 @@
+"""Where a webhook's messages go, and what its secret belongs to."""
+
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from accounts.hosts import Endpoint, judged_addresses
+from approvals.models import Webhook
+
+SECONDS = 10.0
+PORTS = frozenset({443, 8443})
+
+
+def bound_to(webhook: Webhook) -> str:
+    """What its encrypted secret belongs to."""
+    return f"approvals_webhook:secret:{webhook.pk}"
+
+
+def address_of(url: str) -> tuple[Endpoint, str]:
+    """The server and the path of a webhook's URL; raises ValueError with a sentence."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("https", "http") or not parts.hostname or parts.username is not None or parts.fragment:
+        raise ValueError("Write an address as https://host/path, without a password and without #.")
+    if not (url.isascii() and url.isprintable() and " " not in url):
+        raise ValueError("Write the address in ASCII, without spaces.")
+    secure = parts.scheme == "https"
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    port = parts.port or (443 if secure else 80)
+    endpoint = Endpoint.parse(f"{host}:{port}:{'tls' if secure else 'plain'}")
+    return endpoint, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def may_be_told(url: str) -> None:
+    """Raises ValueError or HostRefused for an address that nothing would ever be sent to."""
+    endpoint, _ = address_of(url)
+    judged_addresses(endpoint, timeout=SECONDS, allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS, ports=PORTS)

@@ -1,0 +1,55 @@
+"""What is told: which links of a mailbox's chain, under which names, in which words. Never any content of a mail."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from approvals.models import AuditEvent, PendingAction, WebhookDelivery
+from approvals.queries import review_url
+from approvals.states import Status
+
+# The name of an event, and the state that the action was in then.
+EVENTS = {
+    "action.proposed": Status.PENDING,
+    "action.approved": Status.APPROVED,
+    "action.rejected": Status.REJECTED,
+    "action.changes_requested": Status.PENDING,
+    "action.succeeded": Status.SUCCEEDED,
+    "action.failed": Status.FAILED,
+    "action.unknown": Status.UNKNOWN,
+    "action.expired": Status.EXPIRED,
+}
+_OF_LINKS = {
+    "created": "action.proposed",
+    "rejected": "action.rejected",
+    "changes_requested": "action.changes_requested",
+    "outcome_accepted": "action.succeeded",
+    "outcome_refused": "action.failed",
+    "outcome_unknown": "action.unknown",
+    "expired": "action.expired",
+}
+
+
+def event_of(link: AuditEvent) -> str | None:
+    """The name under which a link of the chain is told, if it is."""
+    if link.event == "approved":  # one yes of several is not the approval
+        return "action.approved" if link.data["given"] >= link.data["needed"] else None
+    return _OF_LINKS.get(link.event)
+
+
+def body_of(delivery: WebhookDelivery) -> bytes:
+    """What is sent, the same bytes at each try. It tells where to look, and that asks who looks."""
+    action: PendingAction = delivery.action
+    said: dict[str, Any] = {
+        "type": delivery.event,
+        "timestamp": rfc3339(delivery.at),
+        "data": {
+            "id": str(action.pk), "state": EVENTS[delivery.event].value, "tool": action.tool,
+            "mailbox": action.mailbox.address, "review_url": review_url(action),
+        },
+    }  # fmt: skip
+    return json.dumps(said, separators=(",", ":")).encode()
+
+
+def rfc3339(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")

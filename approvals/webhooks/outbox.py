@@ -1,0 +1,56 @@
+"""From the chain of a mailbox to deliveries: nothing is written for it on the way to a send, and nothing is missed."""
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Now
+
+from accounts.models import Membership
+from approvals.models import AuditChain, AuditEvent, Webhook, WebhookCursor, WebhookDelivery
+from approvals.webhooks.events import event_of
+
+BATCH = 100
+LINKS = 500
+
+
+def behind() -> QuerySet[WebhookCursor]:
+    """Webhooks that have not been told yet to the end of a chain."""
+    length = AuditChain.objects.filter(pk=OuterRef("mailbox")).values("length")
+    return WebhookCursor.objects.filter(webhook__in=Webhook.listened_to(), sequence__lt=Subquery(length))
+
+
+def gather() -> None:
+    """Take what has happened since over into deliveries; in order, and each once whoever does it."""
+    for cursor_id in behind().values_list("pk", flat=True)[:BATCH]:
+        with transaction.atomic():
+            mine = WebhookCursor.objects.select_for_update(skip_locked=True, of=("self",)).filter(pk=cursor_id)
+            cursor = mine.select_related("webhook__token").first()
+            if cursor is not None:
+                _take_over(cursor)
+
+
+def _take_over(cursor: WebhookCursor) -> None:
+    following = AuditEvent.objects.filter(chain=cursor.mailbox_id, sequence__gt=cursor.sequence)
+    links = list(following.order_by("sequence")[:LINKS])
+    if not links:
+        return
+    webhook = cursor.webhook
+    # Who has left the mailbox is told nothing of it, and nothing later of what was meanwhile.
+    if Membership.objects.filter(mailbox=cursor.mailbox_id, user=webhook.token.user_id).exists():
+        WebhookDelivery.objects.bulk_create(
+            WebhookDelivery(webhook=webhook, event=event, action_id=link.action_id, at=link.at, next_at=link.at)
+            for link in links
+            if link.action_id and (event := event_of(link)) and event in webhook.events
+        )
+    cursor.sequence = links[-1].sequence
+    cursor.save(update_fields=["sequence"])
+
+
+def forget_old() -> None:
+    """Delete deliveries older than content is kept, and webhooks that nothing will be told any more."""
+    kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
+    old = WebhookDelivery.objects.filter(at__lt=Now() - kept)
+    WebhookDelivery.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:10_000])).delete()
+    Webhook.objects.filter(token__revoked_at__lt=Now() - kept).delete()
