@@ -9,7 +9,7 @@ from uuid import UUID
 
 import structlog
 from django.db import Error as DatabaseError
-from django.db import close_old_connections, connection
+from django.db import connection
 
 from approvals import maintenance
 from approvals.queues import bell
@@ -97,7 +97,6 @@ class Worker:
         self._next_find = time.monotonic() + SWEEP_SECONDS
         self._more = False
         try:
-            close_old_connections()
             due = maintenance.due()
         except DatabaseError:  # the sweeper tries again, and rings
             log.exception("database_unavailable", worker=self.name)

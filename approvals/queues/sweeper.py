@@ -15,7 +15,7 @@ from types import FrameType
 from typing import NoReturn
 
 import structlog
-from django.db import close_old_connections, connection
+from django.db import connection
 from django.utils import timezone
 
 from approvals import heartbeats, maintenance
@@ -51,7 +51,7 @@ class Sweeper:
             try:
                 self._round()
                 wait = min(self._next_sweep, self._next_due, self._next_beat) - time.monotonic()
-            except Exception:  # a database or a broker that is away; the next round tries again
+            except Exception:  # a database or a broker that is away; the next round tries again, on a new connection
                 log.exception("sweep_failed", worker=self._worker)
                 connection.close()
                 wait = FAILED_SECONDS
@@ -74,7 +74,6 @@ class Sweeper:
         now = time.monotonic()
         if now < min(self._next_sweep, self._next_due, self._next_beat) and not self._approved:
             return
-        close_old_connections()
         if self._worker and now >= self._next_beat:
             heartbeats.beat(self._worker)
             self._next_beat = now + BEAT_SECONDS

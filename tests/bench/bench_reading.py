@@ -9,6 +9,8 @@ import pwd
 import statistics
 import time
 from collections.abc import Callable
+from email import message_from_bytes, policy
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx2
@@ -19,11 +21,11 @@ from accounts import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from tests.bench.page import write_section
 from tests.conftest import Api, make_api
-from tests.dovecot import dovecot
+from tests.dovecot import Dovecot, dovecot
 from tests.gmailbox import connected
 from tests.gmailserver import GmailServer
 from tests.graphserver import GraphServer, graph_mailbox
-from tests.office import Office, letter, office
+from tests.office import Office, letter, office, opened
 from tools.catalog import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.published import published_hints, published_parameters
 
@@ -46,6 +48,14 @@ def filled(office: Office, count: int) -> None:
     owner = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
     for path in (folder.parent, folder, *folder.iterdir()):
         os.chown(path, owner.pw_uid, owner.pw_gid)
+
+
+def read_whole(client: IMAPClient, uid: int) -> None:
+    """What a reader without BODYSTRUCTURE does: all of it, and then the text."""
+    source = client.fetch([uid], ["BODY.PEEK[]"])[uid][b"BODY[]"]
+    text = message_from_bytes(source, policy=policy.default).get_body(("plain",))
+    assert text is not None
+    assert "word" in text.get_content()
 
 
 def in_turn(*calls: Callable[[], object]) -> list[float]:
@@ -165,9 +175,36 @@ def round_trips(settings: Any, alice: User) -> list[tuple[str, str, float, str]]
     ]
 
 
+def large_and_small(office: Office, client: IMAPClient) -> list[tuple[str, str, float, str]]:
+    """P4: messages of 1.4 MB and of 40 KB, fetched whole and parsed, against reading their text."""
+    found = []
+    for what, size, most in (("1.4 MB", 1_000_000, "0.4"), ("40 KB", 25_000, "1.2")):
+        message = letter(to=office.ada, subject=what, text="word " * 400)
+        message.add_attachment(os.urandom(size), "application", "pdf", filename="large.pdf")
+        name = office.receive(message)
+        client.noop()
+        uid = client.search(["ALL"])[-1]
+        ours, whole = in_turn(partial(office.tool, "read_email", message_id=name), partial(read_whole, client, uid))
+        found.append(("P4", f"reading a message of {what} / fetching and parsing it whole", ours / whole, most))
+    return found
+
+
+def smaller(dovecot: Dovecot) -> tuple[float, float]:
+    """P3: the newest ten and a search, in a mailbox of 1,000 messages, in milliseconds."""
+    with opened(dovecot) as office:
+        filled(office, 1_000)
+        office.tool("list_emails")
+        newest, search = in_turn(
+            lambda: office.tool("list_emails"), lambda: office.tool("search_emails", **{"from": "insura"})
+        )
+        return newest, search
+
+
 def test_what_reading_costs(
-    office: Office, capsys: pytest.CaptureFixture[str], round_trips: list[tuple[str, str, float, str]]
-) -> None:
+    office: Office, dovecot: Dovecot, capsys: pytest.CaptureFixture[str],
+    round_trips: list[tuple[str, str, float, str]],
+) -> None:  # fmt: skip
+    newest, found_in_few = smaller(dovecot)
     filled(office, 10_000)
     kept = office.imap.signed_in(office.ada)
     kept.select_folder("INBOX")
@@ -188,6 +225,9 @@ def test_what_reading_costs(
         ("P1", "newest ten over REST / on a fresh connection", ours / floor_fresh, "1.0"),
         ("P2", "search by a common sender / raw SEARCH and FETCH", search / raw, "0.6"),
         ("P2", "search by what is not there / raw SEARCH", missing / raw_missing, "1.3"),
+        ("P3", "newest ten of 10,000 messages / of 1,000", ours / newest, "1.5"),
+        ("P3", "search by a common sender in 10,000 messages / in 1,000", search / found_in_few, "1.5"),
+        *large_and_small(office, kept),
         *round_trips,
     ]
     lines = ["| result | bytes | other servers, characters |", "| --- | --- | --- |"]

@@ -1,0 +1,68 @@
+"""The least that a request can cost: the same Django, ninja and server, and one view that makes a row.
+
+Served as `tests.bench.bare.wsgi:application` and `.asgi` beside mailhub; BARE_DATABASE says where the rows go.
+"""
+
+import json
+import os
+import uuid
+from typing import Any
+
+import dj_database_url
+import django
+from django.conf import settings
+
+settings.configure(
+    ALLOWED_HOSTS=["127.0.0.1"],
+    DATABASES={"default": dj_database_url.parse(os.environ["BARE_DATABASE"], conn_max_age=600)},
+    ROOT_URLCONF=__name__,
+    SECRET_KEY="bare",
+    USE_TZ=True,
+)
+django.setup()
+
+from django.db import models  # noqa: E402  (Django is set up first)
+from django.http import HttpRequest, JsonResponse  # noqa: E402
+from django.urls import path  # noqa: E402
+from ninja import NinjaAPI, Schema  # noqa: E402
+
+
+class Row(models.Model):
+    """What a create leaves; the benchmark makes the table."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    subject = models.CharField(max_length=255)
+    body = models.TextField()
+
+    class Meta:
+        app_label = "bare"
+        db_table = "bare_row"
+
+    def __str__(self) -> str:
+        return self.subject
+
+
+class New(Schema):
+    """What comes in."""
+
+    subject: str
+    body: str
+
+
+api = NinjaAPI()
+
+
+@api.post("/rows")
+def create(request: HttpRequest, given: New) -> dict[str, Any]:
+    row = Row(subject=given.subject, body=given.body)
+    row.save(force_insert=True)
+    return {"id": str(row.pk), "subject": row.subject}
+
+
+def view(request: HttpRequest) -> JsonResponse:
+    """What a tool with no provider behind it is compared with."""
+    asked = json.loads(request.body)
+    return JsonResponse({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}})
+
+
+urlpatterns = [path("api/", api.urls), path("view", view)]
