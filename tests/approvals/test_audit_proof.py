@@ -1,7 +1,7 @@
 """Row 60: whoever changes what happened is found out, and the verifier names how."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -146,6 +146,36 @@ def test_row60_a_line_in_the_file_of_heads_that_is_not_ours_is_named() -> None:
     heads_file().write_text("\n".join(json.dumps(line) for line in lines) + "\n")
 
     assert found() == [(3, "altered")]
+
+
+def test_a_line_in_the_file_of_heads_that_nobody_can_read_is_named() -> None:
+    audit_proof.anchor()
+    with heads_file().open("a") as file:
+        file.write('{"half a line\n[]\n')
+
+    assert found() == [(0, "altered"), (0, "altered")]
+
+
+@pytest.fixture
+def meanwhile(mailbox: Mailbox) -> Iterator[None]:
+    """Just before events of a chain are read, another one arrives."""
+
+    def arrives(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if sql.startswith("SELECT") and "approvals_auditevent" in sql:
+            all_at_once([partial(audit.record, mailbox=mailbox, event="paused", actor="command")], seconds=10)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(arrives):
+        yield
+
+
+@pytest.mark.parametrize("batch", [2, 2000])
+def test_events_that_arrive_while_it_looks_are_no_finding_and_wait_for_nobody(
+    meanwhile: None, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(audit_proof, "BATCH", batch)
+
+    assert found() == []
 
 
 def test_the_heads_are_anchored_when_they_moved_and_not_too_often(mailbox: Mailbox) -> None:
