@@ -55,6 +55,11 @@ class User(AbstractUser):
     def __str__(self) -> str:
         return self.get_full_name() or self.email
 
+    @property
+    def sees_audit(self) -> bool:
+        """Whether there is an audit for them to see: who manages a mailbox, or runs this server."""
+        return self.is_staff or self.memberships.filter(role=Role.MANAGER).exists()
+
 
 class Role(models.TextChoices):
     """Each role may do what the ones before it may."""

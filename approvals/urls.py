@@ -1,6 +1,19 @@
 from django.urls import path
 
-from approvals.views import bulk, content, decide, following, keeping, mailbox, members, queue, review, revise, webhooks
+from approvals.views import (
+    audit,
+    bulk,
+    content,
+    decide,
+    following,
+    keeping,
+    mailbox,
+    members,
+    queue,
+    review,
+    revise,
+    webhooks,
+)  # fmt: skip
 
 urlpatterns = [
     path("", queue.index, name="queue"),
@@ -39,5 +52,8 @@ urlpatterns = [
     path("webhooks/<uuid:webhook_id>/", webhooks.page, name="webhook"),
     path("webhooks/<uuid:webhook_id>/remove/", webhooks.remove, name="remove_webhook"),
     path("webhooks/<uuid:webhook_id>/deliveries/<uuid:delivery_id>/again/", webhooks.again, name="deliver_again"),
+    path("audit/", audit.index, name="audit"),
+    path("audit/export/", audit.export, name="audit_export"),
+    path("audit/verify/", audit.verify, name="audit_verify"),
     path("invitations/<str:secret>/", members.invitation, name="invitation"),
 ]

@@ -41,6 +41,7 @@ class AuditEvent(models.Model):
             models.UniqueConstraint(fields=["chain", "sequence"], name="audit_no_gap_reuse"),
             models.UniqueConstraint(fields=["chain", "previous"], name="audit_no_fork"),
         ]
+        indexes = [models.Index(fields=["chain", "at", "id"], name="audit_newest")]
 
     def __str__(self) -> str:
         return f"{self.sequence} {self.event}"

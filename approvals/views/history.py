@@ -5,28 +5,16 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from django.utils.functional import Promise
-from django.utils.translation import gettext_lazy as _
-
 from accounts.models import User
+from approvals.audit_words import words_of
 from approvals.models import AuditEvent, PendingAction
 from approvals.queries import rule_changes_of
 
 # Events that no row of their own tells; the others are told by decisions, revisions and attempts.
-TOLD: dict[str, Promise] = {
-    "undone": _("Taken back"),
-    "cancelled": _("Withdrawn"),
-    "returned": _("Came back to be decided again"),
-    "expired": _("Expired"),
-    "superseded": _("Replaced by another proposal"),
-    "approval_refused": _("An approval was refused"),
-    "rejection_refused": _("A rejection was refused"),
-    "edit_refused": _("An edit was refused"),
-    "ask_back_refused": _("Asking back was refused"),
-    "ruling_refused": _("A ruling was refused"),
-    "late_outcome": _("A late answer came"),
-    "approval_lost": _("An approval was lost: who gave it may no longer"),
-}
+TOLD = (
+    "undone", "cancelled", "returned", "expired", "superseded", "approval_refused", "rejection_refused", "edit_refused",
+    "ask_back_refused", "ruling_refused", "late_outcome", "approval_lost",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +55,7 @@ def of(action: PendingAction) -> list[Past]:
                 sort="event",
                 what=event,
                 who=str(person) if person else "",
-                title=str(TOLD[event.event]),
+                title=words_of(event.event),
             )
         )
     return sorted(found, key=lambda each: each.at)

@@ -62,7 +62,8 @@ QUEUE = [
 AROUND = [
     "/keyboard/", "/compose/", "/drafts/", "/mailboxes/", "/mailboxes/connect/", "/mailboxes/connect/imap/",
     "/mailboxes/connect/microsoft/?address=alice@lovelace.example", "/tokens/", "/tokens/new/", "/tokens/requests/",
-    "/webhooks/", "/webhooks/new/", "/tokens/requests/?tool=none", "/account/", "/account/password/set/",
+    "/webhooks/", "/webhooks/new/", "/tokens/requests/?tool=none", "/audit/", "/audit/?since=never",
+    "/audit/?event=undone", "/account/", "/account/password/set/",
     "/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs", "/styleguide/",
     "/nowhere/", "/broken/400/", "/broken/403/", "/broken/500/",
 ]  # fmt: skip
@@ -92,6 +93,7 @@ def furnish(
         View(who="alice", address=_webhook(alice), name="what a webhook was told"),
         View(who="alice", address="/webhooks/new/", then=_add_webhook, name="a new webhook"),
         View(who="alice", address="/compose/", then=_refused_mail, name="a mail that is refused"),
+        View(who="alice", address="/audit/", then=lambda page: _pressed(page, "Verify now"), name="a verified audit"),
         View(who="alice", address=its, then=_invite, name="an invitation to send on"),
         View(who="alice", address=its, then=lambda page: page.evaluate(UNSEALED), name="a form without its token"),
         View(who="alice", address=f"{its}rules/", then=_wrong_rules, name="rules that nobody can keep"),
@@ -112,6 +114,7 @@ def furnish(
                 "/webhooks/",
             )
         ),
+        View(who="charlie", address="/audit/"),
         View(who="charlie", address=f"/invitations/{invitation}/", name="an invitation"),
         View(who="charlie", address="/invitations/none/"),
         *(View(who="nobody", address=address) for address in ("/sign-in/", "/sign-in/none/")),

@@ -1,0 +1,53 @@
+"""What the audit can say, in words: each event that is recorded anywhere has its entry here, and nowhere else."""
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+WORDS: dict[str, Promise] = {
+    # An action
+    "created": _("Proposed"),
+    "superseded": _("Replaced by another proposal"),
+    "edited": _("Edited"),
+    "edit_refused": _("An edit was refused"),
+    "changes_requested": _("Asked back"),
+    "ask_back_refused": _("Asking back was refused"),
+    "noticed": _("A warning came up while it waited"),
+    "approved": _("Approved"),
+    "approval_refused": _("An approval was refused"),
+    "approval_lost": _("An approval was lost: who gave it may no longer"),
+    "rejected": _("Rejected"),
+    "rejection_refused": _("A rejection was refused"),
+    "undone": _("Taken back"),
+    "cancelled": _("Withdrawn"),
+    "returned": _("Came back to be decided again"),
+    "expired": _("Expired"),
+    "claimed": _("A worker took it up"),
+    "outcome_accepted": _("Carried out"),
+    "outcome_refused": _("Refused by the server"),
+    "outcome_not_sent": _("Did not leave"),
+    "outcome_unknown": _("Whether it left is unknown"),
+    "late_outcome": _("A late answer came"),
+    "ruling_refused": _("A ruling was refused"),
+    # A mailbox, who belongs to it, and its rules
+    "mailbox_connected": _("Mailbox connected"),
+    "mailbox_reconnected": _("Mailbox reconnected"),
+    "mailbox_disconnected": _("Mailbox disconnected"),
+    "paused": _("Paused"),
+    "resumed": _("Resumed"),
+    "policy_changed": _("Rules changed"),
+    "invited": _("Invited"),
+    "invitation_withdrawn": _("Invitation withdrawn"),
+    "joined": _("Joined"),
+    "role_changed": _("Role changed"),
+    "member_removed": _("Member removed"),
+    "left": _("Left the mailbox"),
+    # A token
+    "token_created": _("Token made"),
+    "token_rotated": _("Token rotated"),
+    "token_revoked": _("Token revoked"),
+}
+
+
+def words_of(event: str) -> str:
+    """In words; an event that nobody knows, as somebody with the database could write it, as it stands."""
+    return str(WORDS.get(event, event))
