@@ -37,6 +37,10 @@ log = structlog.get_logger(__name__)
 
 RECORD_TRIES = 5  # the outcome of a send must not be lost to a database that is restarting
 LOOK_AGAIN = timedelta(seconds=30)  # after a recheck that could not be made
+NOT_LOOKED_AT = {
+    "code": "not_looked_at",
+    "detail": "Whether something has changed since the approval could not be looked up. Nothing leaves before that.",
+}
 
 
 def _free() -> QuerySet[PendingAction]:
@@ -144,7 +148,9 @@ def _still_right(read: Read) -> bool:
         warnings = untold(action, warnings) if warnings else ()
     except Exception:  # nothing was found out, so nothing leaves; it is looked at again
         log.exception("recheck_failed", action=str(action.pk))
-        PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED).update(not_before=Now() + LOOK_AGAIN)
+        PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED, approval_round=action.approval_round).update(
+            not_before=Now() + LOOK_AGAIN, error=NOT_LOOKED_AT
+        )
         return False
     if warnings:
         return_with_warnings(action, warnings)

@@ -6,7 +6,15 @@ from contextlib import contextmanager
 from accounts import health
 from accounts.models import Mailbox
 from accounts.problems import Problem, not_found
-from tools.providers.base import NotAuthorized, NotPermitted, ProviderError, Refused, Unavailable, Unsupported
+from tools.providers.base import (
+    NotAuthorized,
+    NotPermitted,
+    ProviderError,
+    Refused,
+    TokenRefused,
+    Unavailable,
+    Unsupported,
+)
 
 RETRY_SECONDS = 30
 
@@ -23,6 +31,8 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
         raise _reconnect(mailbox) from None
     except NotPermitted as error:
         raise Problem("auth_error", error.detail, required_scope=error.required_scope) from None
+    except TokenRefused as error:
+        raise Problem("auth_error", error.detail) from None
     except Unsupported as error:
         raise Problem("invalid_input", error.detail or "This mailbox cannot do that.") from None
     except Refused as error:

@@ -232,11 +232,17 @@ def test_a_recheck_that_cannot_be_made_lets_it_wait(
     work()
 
     action.refresh_from_db()
-    assert action.status == "approved"
+    assert (action.status, action.error and action.error["code"]) == ("approved", "not_looked_at")
     assert action.not_before is not None
     assert action.not_before > timezone.now()
     assert script.called == []
     assert server.ledger == []
+
+    script.seen = lambda approved: ()
+    PendingAction.objects.update(not_before=timezone.now())
+    work()
+    action.refresh_from_db()
+    assert (action.status, action.error, len(server.ledger)) == ("succeeded", None, 1)
 
 
 def test_what_was_looked_at_again_is_what_is_claimed(

@@ -335,6 +335,91 @@ def test_row34_a_401_on_the_send_is_tried_again_with_a_new_token(
     assert (state(api, approved)[0], len(gmail.ledger)) == ("succeeded", 1)
 
 
+# 34: what could not be looked at is neither gone nor unchanged
+
+TOKEN, SCOPE, SWITCHED_OFF, NO_SERVICE = (
+    (401, "authError"), (403, "insufficientPermissions"), (403, "accessNotConfigured"), (400, "failedPrecondition"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("at", ["drafts.create", "drafts.get"])
+def test_row34_a_401_before_the_send_is_tried_again_with_a_new_token(
+    api: Api, approved: PendingAction, gmail: GmailServer, at: str
+) -> None:
+    gmail.fail(at, *TOKEN)
+    work()
+    assert (state(api, approved), gmail.count("token")) == (("approved", "auth_error"), 1)
+    look_again()
+    assert (state(api, approved)[0], len(gmail.ledger), drafts(gmail)) == ("succeeded", 1, [])
+
+
+@pytest.mark.parametrize(
+    ("refusal", "expected", "sent"),
+    [
+        pytest.param(TOKEN, ("approved", "auth_error"), 1, id="row34-token"),
+        pytest.param(SCOPE, ("failed", "auth_error"), 0, id="row34-permission"),
+        pytest.param(SWITCHED_OFF, ("failed", "refused"), 0, id="row34-switched-off"),
+        pytest.param(NO_SERVICE, ("failed", "refused"), 0, id="row35-no-service"),
+    ],
+)
+def test_a_draft_that_could_not_be_looked_at_is_not_said_to_have_changed(
+    api: Api, reviewer: Reviewer, gmail: GmailServer, refusal: tuple[int, str], expected: tuple[str, str], sent: int
+) -> None:
+    draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
+    answer = api.tool("send_draft", draft_id=draft["id"], confirm=True).json()
+    reviewer.decide(answer["action"]["id"], "approve")
+    gmail.fail("drafts.get", *refusal)
+    work()
+    action = PendingAction.objects.get()
+    assert (state(api, action), gmail.ledger) == (expected, [])
+    look_again()
+    assert len(gmail.ledger) == sent
+
+
+@pytest.mark.parametrize("at", ["messages.get", "threads.get"])
+@pytest.mark.parametrize("refusal", [TOKEN, SCOPE, SWITCHED_OFF, NO_SERVICE])
+def test_an_answer_never_leaves_because_its_thread_could_not_be_looked_at(
+    api: Api, reviewer: Reviewer, gmail: GmailServer, refusal: tuple[int, str], at: str
+) -> None:
+    first = gmail.deliver(ADA, letter("Question", Message_ID="<first@northwind.example>"))
+    original = gmail.deliver(
+        ADA, letter("Re: Question", Message_ID="<q@northwind.example>", References="<first@northwind.example>")
+    )
+    assert original.thread == first.thread != original.id
+    answer = api.tool("reply_email", message_id=original.id, comment="Yes.", confirm=True).json()
+    reviewer.decide(answer["action"]["id"], "approve")
+    gmail.deliver(ADA, letter("Re: Question", References="<first@northwind.example>", text="Do not answer.\n"))
+    gmail.fail(at, *refusal, times=None)
+    look_again()
+    look_again()
+    action = PendingAction.objects.get()
+    assert (state(api, action), gmail.ledger) == (("approved", "not_looked_at"), [])
+
+    gmail.heal()
+    look_again()
+    assert (state(api, action), gmail.ledger) == (("pending", None), [])
+    assert (PendingAction.objects.get().returned or {})["code"] == "thread_moved"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "expected"),
+    [
+        pytest.param(TOKEN, ("approved", "auth_error"), id="row34-token"),
+        pytest.param(SCOPE, ("failed", "auth_error"), id="row34-permission"),
+        pytest.param(NO_SERVICE, ("failed", "refused"), id="row35-no-service"),
+    ],
+)
+def test_an_answer_does_not_leave_its_conversation_because_that_could_not_be_looked_up(
+    api: Api, reviewer: Reviewer, gmail: GmailServer, refusal: tuple[int, str], expected: tuple[str, str]
+) -> None:
+    original = gmail.deliver(ADA, letter("Question", Message_ID="<q@northwind.example>"))
+    answer = api.tool("reply_email", message_id=original.id, comment="Yes.", confirm=True).json()
+    reviewer.decide(answer["action"]["id"], "approve")
+    gmail.fail("messages.get", *refusal, only=lambda call: call.one("fields") != "threadId")
+    work()
+    assert (state(api, PendingAction.objects.get()), gmail.ledger) == (expected, [])
+
+
 # 35: a definite no
 
 

@@ -289,6 +289,47 @@ def secrets_of(mailbox: Mailbox) -> credentials.Secrets:
     return credentials.decrypt(bytes(Mailbox.objects.get(pk=mailbox.pk).credentials), mailbox_id=mailbox.pk)
 
 
+# What could not be looked at is neither gone nor unchanged
+
+
+@pytest.mark.parametrize("on", ["get", "list"])
+@pytest.mark.parametrize(("status", "code"), [(403, "ErrorAccessDenied"), (400, "ErrorInvalidRequest")])
+def test_an_answer_never_leaves_because_its_thread_could_not_be_looked_at(
+    api: Api, reviewer: Reviewer, graph: GraphServer, on: str, status: int, code: str
+) -> None:
+    graph.deliver(ADA, letter().as_bytes())
+    original = api.tool("list_emails").json()["emails"][0]["id"]
+    answer = api.tool("reply_email", message_id=original, comment="Yes.", confirm=True).json()
+    assert reviewer.decide(answer["action"]["id"], "approve").status_code == 302
+    action = PendingAction.objects.get(pk=answer["action"]["id"])
+    later = letter(References="<question@northwind.example>")
+    later.replace_header("Message-ID", "<later@northwind.example>")
+    later.replace_header("Date", "Mon, 02 Nov 2026 11:00:00 +0000")
+    graph.deliver(ADA, later.as_bytes())
+    graph.fault("answer", on=on, status=status, code=code)
+    work()
+    assert (state(action), graph.ledger) == (("approved", "not_looked_at"), [])
+    now_it_is_time()
+    work()
+    assert (state(action), graph.ledger) == (("pending", None), [])
+    assert (action.returned or {})["code"] == "thread_moved"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "told"),
+    [(403, "ErrorAccessDenied", "auth_error"), (400, "ErrorInvalidRequest", "refused")],
+)
+def test_a_draft_that_could_not_be_looked_at_is_not_said_to_have_changed(
+    api: Api, reviewer: Reviewer, graph: GraphServer, status: int, code: str, told: str
+) -> None:
+    draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
+    answer = api.tool("send_draft", draft_id=draft["id"], confirm=True).json()
+    assert reviewer.decide(answer["action"]["id"], "approve").status_code == 302
+    graph.fault("answer", on="get", status=status, code=code)
+    work()
+    assert (state(PendingAction.objects.get()), graph.ledger) == (("failed", told), [])
+
+
 # 37, 38: somebody else's hand
 
 

@@ -9,7 +9,7 @@ from accounts.models import Mailbox, User
 from tests.conftest import Api, make_api, make_mailbox, problem_of
 from tests.gmailbox import ADA, arrived, connected, gmail, letter
 from tests.gmailserver import GmailServer
-from tools.providers.base import NotPermitted, Refused, Unavailable
+from tools.providers.base import Refused, TokenRefused, Unavailable
 from tools.providers.gmail import GmailProvider
 from tools.providers.gmail.client import GmailClient
 from tools.providers.memory import MemoryServer
@@ -272,7 +272,7 @@ def test_a_definite_no_is_not_asked_again(
     provider: GmailProvider, gmail: GmailServer, waits: Waits, status: int, reason: str
 ) -> None:
     gmail.fail("messages.list", status, reason, times=None)
-    with pytest.raises(Refused):
+    with pytest.raises((Refused, TokenRefused)):
         provider.find("in:inbox", limit=10)
     assert (waits, gmail.count("messages.list")) == ([], 1)
 
@@ -293,7 +293,7 @@ def test_a_batch_whose_token_is_refused_is_not_sent_again(
 ) -> None:
     arrived(gmail, 2)
     gmail.fail("messages.get", 401, "authError", times=None)
-    with pytest.raises(NotPermitted):
+    with pytest.raises(TokenRefused):
         provider.list_messages(folder="inbox", unread=None, limit=5, page_token=None)
     assert (waits, gmail.count("batch")) == ([], 1)
 

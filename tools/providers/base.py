@@ -51,6 +51,13 @@ class NotAuthorized(NotSent):
     """The mailbox must be reconnected."""
 
 
+class TokenRefused(NotSent):
+    """The access token was refused and has been renewed: this call is not made again, a later one may succeed.
+
+    It says nothing about what was asked for, so it is no Refused; nor is it Unavailable, which a read waits for.
+    """
+
+
 class OutcomeUnknown(ProviderError):
     """The request left us and no verdict came."""
 

@@ -181,7 +181,9 @@ def _draft_changed(provider: MailProvider, payload: Mapping[str, Any]) -> bool:
         return False
     try:
         stored = provider.read_draft(draft["id"])
-    except Refused:
+    except Refused as error:
+        if error.code not in ("not_found", "not_a_draft"):
+            raise  # it was not looked at
         return True
     return bool(stored.seal != draft["sha256"])
 

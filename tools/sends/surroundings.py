@@ -70,11 +70,16 @@ def acquainted(mailbox: Mailbox, addresses: Iterable[str]) -> None:
 def later_in_thread(provider: MailProvider, original: str, message_id: str, *, own: str = "") -> Later | None:
     """The newest message of the thread, when it is not the one that is answered; `own` is the answer itself.
 
-    An original that is gone, or a mailbox that knows no threads, says nothing.
+    An original that is gone, or a mailbox that knows no threads, says nothing. Every other refusal is raised: it means
+    that nobody has looked.
     """
     try:
         thread = provider.read_thread(original, limit=2, body=False)
-    except (Refused, Unsupported):
+    except Unsupported:
+        return None
+    except Refused as error:
+        if error.code != "not_found":
+            raise
         return None
     others = [message for message in thread if not own or message.message_id != own]
     if not others:

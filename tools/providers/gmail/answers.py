@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from approvals.retry import parse_retry_after
-from tools.providers.base import NotPermitted, OutcomeUnknown, ProviderError, Refused, Unavailable
+from tools.providers.base import NotPermitted, OutcomeUnknown, ProviderError, Refused, TokenRefused, Unavailable
 
 SCOPES = "https://www.googleapis.com/auth/"
 READ_SCOPE = f"{SCOPES}gmail.readonly"
@@ -20,6 +20,8 @@ TOO_OFTEN = frozenset(
     {"rateLimitExceeded", "userRateLimitExceeded", "dailyLimitExceeded", "quotaExceeded", "RATE_LIMIT_EXCEEDED"}
 )
 NO_PERMISSION = frozenset({"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"})
+# The account cannot be served as it is; nothing is said about what was asked for.
+FAILED_PRECONDITION = "failedPrecondition"
 NO_MESSAGE = "There is no such message. Check message_id: it comes from a list or a search of this mailbox."
 CONNECT_AGAIN = "`manage.py connect_mailbox gmail` connects it again."
 TOKEN_REFUSED = f"Gmail refused the access token. Should it refuse the next one too: {CONNECT_AGAIN}"
@@ -72,31 +74,30 @@ def of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
         )
     match answer.status:
         case 401:
-            return NotPermitted("", TOKEN_REFUSED)
+            return TokenRefused("auth_error", TOKEN_REFUSED)
         case 403 if answer.reason in NO_PERMISSION:
             return NotPermitted(scope, f"The mailbox was connected without the permission {scope}. {CONNECT_AGAIN}")
         case 404:
             return Refused("not_found", NO_MESSAGE)
         case 413:
             return Refused("too_large", SENTENCES["too_large"])
-        case 400:
+        case 400 if answer.reason != FAILED_PRECONDITION:
             return BadRequest("refused", SENTENCES["refused"])
         case 403:
             return Refused("refused", "Gmail forbids it. Is the Gmail API switched on for the project?")
-        case status if 404 < status < 500 and status != 408:
+        case status if 400 <= status < 500 and status != 408:
             return Refused("refused", SENTENCES["refused"])
     return Unavailable("provider_error", "Gmail is not available right now.", retry_after=answer.retry_after)
 
 
 def of_sending(answer: Answer) -> ProviderError:
     """For drafts.send: a definite no, a definite later, or nobody knows."""
-    if answer.is_too_often or answer.status == 413 or (answer.status == 403 and answer.reason in NO_PERMISSION):
+    no_permission = answer.status == 403 and answer.reason in NO_PERMISSION
+    if answer.is_too_often or answer.status in (401, 413) or no_permission:
         return of_reading(answer, scope=COMPOSE_SCOPE)
     match answer.status:
-        case 401:
-            return Unavailable("auth_error", TOKEN_REFUSED)  # the next try has another token
         case 400:
-            code = "refused" if answer.reason == "failedPrecondition" else "invalid_recipient"
+            code = "refused" if answer.reason == FAILED_PRECONDITION else "invalid_recipient"
         case 403:
             code = "refused" if answer.reason == "domainPolicy" else "send_as_denied"
         case 404 | 422:

@@ -146,7 +146,9 @@ class GmailReading(GmailMailbox):
         named = message_part(message_id)
         try:
             thread = self._message(named, fields="threadId")["threadId"]
-        except Refused:
+        except Refused as error:
+            if error.code != "not_found":
+                raise
             thread = named
         fields = None if body else f"messages({payload.OUTLINE})"
         answer = self._refused_as_missing(

@@ -125,7 +125,9 @@ class GmailSending(GmailDrafts):
             return self._thread_of_parent(lenient.headers(envelope.source), patient=False)
         try:
             original = self._message(message_part(envelope.original), fmt="minimal", patient=False)
-        except Refused:
+        except Refused as error:
+            if error.code != "not_found":
+                raise
             return ""
         return str(original.get("threadId", ""))
 
