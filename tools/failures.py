@@ -27,7 +27,7 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
     try:
         yield
     except NotAuthorized:
-        health.login_refused(mailbox.id)
+        health.login_refused(mailbox)
         raise _reconnect(mailbox) from None
     except NotPermitted as error:
         raise Problem("auth_error", error.detail, required_scope=error.required_scope) from None

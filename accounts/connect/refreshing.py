@@ -98,7 +98,7 @@ def _refreshed(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Ref
         renewed = Secrets(refresh(secrets))
     except GrantEnded:
         if _end(mailbox, number, failed_for=TRY_AGAIN, ended=True):
-            health.login_refused(mailbox.pk)
+            health.login_refused(mailbox)
         raise
     except NoToken as error:
         wait = timedelta(seconds=error.retry_after) if error.retry_after else TRY_AGAIN

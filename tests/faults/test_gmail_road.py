@@ -469,6 +469,39 @@ def test_row36_a_grant_that_ended_disconnects_the_mailbox_and_the_action_waits(
     assert (state(api, approved), len(gmail.ledger)) == (("succeeded", None), 1)
 
 
+@pytest.mark.parametrize("by", ["reading", "proposing", "sending", "looking-at-the-thread"])
+def test_row36_a_mailbox_connected_anew_while_its_old_grant_ended_stays_connected(
+    api: Api, reviewer: Reviewer, gmail: GmailServer, alice: User, by: str
+) -> None:
+    if by == "sending":
+        approve(api, reviewer)
+    elif by == "looking-at-the-thread":
+        original = gmail.deliver(ADA, letter("Question", Message_ID="<q@northwind.example>"))
+        answer = api.tool("reply_email", message_id=original.id, comment="Yes.", confirm=True).json()
+        reviewer.decide(answer["action"]["id"], "approve")
+    expire_token(gmail)
+    gmail.grant_ended = True
+
+    def connects_again(call: Call) -> None:
+        del gmail.before["token"]
+        connected(gmail, alice)
+
+    gmail.before["token"] = connects_again
+    if by == "reading":
+        assert api.tool("list_emails").status_code == 424  # with the access of before
+    elif by == "proposing":
+        api.propose(to=["stranger@northwind.example"])
+    else:
+        work()
+    assert gmail.count("token") == 1
+    mailbox = Mailbox.objects.get()
+    assert (mailbox.status, mailbox.credentials_version) == ("active", 2)
+    assert api.tool("list_emails").status_code == 200
+    if PendingAction.objects.filter(status="approved").exists():
+        look_again()
+        assert len(gmail.ledger) == 1
+
+
 def expire_token(server: GmailServer) -> None:
     """The access token has run out; the refresh token is good."""
     mailbox = Mailbox.objects.get()

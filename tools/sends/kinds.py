@@ -79,7 +79,7 @@ class SendMail:
                 return DRAFT_CHANGED
             receipt = provider.send(envelope, handover)
         except NotAuthorized as error:
-            health.login_refused(mailbox.id)
+            health.login_refused(mailbox)
             return Outcome(
                 verdict="not_sent", code="auth_error", detail=error.detail, required_scope=provider.send_scope
             )
@@ -163,7 +163,7 @@ class ReplyMail(SendMail):
                 provider_for(mailbox), payload["original"], payload["in_reply_to"], own=approved.message_id
             )
         except NotAuthorized:
-            health.login_refused(mailbox.id)
+            health.login_refused(mailbox)
             raise
         return (moved_on(later, own=payload["from"]),) if later else ()
 

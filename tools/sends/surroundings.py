@@ -44,7 +44,7 @@ def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
                     strangers.append(address)
                 unknown = tuple(each for each in unknown if each != address)
     except NotAuthorized:
-        health.login_refused(mailbox.id)  # and what was not found out is said as such
+        health.login_refused(mailbox)  # and what was not found out is said as such
     except ProviderError:
         pass
     domains = Acquaintance.objects.filter(mailbox=mailbox).values_list("domain", flat=True).distinct()
