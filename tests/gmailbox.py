@@ -20,6 +20,7 @@ CLIENT = {"client_id": "mailhub.apps.example", "client_secret": "canary-client-s
 @pytest.fixture
 def gmail(settings: Any) -> Iterator[GmailServer]:
     with GmailServer() as server:
+        server.clients[CLIENT["client_id"]] = CLIENT["client_secret"]
         settings.GMAIL_BASE_URL, settings.GOOGLE_TOKEN_URI = server.url, server.token_uri
         yield server
 

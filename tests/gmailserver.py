@@ -174,6 +174,7 @@ class GmailServer:
         self.delay = 0.0
         self.most_at_once = 0
         self.codes: dict[str, dict[str, str]] = {}
+        self.clients: dict[str, str] = {}
         self._now_in = 0
         self._tokens: dict[str, str] = {}
         self._refresh_tokens: dict[str, str] = {}
@@ -220,10 +221,10 @@ class GmailServer:
         self._tokens[token] = address.lower()
         return token
 
-    def code(self, address: str, *, challenge: str = "") -> str:
-        """What a person gets to paste after allowing the access."""
-        code = f"4/{secrets.token_hex(8)}"
-        self.codes[code] = {"address": address.lower(), "challenge": challenge}
+    def code(self, address: str, asked: Mapping[str, str]) -> str:
+        """What a person gets to paste after allowing what the link asks for; good for who has made that link alone."""
+        code = f"4/0A{secrets.token_hex(8)}"
+        self.codes[code] = {"address": address.lower(), **asked}
         return code
 
     def forget_tokens(self) -> None:
@@ -334,17 +335,22 @@ class GmailServer:
     def _token(self, body: bytes) -> dict[str, Any]:
         form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
         given: dict[str, Any] = {}
+        client_id = form.get("client_id", "")
+        if client_id not in self.clients or form.get("client_secret") != self.clients[client_id]:
+            raise _NoToken(401, "invalid_client")  # desktop clients have a secret, too
         if form["grant_type"] == "authorization_code":
-            code = self.codes.pop(form.get("code", ""), None)
+            code = self.codes.pop(form.get("code", ""), {})
             challenge = base64.urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
-            if code is None or (code["challenge"] and code["challenge"] != challenge.decode().rstrip("=")):
-                raise _Ended
+            if (client_id, challenge.decode().rstrip("=")) != (code.get("client_id"), code.get("code_challenge")):
+                raise _NoToken(400, "invalid_grant")
+            if form.get("redirect_uri") != code["redirect_uri"]:
+                raise _NoToken(400, "redirect_uri_mismatch")
             address = code["address"]
             given["refresh_token"] = self.signed_in(address)
         else:
             address = self._refresh_tokens.get(form.get("refresh_token", ""), "")
             if not address or self.grant_ended:
-                raise _Ended
+                raise _NoToken(400, "invalid_grant")
             if self.new_refresh_token:
                 self._refresh_tokens = {self.new_refresh_token: address}  # the old one is good no more
                 given["refresh_token"] = self.new_refresh_token
@@ -534,12 +540,11 @@ class GmailServer:
         return stored
 
 
-class _Ended(Refusal):
-    def __init__(self) -> None:
-        super().__init__(400)
+class _NoToken(Refusal):
+    """As the token endpoint words it (RFC 6749 5.2)."""
 
     def body(self) -> bytes:
-        return json.dumps({"error": "invalid_grant", "error_description": "canary-reply"}).encode()
+        return json.dumps({"error": self.reason, "error_description": "canary-reply"}).encode()
 
 
 def _go_wrong(fault: Fault) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -54,8 +54,12 @@ class Pastes:
 
     def readline(self) -> str:
         link = next(line for line in self.shown.getvalue().splitlines() if line.startswith("https://"))
-        self.asked = {name: values[0] for name, values in parse_qs(urlsplit(link).query).items()}
+        self.asked = asked_by(link)
         return self.answer(self.asked) + "\n"
+
+
+def asked_by(link: str) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(link).query))
 
 
 def connect(*arguments: str, stderr: io.StringIO | None = None) -> str:
@@ -175,7 +179,7 @@ def test_a_link_is_printed_and_the_pasted_answer_connects(
     alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch, whole: bool
 ) -> None:
     def answer(asked: dict[str, str]) -> str:
-        code = gmail.code(ADA, challenge=asked["code_challenge"])
+        code = gmail.code(ADA, asked)
         return f"{asked['redirect_uri']}?{urlencode({'state': asked['state'], 'code': code})}" if whole else code
 
     asked = pasted(gmail, answer, monkeypatch).asked
@@ -213,9 +217,8 @@ def test_an_answer_of_no_use_is_told_and_nothing_is_saved(
 
 def test_an_answer_to_somebody_elses_sign_in_is_of_no_use(gmail: GmailServer) -> None:
     ours, theirs = google.begin(OURS), google.begin(OURS)
-    challenge = parse_qs(urlsplit(theirs.url).query)["code_challenge"][0]
     with pytest.raises(CannotConnect):
-        google.finish(OURS, ours, gmail.code(ADA, challenge=challenge))
+        google.finish(OURS, ours, gmail.code(ADA, asked_by(theirs.url)))
 
 
 def test_the_client_can_stand_in_the_file_of_the_google_console(tmp_path: Path, settings: Any) -> None:
@@ -242,6 +245,7 @@ def test_no_secret_shows_in_what_is_printed_of_a_sign_in() -> None:
 
 def test_a_client_secret_that_was_changed_in_the_environment_is_used(gmail: GmailServer, settings: Any) -> None:
     settings.GOOGLE_CLIENT_SECRET = "changed"
+    gmail.clients |= {OURS.id: "changed", "another": "its-own"}
     token = gmail.signed_in(ADA)
     google.refreshed(Secrets(client_id=OURS.id, client_secret="old", refresh_token=token))
     google.refreshed(Secrets(client_id="another", client_secret="its-own", refresh_token=token))

@@ -2,23 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from django.test import Client
-from pytest_httpserver import HTTPServer
 
 from accounts.connect import discovery
 from accounts.models import Mailbox, User
 from approvals.models import AuditEvent
 from tests.accounts.test_connect_microsoft import graph, service
 from tests.conftest import make_mailbox
+from tests.gmailbox import CLIENT, gmail
+from tests.gmailserver import GmailServer
 from tests.mailserver import ADA
 from tests.people import browser
 from tests.signin import SignInService
 from tools.providers.memory import MemoryServer
 
-__all__ = ["graph", "service"]
+__all__ = ["gmail", "graph", "service"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CONFIG = """<clientConfig version="1.1"><emailProvider id="x.example"><domain>x.example</domain>
@@ -140,7 +141,7 @@ def test_a_wrong_step_is_named_in_words_and_nothing_is_saved(alice: User, wrong:
 def ask(window: Client, address: str) -> dict[str, str]:
     """Go to the provider; returns what it is asked there."""
     asked = window.post("/mailboxes/connect/microsoft/", {"address": address})
-    return {name: values[0] for name, values in parse_qs(urlsplit(asked["Location"]).query).items()}
+    return dict(parse_qsl(urlsplit(asked["Location"]).query))
 
 
 def come_back(window: Client, **answer: str) -> Any:
@@ -231,28 +232,24 @@ def test_a_provider_that_there_is_not_is_not_found(alice: User) -> None:
 @pytest.mark.parametrize(
     ("answer", "named", "words"),
     [
-        ("state={state}&code=good", "ada@gmail.com", "ada@gmail.com is connected."),
-        ("state={state}&code=good", "other@gmail.com", "Google names another address"),
-        ("state=wrong&code=good", "ada@gmail.com", "belongs to another sign-in"),
+        ("state={state}&code={code}", "ada@gmail.com", "ada@gmail.com is connected."),
+        ("state={state}&code={code}", "other@gmail.com", "Google names another address"),
+        ("state=wrong&code={code}", "ada@gmail.com", "belongs to another sign-in"),
         ("error=access_denied&state={state}", "ada@gmail.com", "The access was not allowed"),
     ],
 )
 def test_google_connects_only_the_address_that_was_asked_for(
-    alice: User, httpserver: HTTPServer, settings: Any, answer: str, named: str, words: str
+    alice: User, gmail: GmailServer, settings: Any, answer: str, named: str, words: str
 ) -> None:
-    base = httpserver.url_for("").rstrip("/")
-    scopes = "https://www.googleapis.com/auth/gmail.readonly https://www.googleapis.com/auth/gmail.compose"
-    tokens = {"access_token": "a", "refresh_token": "r", "expires_in": 3600, "scope": scopes}
-    httpserver.expect_request("/token").respond_with_json(tokens)
-    httpserver.expect_request("/gmail/v1/users/me/profile").respond_with_json({"emailAddress": named})
-    settings.GOOGLE_CLIENT_ID, settings.GOOGLE_CLIENT_SECRET = "id", "s"
-    settings.GOOGLE_TOKEN_URI, settings.GMAIL_BASE_URL = f"{base}/token", base
+    settings.GOOGLE_CLIENT_ID, settings.GOOGLE_CLIENT_SECRET = CLIENT["client_id"], CLIENT["client_secret"]
     window = browser(alice)
     begun = window.post("/mailboxes/connect/gmail/", {"address": "ada@gmail.com"})["Location"]
-    asked = parse_qs(urlsplit(begun).query)
-    assert (asked["code_challenge_method"], asked["login_hint"]) == (["S256"], ["ada@gmail.com"])
+    asked = dict(parse_qsl(urlsplit(begun).query))
+    assert (asked["code_challenge_method"], asked["login_hint"]) == ("S256", "ada@gmail.com")
+    assert asked["redirect_uri"] == f"{settings.MAILHUB_PUBLIC_URL}/mailboxes/connect/gmail/answer/"
 
-    back = window.get(f"/mailboxes/connect/gmail/answer/?{answer.format(state=asked['state'][0])}", follow=True)
+    given = answer.format(state=asked["state"], code=gmail.code(named, asked))
+    back = window.get(f"/mailboxes/connect/gmail/answer/?{given}", follow=True)
 
     assert words in back.content.decode()
     assert Mailbox.objects.exists() is ("is connected" in words)

@@ -171,6 +171,7 @@ class Gmail(Api):
         super().__init__(ledger, seed=f"{seed} gmail", rate=rate, sending=sending)
         self._server = GmailServer()
         self._server.token_seconds = TOKEN_SECONDS
+        self._server.clients["mailhub.apps.example"] = "none"
         self._server.chooser, self._server.cuts_unread = self._chosen, self._is_cut
         self._server.on_sent = self._sent
         self._met = threading.local()  # by the call that this thread of the server is at
