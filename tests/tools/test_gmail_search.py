@@ -10,7 +10,7 @@ from tests.conftest import Api, make_api, make_mailbox, problem_of
 from tests.gmailbox import ADA, arrived, connected, gmail, letter
 from tests.gmailserver import GmailServer
 from tools.providers.base import Refused, TokenRefused, Unavailable
-from tools.providers.gmail import GmailProvider
+from tools.providers.gmail import GmailProvider, metrics
 from tools.providers.gmail.client import GmailClient
 from tools.providers.memory import MemoryServer
 
@@ -363,3 +363,23 @@ def test_the_metrics_count_searches_pages_requests_and_rows(
     with pytest.raises(Unavailable):
         provider.find("in:inbox", limit=5)
     assert [sample(name) - was for name, was in zip(names, before, strict=True)] == [1, 1, 2, 1, 4, 1, 2]
+
+
+@pytest.mark.parametrize(("status", "reason"), [(429, "rateLimitExceeded"), (403, "userRateLimitExceeded")])
+@pytest.mark.parametrize("name", ["messages.list", "messages.get", "batch"])
+def test_every_way_of_saying_too_often_is_counted_as_429_inside_a_batch_too(
+    provider: GmailProvider, gmail: GmailServer, name: str, status: int, reason: str
+) -> None:
+    def counted() -> dict[str, float]:
+        samples = (sample for metric in metrics.REQUESTS.collect() for sample in metric.samples)
+        totals = (sample for sample in samples if sample.name.endswith("_total"))
+        return {f"{each.labels['method']} {each.labels['status']}": each.value for each in totals}
+
+    before = counted()
+    arrived(gmail, 3)
+    gmail.fail(name, status, reason)
+    provider.list_messages(folder="inbox", unread=None, limit=5, page_token=None)
+    news = {label: value - before.get(label, 0) for label, value in counted().items() if value != before.get(label, 0)}
+    asked_again = {f"{'batch.messages.get' if name == 'batch' else name} 429": 1, "messages.list 200": 1}
+    batches = 2 if name == "messages.get" else 1
+    assert news == {**asked_again, "batch.messages.get 200": batches, "messages.get 200": 3}

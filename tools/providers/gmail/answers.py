@@ -49,6 +49,11 @@ class Answer:
     def is_too_often(self) -> bool:
         return self.status == 429 or (self.status == 403 and self.reason in TOO_OFTEN)
 
+    @property
+    def counted_as(self) -> str:
+        """Its status, and 429 for whatever says too often."""
+        return "429" if self.is_too_often else str(self.status)
+
 
 def parsed(status: int, headers: Mapping[str, Any], content: bytes, *, now: datetime) -> Answer:
     """An answer by its parts; what cannot be read of it is left out."""

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -194,30 +194,37 @@ class GmailClient:
                 raise Failed(parsed(carrier.status, answer, content, now=datetime.now(UTC)))
             return batches.read(answer["content-type"], content, count=len(uris))
 
-        return [
-            each if isinstance(each, dict) else of_reading(each) for each in self._carried(f"batch.{name}", call, None)
-        ]
+        answers: list[dict[str, Any] | Answer] = self._carried(f"batch.{name}", call, None)
+        # A batch is answered with 200 whatever became of what is in it, and each of that counts for Gmail's limits.
+        counts = Counter(each.counted_as if isinstance(each, Answer) else "200" for each in answers)
+        for status, count in counts.items():
+            metrics.REQUESTS.labels(method=name, status=status).inc(count)
+        if counts["429"]:
+            log.warning("gmail_asked_too_often", provider="gmail", route=name, count=counts["429"])
+        return [each if isinstance(each, dict) else of_reading(each) for each in answers]
 
     def _carried(self, name: str, call: Callable[["_Carrier"], Any], sending: Callable[[], None] | None) -> Any:
         # Imported where it is used: it costs 0.5 s and 33 MB, and not every installation has a Gmail mailbox.
         from googleapiclient.errors import HttpError
 
         token = self._token("")
-        started = time.monotonic()
+        started, failed = time.monotonic(), None
         carrier = _Carrier(token=token, sending=sending, answer_seconds=self._answer_seconds)
         try:
             with self._slots:
                 return call(carrier)
         except (HttpError, Failed) as error:
+            failed = error if isinstance(error, Failed) else Failed(_answer_of(error))
             if carrier.status == 401:
                 self._token(token)  # renewed for the next call, or NotAuthorized; this one is not made again
-            raise error if isinstance(error, Failed) else Failed(_answer_of(error)) from None
+            raise failed from None
         except UNREADABLE:
             if sending and 200 <= carrier.status < 300:
                 return {}  # accepted, whatever else it says
             raise AnswerLost from None
         finally:
-            metrics.REQUESTS.labels(method=name, status=str(carrier.status or "none")).inc()
+            status = failed.answer.counted_as if failed else str(carrier.status or "none")
+            metrics.REQUESTS.labels(method=name, status=status).inc()
             log.info(
                 "gmail_called", provider="gmail", route=name, status=carrier.status,
                 duration_ms=round((time.monotonic() - started) * 1000),

@@ -4,8 +4,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 REGISTRY = CollectorRegistry()
 REQUESTS = Counter(
-    "mailhub_gmail_requests", "Requests by call and HTTP status; 429 is too often", ["method", "status"],
-    registry=REGISTRY,
+    "mailhub_gmail_requests",
+    "Requests by call and HTTP status, those inside a batch beside the batch; 429 is every way of saying too often",
+    ["method", "status"], registry=REGISTRY,
 )  # fmt: skip
 SEARCHES = Counter("mailhub_gmail_searches", "Searches by what came of them", ["outcome"], registry=REGISTRY)
 SECONDS = Histogram(
