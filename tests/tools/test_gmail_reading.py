@@ -196,6 +196,14 @@ def test_rows_that_gmail_would_not_give_now_are_asked_for_again(gmail: GmailServ
     assert caught.value.code == "rate_limited"
 
 
+def test_a_long_list_asks_for_no_more_at_once_than_gmail_answers(api: Api, gmail: GmailServer) -> None:
+    stored = arrived(gmail, 40)
+    rows = result(api.tool("list_emails", max_results=40))["emails"]
+    assert [row["id"] for row in rows] == [each.id for each in stored]
+    batches = [call.content.count(b"\r\nContent-ID:") for call in gmail.calls if call.name == "batch"]
+    assert batches == [25, 15]
+
+
 def test_a_message_that_went_between_list_and_rows_is_left_out(api: Api, gmail: GmailServer) -> None:
     stored = arrived(gmail, 2)
     gmail.fail("messages.get", 404, "notFound", only=lambda call: call.id == stored[0].id)

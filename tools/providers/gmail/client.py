@@ -34,6 +34,9 @@ from tools.providers.gmail.answers import (
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 3  # requests on one mailbox, in this process
+# Gmail carries a batch out all at once and refuses what is too much for one person: of 100 most, of 25 none
+# (https://github.com/googleapis/google-api-dotnet-client/issues/1982).
+TOGETHER = 25
 READ_SECONDS = 30.0
 CONNECT_SECONDS = 15.0
 TOO_OFTEN_WAITS = (1.0, 2.0, 4.0)
@@ -119,8 +122,8 @@ class GmailClient:
             raise OutcomeUnknown("answer_lost", "The connection to Gmail broke off.") from None
 
     def each(self, name: str, build: BuildOne, ids: Sequence[str], *, again: bool) -> list[Any]:
-        """Make the same read of several things in one request; answers in order, a ProviderError in the place of one
-        that failed.
+        """Make the same read of several things, 25 in one request; answers in order, a ProviderError in the place of
+        one that failed.
 
         `again`: what failed for now is asked for again, in a smaller batch.
         """
@@ -131,10 +134,12 @@ class GmailClient:
         waits = iter(TOO_OFTEN_WAITS)
         left = list(range(len(uris)))
         while left:
-            asked = [uris[place] for place in left]
-            answers = self._again(functools.partial(self._batch, name, asked), patient=True)
-            for place, answer in zip(left, answers, strict=True):
-                found[place] = answer
+            for first in range(0, len(left), TOGETHER):
+                places = left[first : first + TOGETHER]
+                asked = [uris[place] for place in places]
+                answers = self._again(functools.partial(self._batch, name, asked), patient=True)
+                for place, answer in zip(places, answers, strict=True):
+                    found[place] = answer
             left = [place for place in left if isinstance(found[place], Unavailable)]
             wait = next(waits, None)
             if not again or wait is None:
