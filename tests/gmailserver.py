@@ -175,6 +175,7 @@ class GmailServer:
         self.most_at_once = 0
         self.codes: dict[str, dict[str, str]] = {}
         self.clients: dict[str, str] = {}
+        self.token_error = ""
         self._now_in = 0
         self._tokens: dict[str, str] = {}
         self._refresh_tokens: dict[str, str] = {}
@@ -335,6 +336,8 @@ class GmailServer:
     def _token(self, body: bytes) -> dict[str, Any]:
         form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
         given: dict[str, Any] = {}
+        if self.token_error:
+            raise _NoToken(401 if "client" in self.token_error else 400, self.token_error)
         client_id = form.get("client_id", "")
         if client_id not in self.clients or form.get("client_secret") != self.clients[client_id]:
             raise _NoToken(401, "invalid_client")  # desktop clients have a secret, too

@@ -82,6 +82,4 @@ def _finish_google(consent: Consent, answer: Mapping[str, str], answered_at: str
         raise Refused(str(error)) from None
     if named.lower() != address:
         raise Refused("Somebody else signed in: Google names another address. Nothing was saved.")
-    if not grant.abilities:
-        raise Refused(NOT_ALLOWED)
     return Access(scopes=grant.abilities, secrets=dict(grant.secrets))

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 import httpx2
 from django.conf import settings
@@ -29,6 +29,17 @@ SECONDS = 20.0
 # Nothing listens there: the browser shows an error page whose address is the answer to be pasted.
 # https://developers.google.com/identity/protocols/oauth2/native-app#redirect-uri_loopback
 PASTED_REDIRECT = "http://127.0.0.1:8910/"
+# Of the token endpoint: what is wrong is mailhub's registration at Google, not the mailbox, and no waiting mends it.
+CLIENT_REFUSED = frozenset({"invalid_client", "unauthorized_client", "deleted_client", "disabled_client"})
+CHECK_CLIENT = (
+    "Google does not take mailhub's OAuth client: it was deleted, or its secret is another one. Check GOOGLE_CLIENT_ID "
+    "and GOOGLE_CLIENT_SECRET, or the file of GMAIL_CREDENTIALS_PATH; with a new client "
+    "`manage.py connect_mailbox gmail` connects the mailbox again."
+)
+READ_NEEDED = (
+    f"The permission {READ_SCOPE} was not given. Without it nobody could find out whether a mail went out whose answer "
+    "was lost, so the mailbox is not connected: allow it, too."
+)
 AGAIN = "`manage.py connect_mailbox gmail --address A --owner E` without --token-file prints a link to sign in with."
 
 
@@ -108,9 +119,13 @@ def finish(client: Client, authorization: Authorization, answer: str) -> Grant:
             "client_id": client.id, "client_secret": client.secret, "code_verifier": authorization.verifier,
         }
     )  # fmt: skip
+    if content.get("error") in CLIENT_REFUSED:
+        raise CannotConnect(CHECK_CLIENT)
+    if content.get("error") == "redirect_uri_mismatch":
+        raise CannotConnect(f"The OAuth client at Google does not name {authorization.redirect_uri} as a redirect URI.")
     if status != 200 or not content.get("refresh_token") or not content.get("access_token"):
         raise CannotConnect("Google did not take the answer. It is good once and for a few minutes: begin again.")
-    return _granted(content, {"client_id": client.id, "client_secret": client.secret})
+    return _readable(_granted(content, {"client_id": client.id, "client_secret": client.secret}))
 
 
 def grant_in_file(path: Path) -> Grant:
@@ -127,9 +142,11 @@ def grant_in_file(path: Path) -> Grant:
         renewed = refreshed(Secrets(known | {"scopes": [str(scope) for scope in scopes]}))
     except GrantEnded:
         raise CannotConnect(f"Google does not take the token of {path} any more. {AGAIN}") from None
-    except NoToken:
+    except NoToken as error:
+        if error.detail:
+            raise CannotConnect(f"Google does not take the OAuth client that {path} names. {AGAIN}") from None
         raise CannotConnect("Google gave no access token right now. Try again later.") from None
-    return Grant(secrets=Secrets(renewed), scopes=tuple(renewed["scopes"]))
+    return _readable(Grant(secrets=Secrets(renewed), scopes=tuple(renewed["scopes"])))
 
 
 def refreshed(known: Secrets) -> dict[str, Any]:
@@ -152,7 +169,7 @@ def refreshed(known: Secrets) -> dict[str, Any]:
     if status != 200 or "access_token" not in content:
         if content.get("error") == "invalid_grant":
             raise GrantEnded
-        raise NoToken
+        raise NoToken(detail=CHECK_CLIENT if content.get("error") in CLIENT_REFUSED else "")
     return dict(_granted(content, known).secrets)
 
 
@@ -175,7 +192,8 @@ def _code_in(answer: str, authorization: Authorization) -> str:
     if "?" not in answer and "=" not in answer:
         if not answer:
             raise CannotConnect("Nothing was pasted.")
-        return answer  # the verifier still binds it to this sign-in
+        # As the address bar shows it, perhaps: 4%2F0… The verifier still binds it to this sign-in.
+        return unquote(answer)
     given = parse_qs(urlsplit(answer).query or answer)
     if "error" in given:
         raise CannotConnect("The access was not allowed.")
@@ -184,6 +202,12 @@ def _code_in(answer: str, authorization: Authorization) -> str:
     if "code" not in given:
         raise CannotConnect("The answer holds no code: paste the whole address that the browser shows.")
     return given["code"][0]
+
+
+def _readable(grant: Grant) -> Grant:
+    if "read" not in grant.abilities:
+        raise CannotConnect(READ_NEEDED)
+    return grant
 
 
 def _granted(content: Mapping[str, Any], known: Mapping[str, Any]) -> Grant:

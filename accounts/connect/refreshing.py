@@ -34,11 +34,12 @@ class GrantEnded(Exception):
 
 
 class NoToken(Exception):
-    """No token right now; `retry_after` in seconds."""
+    """No token right now; `retry_after` in seconds, `detail` a sentence where waiting alone will not help."""
 
-    def __init__(self, retry_after: int | None = None) -> None:
+    def __init__(self, retry_after: int | None = None, detail: str = "") -> None:
         super().__init__("no token")
         self.retry_after = retry_after
+        self.detail = detail
 
 
 def access_token(mailbox_id: UUID, refresh: Refreshing, *, known: Secrets | None = None, rejected: str = "") -> str:
@@ -103,7 +104,7 @@ def _refreshed(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Ref
     except NoToken as error:
         wait = timedelta(seconds=error.retry_after) if error.retry_after else TRY_AGAIN
         _end(mailbox, number, failed_for=wait)
-        raise NoToken(round(wait.total_seconds())) from None
+        raise NoToken(round(wait.total_seconds()), error.detail) from None
     except BaseException:
         _end(mailbox, number)
         raise

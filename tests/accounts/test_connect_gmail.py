@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -150,6 +150,33 @@ def test_an_access_that_does_not_work_is_not_saved(
     assert "Not saved." in refused("--token-file", str(token_file))
 
 
+CLIENT_REFUSED = ["invalid_client", "unauthorized_client", "deleted_client", "disabled_client"]
+
+
+@pytest.mark.parametrize("error", CLIENT_REFUSED)
+def test_a_client_that_google_refuses_is_named_with_what_to_do(
+    alice: User, gmail: GmailServer, token_file: Path, monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    gmail.token_error = error
+    sentence = refused("--token-file", str(token_file))
+    assert str(token_file) in sentence
+    assert "manage.py connect_mailbox gmail" in sentence
+
+    with pytest.raises(CommandError) as caught:
+        pasted(gmail, lambda asked: gmail.code(ADA, asked), monkeypatch)
+    assert "GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET" in str(caught.value)
+    assert "later" not in sentence + str(caught.value)
+
+
+def test_an_address_that_the_client_does_not_name_is_said(
+    alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gmail.token_error = "redirect_uri_mismatch"
+    with pytest.raises(CommandError) as caught:
+        pasted(gmail, lambda asked: gmail.code(ADA, asked), monkeypatch)
+    assert google.PASTED_REDIRECT in str(caught.value)
+
+
 def test_connecting_again_gives_a_mailbox_its_life_back(alice: User, gmail: GmailServer, token_file: Path) -> None:
     connect("--owner", alice.email, "--token-file", str(token_file))
     Mailbox.objects.update(status="needs_reauth")
@@ -163,6 +190,17 @@ def test_what_was_not_allowed_is_not_among_the_abilities(alice: User, gmail: Gma
     assert Mailbox.objects.get().scopes == ["read"]
 
 
+def test_a_mailbox_that_may_not_be_read_is_not_connected(
+    alice: User, gmail: GmailServer, token_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gmail.granted_scope = COMPOSE_SCOPE
+    assert READ_SCOPE in refused("--token-file", str(token_file))
+    with pytest.raises(CommandError) as caught:
+        pasted(gmail, lambda asked: gmail.code(ADA, asked), monkeypatch)
+    assert READ_SCOPE in str(caught.value)
+    assert not Mailbox.objects.exists()
+
+
 # By a pasted answer
 
 
@@ -174,13 +212,15 @@ def pasted(gmail: GmailServer, answer: Callable[[dict[str, str]], str], monkeypa
     return person
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["the-whole-address", "the-code-alone"])
+@pytest.mark.parametrize("form", ["the-whole-address", "the-code-alone", "the-code-as-the-address-bar-shows-it"])
 def test_a_link_is_printed_and_the_pasted_answer_connects(
-    alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch, whole: bool
+    alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     def answer(asked: dict[str, str]) -> str:
         code = gmail.code(ADA, asked)
-        return f"{asked['redirect_uri']}?{urlencode({'state': asked['state'], 'code': code})}" if whole else code
+        if form == "the-whole-address":
+            return f"{asked['redirect_uri']}?{urlencode({'state': asked['state'], 'code': code})}"
+        return code if form == "the-code-alone" else quote(code, safe="")
 
     asked = pasted(gmail, answer, monkeypatch).asked
     mailbox = Mailbox.objects.get()

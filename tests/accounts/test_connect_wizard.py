@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from accounts.connect import discovery
+from accounts.connect.google import COMPOSE_SCOPE
 from accounts.models import Mailbox, User
 from approvals.models import AuditEvent
 from tests.accounts.test_connect_microsoft import graph, service
@@ -230,16 +231,17 @@ def test_a_provider_that_there_is_not_is_not_found(alice: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "named", "words"),
+    ("answer", "named", "granted", "words"),
     [
-        ("state={state}&code={code}", "ada@gmail.com", "ada@gmail.com is connected."),
-        ("state={state}&code={code}", "other@gmail.com", "Google names another address"),
-        ("state=wrong&code={code}", "ada@gmail.com", "belongs to another sign-in"),
-        ("error=access_denied&state={state}", "ada@gmail.com", "The access was not allowed"),
+        ("state={state}&code={code}", "ada@gmail.com", "", "ada@gmail.com is connected."),
+        ("state={state}&code={code}", "other@gmail.com", "", "Google names another address"),
+        ("state={state}&code={code}", "ada@gmail.com", COMPOSE_SCOPE, "gmail.readonly was not given"),
+        ("state=wrong&code={code}", "ada@gmail.com", "", "belongs to another sign-in"),
+        ("error=access_denied&state={state}", "ada@gmail.com", "", "The access was not allowed"),
     ],
 )
 def test_google_connects_only_the_address_that_was_asked_for(
-    alice: User, gmail: GmailServer, settings: Any, answer: str, named: str, words: str
+    alice: User, gmail: GmailServer, settings: Any, answer: str, named: str, granted: str, words: str
 ) -> None:
     settings.GOOGLE_CLIENT_ID, settings.GOOGLE_CLIENT_SECRET = CLIENT["client_id"], CLIENT["client_secret"]
     window = browser(alice)
@@ -248,6 +250,7 @@ def test_google_connects_only_the_address_that_was_asked_for(
     assert (asked["code_challenge_method"], asked["login_hint"]) == ("S256", "ada@gmail.com")
     assert asked["redirect_uri"] == f"{settings.MAILHUB_PUBLIC_URL}/mailboxes/connect/gmail/answer/"
 
+    gmail.granted_scope = granted or gmail.granted_scope
     given = answer.format(state=asked["state"], code=gmail.code(named, asked))
     back = window.get(f"/mailboxes/connect/gmail/answer/?{given}", follow=True)
 

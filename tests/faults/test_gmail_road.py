@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from accounts import credentials
 from accounts.credentials import CannotDecrypt
-from accounts.models import ApiToken, Mailbox, User
+from accounts.models import ApiToken, Mailbox, TokenRefresh, User
 from approvals import maintenance
 from approvals.execution import execute
 from approvals.models import Attempt, AuditEvent, Heartbeat, PendingAction, Preparation, Rest
@@ -500,6 +500,22 @@ def test_row36_a_mailbox_connected_anew_while_its_old_grant_ended_stays_connecte
     if PendingAction.objects.filter(status="approved").exists():
         look_again()
         assert len(gmail.ledger) == 1
+
+
+def test_row36_a_client_that_google_refuses_lets_the_action_wait_and_says_what_to_do(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    expire_token(gmail)
+    gmail.token_error = "invalid_client"
+    work()
+    assert (state(api, approved), gmail.ledger) == (("approved", "no_token"), [])
+    assert "GOOGLE_CLIENT_SECRET" in api.get(f"/actions/{approved.pk}").json()["error"]["detail"]
+    assert Mailbox.objects.get().status == "error"  # its grant is good: it need not be connected again
+
+    gmail.token_error = ""
+    TokenRefresh.objects.update(try_again_at=timezone.now())
+    look_again()
+    assert (state(api, approved), len(gmail.ledger)) == (("succeeded", None), 1)
 
 
 def expire_token(server: GmailServer) -> None:

@@ -73,6 +73,7 @@ def _token_of(mailbox: Mailbox) -> Callable[[str], str]:
         except GrantEnded:
             raise NotAuthorized("auth_error", f"Google ended the access to the mailbox. {CONNECT_AGAIN}") from None
         except NoToken as error:
-            raise Unavailable("no_token", "Google gave no access token.", retry_after=error.retry_after) from None
+            detail = error.detail or "Google gave no access token."
+            raise Unavailable("no_token", detail, retry_after=error.retry_after) from None
 
     return token
