@@ -11,7 +11,7 @@ from tests.concurrently import all_at_once
 from tests.conftest import Api, make_api, problem_of
 from tests.gmailbox import ADA, arrived, connected, gmail, letter
 from tests.gmailserver import GmailServer
-from tools.providers.base import Unavailable
+from tools.providers.base import READ_LIMIT, Unavailable
 from tools.providers.gmail import GmailProvider, payload
 from tools.providers.gmail.client import GmailClient
 
@@ -127,6 +127,18 @@ def test_a_text_is_read_in_whatever_charset_it_comes(charset: str, data: bytes, 
     assert payload.text(part, data) == text
 
 
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", ""])
+@pytest.mark.parametrize("last", ["ü", "你", "😀"])
+def test_a_text_that_is_cut_inside_a_character_loses_that_character_alone(charset: str, last: str) -> None:
+    text = "Grüße, 你好 " + "a" * (READ_LIMIT - len("Grüße, 你好 ".encode()) - 1)
+    part = payload.Part(
+        id="0", type="text/plain", name="", charset=charset, disposition="", content_id="", size=0, data=None,
+        attachment_id="",
+    )  # fmt: skip
+    assert payload.text(part, f"{text}{last} and more".encode()) == text
+    assert payload.text(part, f"{text}.{last}".encode()) == f"{text}."
+
+
 @pytest.mark.parametrize("data", ["SGk_", "SGk/", "SGk", "SG k=\n", "%%%", ""])
 def test_base64_is_read_with_and_without_its_padding(data: str) -> None:
     assert payload.decoded(data) in (b"Hi?", b"Hi", b"")
@@ -235,6 +247,26 @@ def test_folders_are_labels_with_their_counts(api: Api, gmail: GmailServer) -> N
     assert gmail.requests() == {"labels.list": 1, "batch": 1}
     for named in ("Label_3", "Receipts/2026"):
         assert [row["subject"] for row in result(api.tool("list_emails", folder=named))["emails"]] == ["Filed"]
+
+
+@pytest.mark.parametrize("label", ["Label_7", "Receipts"])
+def test_drafts_are_searched_by_a_label_too(api: Api, gmail: GmailServer, label: str) -> None:
+    gmail.box(ADA).labels["Label_7"] = "Receipts"
+    gmail.put_draft(ADA, letter("Without"))
+    gmail.box(ADA).messages[gmail.box(ADA).drafts[gmail.put_draft(ADA, letter("With"))]].labels.add("Label_7")
+    (row,) = result(api.tool("search_emails", folder="drafts", label_ids=[label]))["emails"]
+    assert row["subject"] == "With"
+    new = result(api.tool("update_draft", draft_id=row["id"], to=["x@y.example"], subject="With", body="Better"))
+    assert result(api.tool("delete_draft", draft_id=new["id"])) == {"deleted": True}
+
+
+@pytest.mark.parametrize("label", ["TRASH", "trash", "SPAM"])
+def test_the_labels_of_trash_and_spam_find_what_lies_there(api: Api, gmail: GmailServer, label: str) -> None:
+    gmail.deliver(ADA, letter("Gone"), labels=(label.upper(),))
+    gmail.deliver(ADA, letter("Here"))
+    for tool, rows in (("gmail_search_messages", "messages"), ("search_emails", "emails")):
+        assert [row["subject"] for row in result(api.tool(tool, query="", label_ids=[label]))[rows]] == ["Gone"]
+    assert [row["subject"] for row in result(api.tool("gmail_search_messages", query="Gone"))["messages"]] == []
 
 
 def test_a_draft_that_a_search_found_can_be_replaced_and_removed(api: Api, gmail: GmailServer) -> None:

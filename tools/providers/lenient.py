@@ -14,6 +14,7 @@ from html import unescape
 REFERENCE = re.compile(r"<[^<>\s]+>")
 # Where servers that give a message a Message-ID of their own keep the one it came with: Outlook.com and others.
 ORIGINAL_ID_HEADERS = ("X-Microsoft-Original-Message-ID", "X-Original-Message-ID")
+CUT_CHARACTER = 6  # more bytes than may be left of one: three, of which quoted-printable may leave the last as "=8"
 CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 # Only for the few words of a list row: what is shown of a message goes through a real parser.
 TAG = re.compile(r"(?s)<(style|script|head)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^>]*(>|$)", re.IGNORECASE)
@@ -63,13 +64,25 @@ def is_attachment(media_type: str, disposition: str, name: str) -> bool:
     return disposition == "inline" and bool(name)
 
 
-def text_of(content: bytes, charset: str) -> str:
-    """The text of decoded content; a wrong character set costs characters, never the message."""
-    for name in (charset, "utf-8", "windows-1252"):
+def text_of(content: bytes, charset: str, *, whole: bool = True) -> str:
+    """The text of decoded content; a wrong character set costs characters, never the message.
+
+    Of what is not `whole` the last character may be cut, which costs that one alone.
+    """
+    for name in (charset or "utf-8", "utf-8", "windows-1252"):
+        text = read_as(content, name, whole=whole)
+        if text is not None:
+            return text
+    return content.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def read_as(content: bytes, charset: str, *, whole: bool) -> str | None:
+    """The text in this character set, or None when it is in another."""
+    for left_out in range(1 if whole else CUT_CHARACTER):
         # Some of Python's codecs raise a bare UnicodeError, and a name with NUL in it is a ValueError.
         with suppress(LookupError, ValueError):
-            return content.decode(name or "utf-8").replace("\r\n", "\n")
-    return content.decode("utf-8", "replace").replace("\r\n", "\n")
+            return content[: len(content) - left_out].decode(charset).replace("\r\n", "\n")
+    return None
 
 
 def first_words(text: str, *, html: bool) -> str:

@@ -1,5 +1,6 @@
 """Reading BODYSTRUCTURE as servers really send it."""
 
+import quopri
 from typing import Any
 
 import pytest
@@ -167,6 +168,21 @@ def test_what_counts_as_an_attachment(kind: str, name: str, disposition: str, ex
 )
 def test_the_text_of_a_part_is_decoded(content: bytes, encoding: str, charset: str, text: str) -> None:
     assert structure.part_text(content, part(encoding=encoding, charset=charset)) == text
+
+
+@pytest.mark.parametrize("last", ["ü", "你", "😀"])
+@pytest.mark.parametrize("encoding", ["8bit", "quoted-printable"])
+def test_what_is_cut_inside_a_character_loses_that_character_alone(encoding: str, last: str) -> None:
+    before = "Grüße, 你好.".encode()
+    rest = last.encode()
+    if encoding == "quoted-printable":
+        before, rest = quopri.encodestring(before), quopri.encodestring(rest)
+    for length in range(len(rest)):
+        cut = before + rest[:length]
+        found = part(encoding=encoding, charset="utf-8")
+        read = {structure.part_text(cut, found, whole=False), structure.snippet(cut, found)}
+        assert {text.partition(".")[0] for text in read} == {"Grüße, 你好"}
+        assert all(text.isascii() for text in (text.partition(".")[2] for text in read))
 
 
 @given(

@@ -104,13 +104,10 @@ def encoded(source: bytes) -> str:
 
 def text(part: Part, data: bytes) -> str:
     """The text of a part. Gmail hands out most bodies in UTF-8, whatever their header says."""
-    data = data[:READ_LIMIT]
-    try:
-        # ISO-2022 and its like are ASCII with escapes: valid UTF-8, and not meant so.
-        charset = part.charset if b"\x1b" in data else "utf-8" if data.decode() else ""
-    except UnicodeDecodeError:
-        charset = part.charset
-    return lenient.text_of(data, charset)
+    whole, data = len(data) <= READ_LIMIT, data[:READ_LIMIT]
+    # ISO-2022 and its like are ASCII with escapes: valid UTF-8, and not meant so.
+    read = None if b"\x1b" in data else lenient.read_as(data, "utf-8", whole=whole)
+    return lenient.text_of(data, part.charset, whole=whole) if read is None else read
 
 
 def body_part(parts: list[Part], subtype: str) -> Part | None:

@@ -11,6 +11,7 @@ from tools.providers.base import Refused, SearchQuery
 
 # An id such as Label_12 is known to labelIds alone; the operator wants the name that people see.
 LABEL_ID = re.compile(r"Label_[0-9]+")
+LEFT_OUT = frozenset({"SPAM", "TRASH"})  # of every list that does not name them
 UNSAFE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
 PLAIN = re.compile(r"[\w.@+-]+")
 
@@ -24,9 +25,10 @@ def built(query: str, *, newer_than_days: int | None, label_ids: Sequence[str]) 
     return " ".join(term for term in terms if term)
 
 
-def own_labels(label_ids: Sequence[str]) -> list[str]:
-    """The labels of the person's own that are named by their id."""
-    return [label for label in label_ids if LABEL_ID.fullmatch(label)]
+def ids_of(label_ids: Sequence[str]) -> list[str]:
+    """What is asked for by id: the person's own labels that are named so, and those that a query alone may not find."""
+    ids = [label.upper() if label.upper() in LEFT_OUT else label for label in label_ids]
+    return [label for label in ids if label in LEFT_OUT or LABEL_ID.fullmatch(label)]
 
 
 def terms(query: SearchQuery) -> str:

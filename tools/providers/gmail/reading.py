@@ -85,7 +85,7 @@ class GmailReading(GmailMailbox):
         rows: list[Found] = []
         try:
             built = queries.built(query, newer_than_days=newer_than_days, label_ids=label_ids)
-            labels = queries.own_labels(label_ids)
+            labels = queries.ids_of(label_ids)
             rows, token = self._pages(built, labels, limit=limit, page_token=page_token)
             filled = self._filled(rows[:ENRICHED])
             outcome = "ok"
@@ -115,7 +115,7 @@ class GmailReading(GmailMailbox):
         return self._page(folder, query, (), limit=limit, page_token=page_token)
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
-        labels = queries.own_labels(query.label_ids)
+        labels = queries.ids_of(query.label_ids)
         return self._page(query.folder or None, queries.terms(query), labels, limit=limit, page_token=page_token)
 
     def list_folders(self) -> tuple[Folder, ...]:
@@ -178,7 +178,7 @@ class GmailReading(GmailMailbox):
     ) -> Page:
         """A page of a folder, or of the whole mailbox without spam and trash."""
         role = role_of(folder) if folder is not None else None
-        if role == "drafts":
+        if role == "drafts" and not labels:  # drafts.list knows none; what a search finds is named by its message
             return self._drafts_page(query, limit=limit, page_token=page_token)
         if role == "archive":
             query = f"in:archive {query}".strip()
@@ -253,7 +253,7 @@ class GmailReading(GmailMailbox):
             "messages.list",
             lambda users: users.messages().list(
                 userId="me", q=query or None, labelIds=list(labels) or None, maxResults=limit,
-                pageToken=page_token or None, includeSpamTrash=bool({"SPAM", "TRASH"} & set(labels)) or None,
+                pageToken=page_token or None, includeSpamTrash=bool(queries.LEFT_OUT & set(labels)) or None,
             ),
             page_token,
         )  # fmt: skip

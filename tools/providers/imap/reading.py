@@ -230,7 +230,8 @@ class ImapReading(ImapMailbox):
         rows = session.client.fetch([uid], [f"BODY.PEEK[{part.number}]<0.{READ_LIMIT}>"])
         if uid not in rows:
             raise Refused("not_found")  # it went while it was read
-        return structure.part_text(body_of(rows[uid]), part)
+        content = body_of(rows[uid])
+        return structure.part_text(content, part, whole=len(content) < READ_LIMIT)
 
 
 def _below(page_token: str | None) -> int | None:

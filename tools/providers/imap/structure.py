@@ -70,9 +70,9 @@ def body_part(parts: list[Part], subtype: str) -> Part | None:
     return next((part for part in parts if part.type == f"text/{subtype}" and not part.is_attachment), None)
 
 
-def part_text(content: bytes, part: Part) -> str:
+def part_text(content: bytes, part: Part, *, whole: bool = True) -> str:
     """The decoded text of a part; a wrong encoding or character set costs characters, never the message."""
-    return lenient.text_of(part_bytes(content, part), part.charset)
+    return lenient.text_of(part_bytes(content, part), part.charset, whole=whole)
 
 
 def part_bytes(content: bytes, part: Part) -> bytes:
@@ -125,4 +125,4 @@ def _parameters(value: object) -> dict[str, str]:
 
 def snippet(content: bytes, part: Part) -> str:
     """The first words of a part of which only the beginning was fetched."""
-    return lenient.first_words(part_text(content, part), html=part.type == "text/html")
+    return lenient.first_words(part_text(content, part, whole=False), html=part.type == "text/html")
