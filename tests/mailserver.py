@@ -146,6 +146,7 @@ class ImapTap(Listening):
         self._cut_word = b""
         self._cuts_left = 0
         self._once_before: dict[bytes, Callable[[], None]] = {}
+        self._refused: dict[bytes, bytes] = {}
         self.hidden_capability = b""
         self._upstream_port = upstream_port
 
@@ -156,6 +157,10 @@ class ImapTap(Listening):
     def cut_at(self, word: bytes, *, times: int) -> None:
         """A client's line that holds the word never arrives: the connection ends instead."""
         self._cut_word, self._cuts_left = word, times
+
+    def refuse(self, word: bytes, said: bytes = b"") -> None:
+        """The next line that holds the word is answered with NO, and never arrives."""
+        self._refused[word] = said
 
     def once_before(self, word: bytes, act: Callable[[], None]) -> None:
         """Do this before the first line that holds the word is passed on."""
@@ -185,7 +190,10 @@ class ImapTap(Listening):
                     return
                 for word in [word for word in self._once_before if word in line]:
                     self._once_before.pop(word)()
-                upstream.sendall(line)
+                if word := next((word for word in self._refused if word in line), b""):
+                    sock.sendall(line.split(b" ")[0] + b" NO " + self._refused.pop(word) + b" Not now\r\n")
+                else:
+                    upstream.sendall(line)
 
     def _bring_back(self, upstream: socket.socket, sock: socket.socket) -> None:
         with contextlib.suppress(OSError):

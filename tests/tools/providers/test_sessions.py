@@ -14,7 +14,7 @@ from accounts.models import Mailbox
 from tests.concurrently import all_at_once
 from tests.mailserver import ADA, ImapTap, SandboxServer
 from tools.providers import provider_for
-from tools.providers.base import NotAuthorized, Refused, Unavailable
+from tools.providers.base import NotAuthorized, ProviderError, Refused, Unavailable
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.sessions import MAX_KEPT, SessionPool
 
@@ -52,6 +52,22 @@ def test_a_question_about_a_message_that_is_not_there_costs_no_new_sign_in(
             provider.list_messages(folder=folder, unread=None, limit=1, page_token=None)
     assert subjects(provider) == ["one"]
     assert tap.count(b"LOGIN") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "raised", "code"),
+    [(b"[INUSE]", Unavailable, "unreachable"), (b"[NOPERM]", Refused, "refused"), (b"", Refused, "refused")],
+)
+def test_a_folder_that_the_server_does_not_open_is_not_said_to_be_gone(
+    provider: ImapProvider, tap: ImapTap, said: bytes, raised: type[ProviderError], code: str
+) -> None:
+    page = provider.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
+    tap.cut()
+    tap.refuse(b"SELECT", said)
+    with pytest.raises(raised) as caught:
+        provider.read_thread(page.cards[0].id, limit=2, body=False)
+    assert caught.value.code == code
+    assert [message.subject for message in provider.read_thread(page.cards[0].id, limit=2, body=False)] == ["one"]
 
 
 def test_a_kept_session_that_was_cut_is_replaced(provider: ImapProvider, tap: ImapTap) -> None:

@@ -41,6 +41,10 @@ SAFE_MESSAGE_ID = re.compile(r"<[!#$&'+-\[\]-z|~]{1,250}@[!#$&'+-\[\]-z|~]+>")
 UNSAFE_ARGUMENT = re.compile(r"[\x00-\x1f\x7f]")
 
 
+# RFC 5530: codes of a refusal that holds for now.
+FOR_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|SERVERBUG|LIMIT)\b", re.IGNORECASE)
+HOLDS_NOTHING = {b"\\Noselect", b"\\NonExistent"}
+NOT_OPENED = "The mail server does not open the folder"
 NO_FOLDER = "There is no such folder; list_folders names them."
 NO_DRAFTS = "Could not find Drafts folder. Available folders can be listed with list_folders."
 
@@ -70,8 +74,17 @@ class ImapMailbox:
             session.select(folder)
         except IMAPClient.AbortError:
             raise  # the connection is gone, which says nothing about the folder
-        except IMAPClient.Error:
+        except IMAPClient.Error as error:
+            if FOR_NOW.search(str(error)):
+                raise Unavailable("unreachable", f"{NOT_OPENED} right now.") from None
+            if self._is_there(session, folder):
+                raise Refused("refused", f"{NOT_OPENED}.") from None
             raise Refused("not_found", NO_FOLDER) from None
+
+    def _is_there(self, session: Session, folder: str) -> bool:
+        """Whether it is a folder that holds mail: few servers say in their refusal whether it is."""
+        listed = session.client.list_folders(pattern=folder)
+        return any(name == folder and not HOLDS_NOTHING & set(flags) for flags, _, name in listed)
 
     def _open(self, session: Session, message_id: str) -> Place:
         """Select the folder that an id names; Refused("not_found") when the id is of no use here any more."""
