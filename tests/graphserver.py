@@ -29,12 +29,10 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from accounts import credentials
 from accounts.models import Mailbox
 from tests.graphstore import (
-    NAMES,
     BadRequest,
     Item,
     Store,
     file_row,
-    folder_id,
     matching,
     selected,
 )
@@ -116,6 +114,9 @@ class GraphServer:
         self.tokens: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.aliases: dict[str, str] = {}
         self.index_lags = False
+        self.most_per_page = 1000  # whatever `$top` says
+        self.empty_pages = 0  # that each list begins with
+        self.spell_link: Callable[[str], str] = lambda path: path  # how the path of a nextLink is written
         self.refuses_recipients: set[str] = set()
         self.renames = False
         self.delay = 0.0
@@ -338,6 +339,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not address:
             return 401, _error("InvalidAuthenticationToken")
         rest = unquote(re.sub(r"^/v1\.0", "", path))
+        rest = re.sub(r"\('([^']*)'\)", r"/\1", rest)  # OData's other spelling of a key
         if rest.startswith("/users/"):
             named, _, rest = rest.removeprefix("/users/").partition("/")
             address, rest = named.lower(), f"/{rest}"
@@ -392,12 +394,11 @@ class _Call:
                     "userPrincipalName": self.graph.aliases.get(self.address, self.address),
                 }
             case "GET", ["mailFolders"]:
-                return 200, {"value": self.graph.store.folders(self.address)}
+                return 200, self._paged(self.graph.store.folders(self.address))
             case "GET", ["mailFolders", folder]:
-                named = self._folder(folder)
-                return 200, next(
-                    row for row in self.graph.store.folders(self.address) if row["id"] == folder_id(self.address, named)
-                )
+                return 200, self.graph.store.folder(self.address, self._folder(folder))
+            case "GET", ["mailFolders", folder, "childFolders"]:
+                return 200, self._paged(self.graph.store.folders(self.address, inside=self._folder(folder)))
             case "GET", ["mailFolders", folder, "messages"]:
                 return 200, self._list(self.graph.store.in_folder(self.address, self._folder(folder)))
             case "GET", ["messages"]:
@@ -443,7 +444,7 @@ class _Call:
                     raise _Refusal(400, "ErrorInvalidRequest")
                 return self._leaves(self._derived(item, action, "outbox"), action, save=True)
             case "GET", ["attachments"]:
-                return 200, {"value": [file_row(file) for file in item.files]}
+                return 200, self._paged([file_row(file) for file in item.files])
             case "POST", ["attachments"]:
                 row = file_row(store.attach(item, self.body))
                 self.graph.on_attach(item)
@@ -475,16 +476,22 @@ class _Call:
     def _list(self, items: list[Item]) -> dict[str, Any]:
         if self.graph.index_lags and "$filter" in self.query and "eq" in self.query["$filter"]:
             items = []
-        found = matching(items, self.query)
-        top, skip = int(self.query.get("$top", 10)), int(self.query.get("$skip", 0))
-        page: dict[str, Any] = {"value": [selected(item, self.query) for item in found[skip : skip + top]]}
-        if len(found) > skip + top:
-            query = {**self.query, "$skip": str(skip + top)}
-            path = urlsplit(self._line).path
-            page["@odata.nextLink"] = f"http://127.0.0.1:{self.graph.port}{path}?" + "&".join(
-                f"{name}={quote(value)}" for name, value in query.items()
-            )
+        return self._paged([selected(item, self.query) for item in matching(items, self.query)])
+
+    def _paged(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """One page; more follows as long as there is a nextLink, however few rows it has."""
+        top = min(int(self.query.get("$top", 10)), self.graph.most_per_page)
+        skip, empty = int(self.query.get("$skip", 0)), int(self.query.get("$skiptoken", 0))
+        if empty < self.graph.empty_pages:
+            return {"value": [], "@odata.nextLink": self._link({"$skiptoken": str(empty + 1)})}
+        page: dict[str, Any] = {"value": rows[skip : skip + top]}
+        if len(rows) > skip + top:
+            page["@odata.nextLink"] = self._link({"$skip": str(skip + top)})
         return page
+
+    def _link(self, more: dict[str, str]) -> str:
+        query = "&".join(f"{name}={quote(value)}" for name, value in {**self.query, **more}.items())
+        return f"http://127.0.0.1:{self.graph.port}{self.graph.spell_link(urlsplit(self._line).path)}?{query}"
 
     def _derived(self, original: Item, action: str, folder: str) -> Item:
         """An answer or a forward as Exchange words it: its own subject, its own quote."""
@@ -525,10 +532,10 @@ class _Call:
         return item
 
     def _folder(self, named: str) -> str:
-        for folder in NAMES:
-            if named.lower() == folder or named == folder_id(self.address, folder):
-                return folder
-        raise _Refusal(404, "ErrorFolderNotFound")
+        try:
+            return self.graph.store.known_folder(self.address, named)
+        except KeyError:
+            raise _Refusal(404, "ErrorFolderNotFound") from None
 
 
 def graph_mailbox(server: GraphServer, address: str, *scopes: str, **secrets: Any) -> Mailbox:

@@ -1,6 +1,7 @@
 """Mailboxes as Microsoft Graph shows them: items, folders, and the part of OData and KQL that the tests need.
 
 Stricter than a real one where that shows mistakes: a filter that Graph would call inefficient is refused.
+Times are kept finer than they are shown, as there.
 """
 
 import base64
@@ -26,6 +27,7 @@ NAMES = {
     "inbox": "Inbox", "sentitems": "Sent Items", "drafts": "Drafts", "deleteditems": "Deleted Items",
     "archive": "Archive",
 }  # fmt: skip
+TOP_LIMIT = 1000
 NOT_SHOWN = ("singleValueExtendedProperties", "attachments")
 CLAUSE = re.compile(r"(\w+) (eq|ge|gt|le|lt) ('(?:[^']|'')*'|\S+)")
 CONTAINS = re.compile(r"contains\((\w+),('(?:[^']|'')*')\)")
@@ -106,10 +108,13 @@ class Item:
 
 
 class Store:
-    """All mailboxes of one server. Times of arrival are a second apart, so that an order can be told."""
+    """All mailboxes of one server. Times of arrival are 400 ms apart: an order can be told, and not by the seconds that
+    are shown. `names` are what the folders are called in the language of their person."""
 
     def __init__(self) -> None:
         self.items: dict[str, dict[str, Item]] = {}
+        self.names = dict(NAMES)
+        self.made: dict[str, dict[str, tuple[str, str]]] = {}
         self.lock = threading.RLock()
         self.one_second = False
         self._clock = itertools.count(1)
@@ -119,8 +124,8 @@ class Store:
         return self.items.setdefault(address.lower(), {})
 
     def now(self) -> str:
-        at = self._began + timedelta(seconds=0 if self.one_second else next(self._clock))
-        return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+        at = self._began + timedelta(milliseconds=400 * next(self._clock) if not self.one_second else 0)
+        return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
 
     def in_folder(self, address: str, folder: str) -> list[Item]:
         return [item for item in self.of(address).values() if item.folder == folder]
@@ -218,15 +223,33 @@ class Store:
             })  # fmt: skip
         return item
 
-    def folders(self, address: str) -> list[dict[str, Any]]:
-        rows = []
-        for folder, name in NAMES.items():
-            items = self.in_folder(address, folder)
-            rows.append({
-                "id": folder_id(address, folder), "displayName": name, "childFolderCount": 0,
-                "unreadItemCount": sum(not item.shown["isRead"] for item in items), "totalItemCount": len(items),
-            })  # fmt: skip
-        return rows
+    def make_folder(self, address: str, name: str, *, inside: str = "") -> str:
+        """A folder that a person has made, below the top or `inside` another; its id."""
+        folders = self.made.setdefault(address.lower(), {})
+        key = f"made {len(folders)}"
+        folders[key] = (name, self.known_folder(address, inside) if inside else "")
+        return folder_id(address, key)
+
+    def known_folder(self, address: str, named: str) -> str:
+        """What `in_folder` calls the folder of a well-known name, in any language, or of an id. Raises KeyError."""
+        for folder in (*self.names, *self.made.get(address.lower(), {})):
+            if (folder in NAMES and named.lower() == folder) or named == folder_id(address, folder):
+                return folder
+        raise KeyError(named)
+
+    def folders(self, address: str, *, inside: str = "") -> list[dict[str, Any]]:
+        return [self.folder(address, folder) for folder, (_, parent) in self._tree(address).items() if parent == inside]
+
+    def folder(self, address: str, folder: str) -> dict[str, Any]:
+        items, tree = self.in_folder(address, folder), self._tree(address)
+        return {
+            "id": folder_id(address, folder), "displayName": tree[folder][0],
+            "childFolderCount": sum(parent == folder for _, parent in tree.values()),
+            "unreadItemCount": sum(not item.shown["isRead"] for item in items), "totalItemCount": len(items),
+        }  # fmt: skip
+
+    def _tree(self, address: str) -> dict[str, tuple[str, str]]:
+        return {folder: (name, "") for folder, name in self.names.items()} | self.made.get(address.lower(), {})
 
 
 def as_recipient(address: str, name: str = "") -> dict[str, Any]:
@@ -244,14 +267,17 @@ def matching(items: Sequence[Item], query: dict[str, str]) -> list[Item]:
         raise BadRequest("SearchWithFilter")
     if order and condition and not condition.startswith(order.split()[0]):
         raise BadRequest("InefficientFilter")
+    if not 1 <= int(query.get("$top", 10)) <= TOP_LIMIT:
+        raise BadRequest("ErrorInvalidPageSize")
     found = [item for item in items if _holds(item, condition) and (not search or _found(item, search))]
-    return sorted(found, key=lambda item: item.shown["receivedDateTime"], reverse=True)
+    return sorted(found, key=lambda item: moment(item.shown["receivedDateTime"]), reverse=True)
 
 
 def selected(item: Item, query: dict[str, str]) -> dict[str, Any]:
     """The item as asked for: what `$select` does not name is not there."""
     fields = query.get("$select", "")
     shown = copy.deepcopy(item.shown)
+    shown["receivedDateTime"] = f"{moment(shown['receivedDateTime']):%Y-%m-%dT%H:%M:%SZ}"  # whole seconds, as there
     if fields:
         shown = {name: value for name, value in shown.items() if name in ("id", *fields.split(","))}
     if "singleValueExtendedProperties" in query.get("$expand", ""):
@@ -259,6 +285,10 @@ def selected(item: Item, query: dict[str, str]) -> dict[str, Any]:
     if "attachments" in query.get("$expand", ""):
         shown["attachments"] = [file_row(file) for file in item.files]
     return shown
+
+
+def moment(value: str) -> datetime:
+    return datetime.fromisoformat(value.replace("Z", "+00:00"))
 
 
 def file_row(file: dict[str, Any]) -> dict[str, Any]:
@@ -279,7 +309,12 @@ def _holds(item: Item, condition: str) -> bool:
         elif match:
             value: Any = _string(match[3]) if match[3].startswith("'") else match[3]
             value = {"true": True, "false": False}.get(value, value) if match[3][0] != "'" else value
-            if match[1] not in item.shown or not COMPARE[match[2]](item.shown[match[1]], value):
+            if match[1] not in item.shown:
+                return False
+            mine: Any = item.shown[match[1]]
+            if match[1].endswith("DateTime"):
+                mine, value = moment(mine), moment(value)
+            if not COMPARE[match[2]](mine, value):
                 return False
         else:
             raise BadRequest("ErrorInvalidUrlQueryFilter")

@@ -75,8 +75,8 @@ class GraphMailbox:
             raise Refused("not_found")
         return f"/messages/{quote(named, safe='')}"
 
-    def _handle(self, graph_id: str) -> str:
-        return handles.shortened(self._mailbox_id, [graph_id])[graph_id]
+    def _handle(self, named: str) -> str:
+        return handles.shortened(self._mailbox_id, [named])[named]
 
     def _folder_path(self, folder: str) -> str:
         """The path of a folder, by role, name or id. Raises Refused("not_found")."""

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from tools.providers.base import Refused, SearchQuery, Unsupported
 
-TOKEN = re.compile(r"([0-9]{1,10})((?:-[0-9a-f]{6}){0,26})")
+TOKEN = re.compile(r"([0-9]{1,10})((?:-[0-9a-f]{12})*)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,17 +25,18 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Below:
-    """Where a page ended: the time of its last message, and the marks of those of that second that were shown."""
+    """Where a page ended: the second of its last message, and the marks of all of that second that were shown."""
 
     second: int
     seen: tuple[str, ...]
 
     @property
-    def moment(self) -> str:
-        return f"{datetime.fromtimestamp(self.second, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    def end(self) -> str:
+        """The next second. Graph shows whole ones and compares finer: what is shown as 05 may have come at 05.4."""
+        return f"{datetime.fromtimestamp(self.second + 1, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
     def written(self) -> str:
-        return "-".join([str(self.second), *self.seen[:26]])
+        return "-".join([str(self.second), *self.seen])
 
 
 def wanted(query: SearchQuery, *, today: date) -> Wanted:
@@ -63,7 +64,7 @@ def unread_filter(unread: bool | None) -> tuple[str, ...]:
 
 def joined(filters: tuple[str, ...], below: Below | None) -> str:
     """One `$filter`. What is ordered by must be compared first, or Graph calls the filter inefficient."""
-    first = f"receivedDateTime le {below.moment}" if below else "receivedDateTime ge 1900-01-01T00:00:00Z"
+    first = f"receivedDateTime lt {below.end}" if below else "receivedDateTime ge 1900-01-01T00:00:00Z"
     return " and ".join([first, *filters]) if below or filters else ""
 
 
@@ -72,10 +73,8 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def below(page_token: str | None) -> Below | None:
-    if not page_token:
-        return None
-    match = TOKEN.fullmatch(page_token)
+def below(written: str) -> Below:
+    match = TOKEN.fullmatch(written)
     if not match:
         raise Refused("invalid_page_token", "The page token is not one that this list gave.")
     return Below(second=int(match[1]), seen=tuple(part for part in match[2].split("-") if part))

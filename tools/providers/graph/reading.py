@@ -28,7 +28,7 @@ from tools.providers.graph.mailbox import (
     moment,
     sender_of,
 )
-from tools.providers.graph.queries import Below, below, joined, quoted, unread_filter, wanted
+from tools.providers.graph.queries import TOKEN, Below, below, joined, quoted, unread_filter, wanted
 
 CARD_FIELDS = "id,subject,from,toRecipients,receivedDateTime,sentDateTime,bodyPreview,isRead,isDraft,hasAttachments"
 # A header of its own is asked for by name of all: Graph has no filter for one.
@@ -39,6 +39,8 @@ MESSAGE_FIELDS = (
 THREAD_FIELDS = "id,subject,from,toRecipients,ccRecipients,receivedDateTime,sentDateTime,internetMessageId"
 FILE_FIELDS = "id,name,contentType,size,isInline"
 FILES = f"attachments($select={FILE_FIELDS},microsoft.graph.fileAttachment/contentId)"
+TOP_LIMIT = 1000  # of `$top`: https://learn.microsoft.com/graph/api/user-list-messages
+TOKEN_LENGTH = 200  # of a page token that a tool takes
 EMPTY_PAGES = 5  # that are looked through for something unread
 DISPLAY_NAMES = {
     "inbox": "inbox", "sent items": "sent", "drafts": "drafts", "archive": "archive", "junk email": "junk",
@@ -50,14 +52,14 @@ class GraphReading(GraphMailbox):
     """What does not change the mailbox."""
 
     def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
-        return self._filtered(folder, unread_filter(unread), limit, below(page_token))
+        return self._filtered(folder, unread_filter(unread), limit, page_token)
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
         want = wanted(query, today=datetime.now(UTC).date())
         folder = query.folder or "inbox"
         if want.search:
             return self._searched(folder, want.search, want.unread, limit, page_token)
-        return self._filtered(folder, want.filters, limit, below(page_token))
+        return self._filtered(folder, want.filters, limit, page_token)
 
     def list_folders(self) -> tuple[Folder, ...]:
         rows = self._folder_rows()
@@ -120,21 +122,39 @@ class GraphReading(GraphMailbox):
         except (binascii.Error, ValueError, AttributeError):
             raise Refused("not_found", "Microsoft 365 gave no content for this attachment.") from None
 
-    def _filtered(self, folder: str, filters: tuple[str, ...], limit: int, start: Below | None) -> Page:
+    def _filtered(self, folder: str, filters: tuple[str, ...], limit: int, page_token: str | None) -> Page:
         """One request. Pages follow each other by time, so that what arrives meanwhile moves nothing."""
-        shown = start.seen if start else ()
+        start = self._below(page_token)
+        shown = frozenset(start.seen if start else ())
         params: dict[str, str | int] = {
             "$select": CARD_FIELDS, "$expand": "attachments($select=id)", "$orderby": "receivedDateTime desc",
-            "$top": limit + 1 + len(shown),
+            "$top": min(limit + 1 + len(shown), TOP_LIMIT),
         }  # fmt: skip
         condition = joined(filters, start)
         if condition:
             params["$filter"] = condition
         path = f"{self._folder_path(folder)}/messages"
-        rows = [row for row in self._client.get(path, params).rows() if mark_of(str(row["id"]))[:6] not in shown]
+        rows = [row for row in self._client.get(path, params).rows() if mark_of(str(row["id"])) not in shown]
         page = rows[:limit]
-        token = _token(page, start) if len(rows) > limit else None
+        token = self._token(page, start) if len(rows) > limit else None
         return Page(cards=self._cards(page), next_token=token)
+
+    def _below(self, page_token: str | None) -> Below | None:
+        """Where a page begins: what a token says, or what is kept under it."""
+        if not page_token:
+            return None
+        return below(page_token if TOKEN.fullmatch(page_token) else handles.named(self._mailbox_id, page_token) or "")
+
+    def _token(self, page: Sequence[dict[str, Any]], start: Below | None) -> str | None:
+        """Where the next page begins. After many of one second that is too long to be handed out, and is kept here."""
+        last = moment(page[-1].get("receivedDateTime"))
+        if last is None:
+            return None
+        second = int(last.timestamp())
+        same = [row for row in page if (at := moment(row.get("receivedDateTime"))) and int(at.timestamp()) == second]
+        before = start.seen if start and start.second == second else ()
+        token = Below(second=second, seen=(*before, *(mark_of(str(row["id"])) for row in same))).written()
+        return token if len(token) <= TOKEN_LENGTH else self._handle(token)
 
     def _searched(self, folder: str, search: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
         """One request, unless everything on a page was read and unread was asked for. Graph orders what it finds."""
@@ -195,16 +215,6 @@ def _card(handle: str, row: dict[str, Any]) -> Card:
         unread=not row.get("isRead", True),
         attachments=int(bool(row.get("hasAttachments"))) if files is None else len(files),
     )  # fmt: skip
-
-
-def _token(page: Sequence[dict[str, Any]], start: Below | None) -> str | None:
-    last = moment(page[-1].get("receivedDateTime"))
-    if last is None:
-        return None
-    second = int(last.timestamp())
-    same = [row for row in page if (at := moment(row.get("receivedDateTime"))) and int(at.timestamp()) == second]
-    before = start.seen if start and start.second == second else ()
-    return Below(second=second, seen=(*before, *(mark_of(str(row["id"]))[:6] for row in same))).written()
 
 
 def _role(row: dict[str, Any]) -> str:
