@@ -111,6 +111,50 @@ def test_pages_show_each_once_when_everything_came_in_one_second(
     assert sorted(all_pages(ada, limit)) == sorted(f"Order {number}" for number in range(count))
 
 
+@pytest.mark.parametrize("count", [12, 90])
+def test_a_server_that_gives_less_than_was_asked_for_has_more(
+    ada: GraphProvider, graph: GraphServer, count: int
+) -> None:
+    graph.most_per_page, graph.empty_pages = 4, 2
+    graph.store.one_second = count == 90
+    fill(graph, count)
+    assert sorted(all_pages(ada, 10)) == sorted(f"Order {number}" for number in range(count))
+
+
+def test_a_list_that_gives_nothing_page_after_page_is_not_taken_for_an_empty_one(api: Api, graph: GraphServer) -> None:
+    fill(graph, 1)
+    graph.empty_pages = 200
+    for tool in ("list_emails", "list_folders"):
+        assert problem_of(api.tool(tool))["code"] == "too_large"
+
+
+def test_folders_files_and_conversations_are_whole_although_they_come_in_pages(
+    ada: GraphProvider, graph: GraphServer
+) -> None:
+    for number in range(5):
+        message = letter(subject=f"Order {number}")
+        message.replace_header("Message-ID", f"<{number}@northwind.example>")
+        if number:
+            message["References"] = "<0@northwind.example>"
+        for name in ("a.txt", "b.txt", "c.txt"):
+            message.add_attachment(name.encode(), "text", "plain", filename=name)
+        graph.deliver(ADA, message.as_bytes())
+    card = ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards[0]
+    graph.most_per_page, graph.empty_pages = 1, 1
+    assert len(ada.list_folders()) == len(graph.store.names)
+    assert {each.subject for each in ada.read_thread(card.id, limit=4)} == {f"Order {n}" for n in (1, 2, 3, 4)}
+    info = ada.read_message(card.id, body=False).attachments[2]
+    assert ada.fetch_attachment(card.id, info.id, limit=100)[1] == b"c.txt"
+
+
+def test_what_was_sent_is_found_behind_a_page_without_rows(ada: GraphProvider, graph: GraphServer) -> None:
+    graph.deliver(ADA, letter().as_bytes(), folder="sentitems")
+    graph.empty_pages = 1
+    for item in graph.sent(ADA):
+        item.shown["isDraft"] = False
+    assert ada.find_sent("<question@northwind.example>") == "<question@northwind.example>"
+
+
 def test_pages_of_words_follow_where_the_server_leads_and_nowhere_else(
     ada: GraphProvider, graph: GraphServer, mailbox: Mailbox
 ) -> None:

@@ -40,6 +40,11 @@ class Answer:
         error = self.body.get("error") if isinstance(self.body, dict) else None
         return str(error.get("code") or "") if isinstance(error, dict) else ""
 
+    @property
+    def following(self) -> str:
+        """Where the list goes on; empty at its end."""
+        return str(self.body.get("@odata.nextLink") or "") if isinstance(self.body, dict) else ""
+
     def rows(self) -> list[dict[str, Any]]:
         value = self.body.get("value") if isinstance(self.body, dict) else None
         return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []

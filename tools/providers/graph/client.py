@@ -18,6 +18,7 @@ from tools.providers.base import NotAuthorized, OutcomeUnknown, Refused, Unavail
 from tools.providers.graph.answers import Answer, json_of, refusal
 
 AT_ONCE = 3  # Graph allows four for an app and a mailbox; one is left for what else runs there
+PAGES = 50  # of one list that are followed
 ANSWER_LIMIT = 64 * 1024 * 1024
 READING = httpx2.Timeout(30.0, connect=10.0)
 IMMUTABLE = 'IdType="ImmutableId"'  # an id that survives the move from Drafts to Sent
@@ -58,6 +59,18 @@ class GraphClient:
         self, path: str, params: Params | None = None, *, scope: str = "Mail.Read", prefer: str = "", raw: bool = False
     ) -> Answer:
         return self.call("GET", path, scope=scope, params=params, prefer=prefer, raw=raw)
+
+    def rows(self, path: str, params: Params | None = None, *, enough: int = 0) -> list[dict[str, Any]]:
+        """The rows of a list from all of its pages, or until there are `enough`: only a page without a nextLink is the
+        last, however few rows another has."""
+        answer = self.get(path, params)
+        rows = answer.rows()
+        for _ in range(PAGES):
+            if not answer.following or (enough and len(rows) >= enough):
+                return rows
+            answer = self.follow(answer.following)
+            rows += answer.rows()
+        raise Refused("too_large", f"Microsoft 365 gives this list in more than {PAGES} pages.")
 
     def follow(self, url: str, *, scope: str = "Mail.Read") -> Answer:
         """Go on where an `@odata.nextLink` of this server leads, and nowhere else."""

@@ -101,9 +101,11 @@ class GraphDrafts(GraphReading):
 
     def _answered_path(self, message_id: str) -> str:
         """The message that a draft answers: Graph keeps threading headers only in answers it began itself."""
-        rows = self._client.get(
-            "/messages", {"$filter": f"internetMessageId eq {quoted(message_id)}", "$select": "id,isDraft", "$top": 5}
-        ).rows()
+        rows = self._client.rows(
+            "/messages",
+            {"$filter": f"internetMessageId eq {quoted(message_id)}", "$select": "id,isDraft", "$top": 5},
+            enough=5,
+        )
         found = next((str(row["id"]) for row in rows if not row.get("isDraft")), None)
         if found is None:
             raise Unsupported("unsupported", "The mail that this answers is not in the mailbox any more.")

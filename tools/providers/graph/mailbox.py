@@ -91,11 +91,11 @@ class GraphMailbox:
     def _folder_rows(self) -> list[dict[str, Any]]:
         """The folders and, once, the folders inside them."""
         fields = "id,displayName,unreadItemCount,totalItemCount,childFolderCount"
-        rows = self._client.get("/mailFolders", {"$top": 100, "$select": fields}).rows()
+        rows = self._client.rows("/mailFolders", {"$top": 100, "$select": fields})
         for row in list(rows):
             if row.get("childFolderCount"):
                 inside = f"/mailFolders/{quote(str(row['id']), safe='')}/childFolders"
-                rows += self._client.get(inside, {"$top": 100, "$select": fields}).rows()
+                rows += self._client.rows(inside, {"$top": 100, "$select": fields})
         return rows
 
     def _drafts_folder(self) -> str:

@@ -19,6 +19,8 @@ from tools.providers.base import (
     SearchQuery,
     role_of,
 )
+from tools.providers.graph.answers import Answer
+from tools.providers.graph.client import PAGES
 from tools.providers.graph.mailbox import (
     WELL_KNOWN,
     GraphMailbox,
@@ -86,7 +88,7 @@ class GraphReading(GraphMailbox):
             "$filter": joined(filters, None), "$orderby": "receivedDateTime desc", "$top": limit,
             "$select": f"{MESSAGE_FIELDS},body" if body else THREAD_FIELDS, **({"$expand": FILES} if body else {}),
         }  # fmt: skip
-        rows = self._client.get("/messages", params).rows()
+        rows = self._client.rows("/messages", params, enough=limit)[:limit]
         short = handles.shortened(self._mailbox_id, [str(row["id"]) for row in rows])
         oldest = datetime.min.replace(tzinfo=UTC)
         messages = [self._message(short[str(row["id"])], row, body=body) for row in rows]
@@ -110,7 +112,7 @@ class GraphReading(GraphMailbox):
 
     def _files(self, path: str) -> list[dict[str, Any]]:
         fields = f"{FILE_FIELDS},microsoft.graph.fileAttachment/contentId"
-        return self._client.get(path, {"$select": fields}).rows()
+        return self._client.rows(path, {"$select": fields})
 
     def _content(self, path: str, *, is_mail: bool) -> bytes:
         """The bytes of an attachment. One that is a mail has none of its own and comes as MIME."""
@@ -123,7 +125,8 @@ class GraphReading(GraphMailbox):
             raise Refused("not_found", "Microsoft 365 gave no content for this attachment.") from None
 
     def _filtered(self, folder: str, filters: tuple[str, ...], limit: int, page_token: str | None) -> Page:
-        """One request. Pages follow each other by time, so that what arrives meanwhile moves nothing."""
+        """One request, unless a page has nothing new. Pages follow each other by time, so that what arrives meanwhile
+        moves nothing."""
         start = self._below(page_token)
         shown = frozenset(start.seen if start else ())
         params: dict[str, str | int] = {
@@ -133,10 +136,15 @@ class GraphReading(GraphMailbox):
         condition = joined(filters, start)
         if condition:
             params["$filter"] = condition
-        path = f"{self._folder_path(folder)}/messages"
-        rows = [row for row in self._client.get(path, params).rows() if mark_of(str(row["id"])) not in shown]
+        answer = self._client.get(f"{self._folder_path(folder)}/messages", params)
+        rows = _not_in(shown, answer)
+        for _ in range(PAGES):
+            if rows or not answer.following:
+                break
+            answer = self._client.follow(answer.following)
+            rows = _not_in(shown, answer)
         page = rows[:limit]
-        token = self._token(page, start) if len(rows) > limit else None
+        token = self._token(page, start) if len(rows) > limit or answer.following else None
         return Page(cards=self._cards(page), next_token=token)
 
     def _below(self, page_token: str | None) -> Below | None:
@@ -145,11 +153,11 @@ class GraphReading(GraphMailbox):
             return None
         return below(page_token if TOKEN.fullmatch(page_token) else handles.named(self._mailbox_id, page_token) or "")
 
-    def _token(self, page: Sequence[dict[str, Any]], start: Below | None) -> str | None:
+    def _token(self, page: Sequence[dict[str, Any]], start: Below | None) -> str:
         """Where the next page begins. After many of one second that is too long to be handed out, and is kept here."""
-        last = moment(page[-1].get("receivedDateTime"))
+        last = moment(page[-1].get("receivedDateTime")) if page else None
         if last is None:
-            return None
+            raise Refused("too_large", "Microsoft 365 does not say where this list goes on.")
         second = int(last.timestamp())
         same = [row for row in page if (at := moment(row.get("receivedDateTime"))) and int(at.timestamp()) == second]
         before = start.seen if start and start.second == second else ()
@@ -167,14 +175,14 @@ class GraphReading(GraphMailbox):
             answer = self._client.get(f"{self._folder_path(folder)}/messages", params)
         for _ in range(EMPTY_PAGES):
             rows = [row for row in answer.rows() if unread is None or bool(row.get("isRead")) is not unread]
-            following = answer.body.get("@odata.nextLink") if isinstance(answer.body, dict) else None
+            following = answer.following
             if rows or not following:
                 break
-            answer = self._client.follow(str(following))
-        names = [*(str(row["id"]) for row in rows), *([str(following)] if following else [])]
+            answer = self._client.follow(following)
+        names = [*(str(row["id"]) for row in rows), *([following] if following else [])]
         short = handles.shortened(self._mailbox_id, names)
         cards = tuple(_card(short[str(row["id"])], row) for row in rows)
-        return Page(cards=cards, next_token=short[str(following)] if following else None)
+        return Page(cards=cards, next_token=short[following] if following else None)
 
     def _cards(self, rows: Sequence[dict[str, Any]]) -> tuple[Card, ...]:
         short = handles.shortened(self._mailbox_id, [str(row["id"]) for row in rows])
@@ -202,6 +210,10 @@ class GraphReading(GraphMailbox):
             message_id=str(row.get("internetMessageId") or ""),
             references=lenient.references(lenient.headers(headers.encode("utf-8", "replace") + b"\r\n\r\n")),
         )  # fmt: skip
+
+
+def _not_in(shown: frozenset[str], answer: Answer) -> list[dict[str, Any]]:
+    return [row for row in answer.rows() if mark_of(str(row["id"])) not in shown]
 
 
 def _card(handle: str, row: dict[str, Any]) -> Card:

@@ -132,7 +132,7 @@ class GraphSending(GraphDrafts):
             params: dict[str, str | int] = {
                 "$filter": condition, "$select": "id,internetMessageId,isDraft", "$expand": OUR_MARK, "$top": 5,
             }  # fmt: skip
-            for row in self._client.get(f"/mailFolders/{folder}/messages", params).rows():
+            for row in self._client.rows(f"/mailFolders/{folder}/messages", params, enough=5):
                 if message_id in (row.get("internetMessageId"), *_marks(row)):
                     yield row
 
