@@ -53,7 +53,10 @@ def list_folders(caller: Caller, mailbox: Mailbox, parameters: ListFolders) -> d
     rows = []
     for folder in folders:
         row: dict[str, Any] = {"id": folder.id, "name": folder.name}
-        counted = {"role": folder.role or None, "unread": folder.unread, "total": folder.total}
+        counted = {
+            "role": folder.role or None, "unread": folder.unread, "total": folder.total,
+            "more_inside": folder.more_inside or None,
+        }  # fmt: skip
         rows.append(row | {name: value for name, value in counted.items() if value is not None})
     return {"folders": rows}
 

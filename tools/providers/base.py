@@ -91,13 +91,15 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """A folder; `role` is one of ROLES or empty, `id` works wherever a folder is asked for."""
+    """A folder; `role` is one of ROLES or empty, `id` works wherever a folder is asked for. `more_inside`: it holds
+    folders that are not in the list."""
 
     id: str
     name: str
     role: str
     unread: int | None = None
     total: int | None = None
+    more_inside: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -147,6 +147,56 @@ def test_folders_files_and_conversations_are_whole_although_they_come_in_pages(
     assert ada.fetch_attachment(card.id, info.id, limit=100)[1] == b"c.txt"
 
 
+GERMAN = {
+    "inbox": "Posteingang", "sentitems": "Gesendete Elemente", "drafts": "Entwürfe",
+    "deleteditems": "Gelöschte Elemente",
+}  # fmt: skip
+
+
+def test_a_folder_has_its_role_in_every_language_and_no_other_folder_has_it(api: Api, graph: GraphServer) -> None:
+    graph.store.names = GERMAN  # one that nobody has used yet, archive or junk, is not there
+    graph.store.make_folder(ADA, "Drafts")
+    for _ in range(2):
+        rows = api.tool("list_folders").json()["folders"]
+        assert {row["name"]: row.get("role") for row in rows} == {
+            "Posteingang": "inbox", "Gesendete Elemente": "sent", "Entwürfe": "drafts", "Gelöschte Elemente": "trash",
+            "Drafts": None,
+        }  # fmt: skip
+    looked_up = [hit for hit in graph.hits if hit.path.endswith(("/inbox", "/sentitems", "/drafts", "/deleteditems"))]
+    assert len(looked_up) == 4
+
+
+def test_folders_inside_folders_are_listed_and_read_by_name_and_by_id(
+    api: Api, ada: GraphProvider, graph: GraphServer
+) -> None:
+    folder = ""
+    for name in ("Customers", "North", "Hamburg", "Invoices-2026-Northwind-International-GmbH-Hamburg"):
+        folder = graph.store.make_folder(ADA, name, inside=folder)
+    graph.deliver(ADA, letter(subject="Deep").as_bytes(), folder=graph.store.known_folder(ADA, folder))
+    assert name in {row["name"] for row in api.tool("list_folders").json()["folders"]}
+    for named in (name, folder, folder):
+        graph.hits.clear()
+        (card,) = api.tool("list_emails", folder=named).json()["emails"]
+        assert card["subject"] == "Deep"
+    assert len(graph.hits) == 1  # what is known of an id is not asked again
+    assert problem_of(api.tool("list_emails", folder=f"{folder}x"))["code"] == "not_found"
+
+
+def test_folders_that_were_not_looked_into_are_marked_and_can_be_read_by_id(
+    api: Api, graph: GraphServer, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("tools.providers.graph.mailbox.BRANCHES", 1)
+    first, second = (graph.store.make_folder(ADA, name) for name in ("First", "Second"))
+    graph.store.make_folder(ADA, "Inside first", inside=first)
+    hidden = graph.store.make_folder(ADA, "Inside second", inside=second)
+    rows = {row["name"]: row for row in api.tool("list_folders").json()["folders"]}
+    assert "Inside first" in rows
+    assert "Inside second" not in rows
+    assert [name for name, row in rows.items() if row.get("more_inside")] == ["Second"]
+    assert "does not name all" in problem_of(api.tool("list_emails", folder="Inside second"))["detail"]
+    assert api.tool("list_emails", folder=hidden).json()["emails"] == []
+
+
 def test_what_was_sent_is_found_behind_a_page_without_rows(ada: GraphProvider, graph: GraphServer) -> None:
     graph.deliver(ADA, letter().as_bytes(), folder="sentitems")
     graph.empty_pages = 1

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -26,8 +27,13 @@ WELL_KNOWN = {
     "inbox": "inbox", "sent": "sentitems", "drafts": "drafts", "archive": "archive", "junk": "junkemail",
     "trash": "deleteditems",
 }  # fmt: skip
+FOLDER_FIELDS = "id,displayName,unreadItemCount,totalItemCount,childFolderCount"
+BRANCHES = 100  # folders that are looked into: each is a request
+FOLDER_ID = re.compile(r"[A-Za-z0-9+/_=-]{40,}")  # what may be one, or a long name
 NO_FOLDER = "There is no such folder; list_folders names them."
-_DRAFTS: dict[UUID, str] = {}
+NOT_SEEN = "There is no such folder among those that list_folders names. It does not name all: say the folder's id."
+_FOLDER_IDS: dict[tuple[UUID, str], str] = {}  # by mailbox and role: they are for ever
+_KNOWN: set[tuple[UUID, str]] = set()  # ids of folders that were there once
 READS = {microsoft.READ, microsoft.DRAFT}
 
 
@@ -83,27 +89,56 @@ class GraphMailbox:
         role = role_of(folder)
         if role is not None:
             return f"/mailFolders/{WELL_KNOWN[role]}"
-        for row in self._folder_rows():
-            if folder in (row.get("id"), row.get("displayName")):
+        if FOLDER_ID.fullmatch(folder) and self._is_folder(folder):
+            return f"/mailFolders/{quote(folder, safe='')}"
+        rows = self._folder_rows()
+        for row in rows:
+            if folder in (row["id"], row.get("displayName")):
                 return f"/mailFolders/{quote(str(row['id']), safe='')}"
-        raise Refused("not_found", NO_FOLDER)
+        raise Refused("not_found", NOT_SEEN if any(row.get("more_inside") for row in rows) else NO_FOLDER)
+
+    def _is_folder(self, folder_id: str) -> bool:
+        """Whether a folder has this id, wherever it lies; asked once."""
+        if (self._mailbox_id, folder_id) not in _KNOWN:
+            try:
+                self._client.get(f"/mailFolders/{quote(folder_id, safe='')}", {"$select": "id"})
+            except Refused as error:
+                if error.code != "not_found":
+                    raise
+                return False
+            _KNOWN.add((self._mailbox_id, folder_id))
+        return True
 
     def _folder_rows(self) -> list[dict[str, Any]]:
-        """The folders and, once, the folders inside them."""
-        fields = "id,displayName,unreadItemCount,totalItemCount,childFolderCount"
-        rows = self._client.rows("/mailFolders", {"$top": 100, "$select": fields})
-        for row in list(rows):
-            if row.get("childFolderCount"):
-                inside = f"/mailFolders/{quote(str(row['id']), safe='')}/childFolders"
-                rows += self._client.rows(inside, {"$top": 100, "$select": fields})
+        """The folders, the upper ones first. What is too much to be looked into is marked with `more_inside`."""
+        params: dict[str, str | int] = {"$top": 100, "$select": FOLDER_FIELDS}
+        rows = self._client.rows("/mailFolders", params)
+        looked_into = 0
+        for row in rows:  # it grows meanwhile
+            if not row.get("childFolderCount"):
+                continue
+            if looked_into == BRANCHES:
+                row["more_inside"] = True
+                continue
+            rows += self._client.rows(f"/mailFolders/{quote(str(row['id']), safe='')}/childFolders", params)
+            looked_into += 1
         return rows
 
+    def _id_of_role(self, role: str) -> str:
+        """The id of a folder that has a role, in whatever language it is shown; empty where there is none yet."""
+        key = (self._mailbox_id, role)
+        if key not in _FOLDER_IDS:
+            try:
+                answer = self._client.get(f"/mailFolders/{WELL_KNOWN[role]}", {"$select": "id"})
+            except Refused as error:
+                if error.code != "not_found":
+                    raise
+                return ""
+            _FOLDER_IDS[key] = str(answer.body["id"])
+        return _FOLDER_IDS[key]
+
     def _drafts_folder(self) -> str:
-        """The id of the drafts folder, which is for ever."""
-        if self._mailbox_id not in _DRAFTS:
-            answer = self._client.get("/mailFolders/drafts", {"$select": "id"})
-            _DRAFTS[self._mailbox_id] = str(answer.body["id"])
-        return _DRAFTS[self._mailbox_id]
+        return self._id_of_role("drafts")
 
 
 def moment(value: Any) -> datetime | None:

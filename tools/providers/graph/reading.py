@@ -17,7 +17,6 @@ from tools.providers.base import (
     Page,
     Refused,
     SearchQuery,
-    role_of,
 )
 from tools.providers.graph.answers import Answer
 from tools.providers.graph.client import PAGES
@@ -44,10 +43,6 @@ FILES = f"attachments($select={FILE_FIELDS},microsoft.graph.fileAttachment/conte
 TOP_LIMIT = 1000  # of `$top`: https://learn.microsoft.com/graph/api/user-list-messages
 TOKEN_LENGTH = 200  # of a page token that a tool takes
 EMPTY_PAGES = 5  # that are looked through for something unread
-DISPLAY_NAMES = {
-    "inbox": "inbox", "sent items": "sent", "drafts": "drafts", "archive": "archive", "junk email": "junk",
-    "deleted items": "trash",
-}  # fmt: skip
 
 
 class GraphReading(GraphMailbox):
@@ -64,13 +59,14 @@ class GraphReading(GraphMailbox):
         return self._filtered(folder, want.filters, limit, page_token)
 
     def list_folders(self) -> tuple[Folder, ...]:
-        rows = self._folder_rows()
+        roles = {self._id_of_role(role): role for role in WELL_KNOWN}
         return tuple(
             Folder(
-                id=str(row["id"]), name=lenient.decoded(row.get("displayName") or ""), role=_role(row),
-                unread=row.get("unreadItemCount"), total=row.get("totalItemCount"),
+                id=str(row["id"]), name=lenient.decoded(row.get("displayName") or ""),
+                role=roles.get(str(row["id"]), ""), unread=row.get("unreadItemCount"), total=row.get("totalItemCount"),
+                more_inside=bool(row.get("more_inside")),
             )
-            for row in rows
+            for row in self._folder_rows()
         )  # fmt: skip
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
@@ -227,9 +223,3 @@ def _card(handle: str, row: dict[str, Any]) -> Card:
         unread=not row.get("isRead", True),
         attachments=int(bool(row.get("hasAttachments"))) if files is None else len(files),
     )  # fmt: skip
-
-
-def _role(row: dict[str, Any]) -> str:
-    """Graph names the role of a folder only by address; a mailbox in another language shows other names."""
-    name = str(row.get("displayName") or "").lower()
-    return DISPLAY_NAMES.get(name) or (role_of(name) or "" if name in WELL_KNOWN.values() else "")
