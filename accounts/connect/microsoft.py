@@ -94,6 +94,8 @@ def refresh(secrets: Secrets) -> dict[str, Any]:
     try:
         if secrets.get("application"):
             return client_credentials(secrets)
+        if not secrets.get("refresh_token"):
+            raise GrantEnded  # none was given: with the access token all has ended
         with _application(public=bool(secrets.get("public"))) as app:
             result = app.acquire_token_by_refresh_token(secrets["refresh_token"], _scopes(DELEGATED))
         return {**secrets, **_tokens(result)}
