@@ -280,6 +280,36 @@ def test_a_token_refused_at_the_send_is_renewed_for_the_next_try(
         assert (len(graph.ledger), len(service.grants)) == (1, 1)
 
 
+def test_a_new_token_that_is_refused_as_well_disconnects_no_mailbox(
+    api: Api, graph: GraphServer, mailbox: Mailbox, tmp_path: Path, settings: Any, monkeypatch: Any
+) -> None:
+    with SignInService(tmp_path, lambda given: graph.token(ADA)) as service:
+        settings.MICROSOFT_CLIENT_ID, settings.MICROSOFT_AUTHORITY = "client", service.url
+        monkeypatch.setenv("SSL_CERT_FILE", str(service.authority.file))
+        graph.fault("answer", on="list", status=401, code="InvalidAuthenticationToken", times=2)
+        assert api.tool("list_emails").json()["code"] == "transient"
+        assert Mailbox.objects.get(pk=mailbox.pk).status == "error"
+        assert api.tool("list_emails").status_code == 200
+        assert Mailbox.objects.get(pk=mailbox.pk).status == "active"
+
+
+@pytest.mark.parametrize("left", [3600, -1])
+def test_a_mailbox_without_a_refresh_token_waits_to_be_connected_again(
+    api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, left: int
+) -> None:
+    action = approve(api, reviewer)
+    secrets = {name: value for name, value in secrets_of(mailbox).items() if name != "refresh_token"}
+    record = credentials.encrypt({**secrets, "expires_at": time.time() + left}, mailbox_id=mailbox.pk)
+    Mailbox.objects.filter(pk=mailbox.pk).update(credentials=record)
+    if left > 0:  # as long as its token is good, it works
+        assert api.tool("list_emails").status_code == 200
+        return
+    work()
+    assert state(action) == ("approved", "auth_error")
+    assert Mailbox.objects.get(pk=mailbox.pk).status == "needs_reauth"
+    assert api.tool("list_emails").json()["code"] == "auth_error"
+
+
 def expire(mailbox: Mailbox) -> None:
     record = credentials.encrypt({**secrets_of(mailbox), "expires_at": time.time() - 1}, mailbox_id=mailbox.pk)
     Mailbox.objects.filter(pk=mailbox.pk).update(credentials=record)

@@ -14,7 +14,7 @@ from tests.mailserver import ADA, CHARLES
 from tests.outlook import api, graph, letter, mailbox
 from tools import handles
 from tools.models import MessageHandle
-from tools.providers.base import Refused, SearchQuery
+from tools.providers.base import Refused, SearchQuery, Unavailable
 from tools.providers.graph import GraphProvider
 from tools.providers.graph.outgoing import differences, parsed
 from tools.providers.graph.queries import wanted
@@ -299,7 +299,7 @@ def test_a_token_that_graph_refuses_is_renewed_and_the_read_asked_again_once(
 
     ada = GraphProvider.for_mailbox(mailbox)
     ada._client._tokens = tokens
-    with pytest.raises(Exception, match="auth_error"):
+    with pytest.raises(Unavailable, match="token_refused"):
         ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
     assert renewed == ["", next(iter(graph.tokens))]
     assert len(graph.hits) == 2

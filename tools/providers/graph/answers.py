@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from approvals.retry import parse_retry_after
-from tools.providers.base import NotAuthorized, NotPermitted, ProviderError, Refused, Unavailable
+from tools.providers.base import NotPermitted, ProviderError, Refused, Unavailable
 
 REQUEST_LIMIT = 4 * 1024 * 1024  # of one request: https://learn.microsoft.com/graph/throttling-limits
 INVALID_RECIPIENT = {"ErrorInvalidRecipients", "ErrorInvalidRecipientSubfolder", "ErrorMissingRecipients"}
@@ -64,7 +64,8 @@ def refusal(answer: Answer, *, scope: str) -> ProviderError:
     if answer.status == 429 or answer.code in LATER:
         return Unavailable("rate_limited", "Microsoft 365 asks for a rest.", retry_after=wait, pauses=True)
     if answer.status == 401:
-        return NotAuthorized("auth_error", "Microsoft 365 refuses the sign-in of this mailbox.")
+        # A token that was just made is refused as well: only the end of the grant itself disconnects a mailbox.
+        return Unavailable("token_refused", "Microsoft 365 refused the access token.", retry_after=wait)
     if answer.status >= 500 or answer.status in (408, 423, 425):
         return Unavailable("unreachable", f"Microsoft 365 answered {answer.status}.", retry_after=wait)
     if answer.code in SEND_AS:
