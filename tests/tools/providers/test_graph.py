@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from accounts import credentials
 from accounts.models import Mailbox
 from tests.concurrently import all_at_once
 from tests.conftest import Api, problem_of
@@ -219,6 +220,54 @@ def test_pages_of_words_follow_where_the_server_leads_and_nowhere_else(
         with pytest.raises(Refused) as caught:
             ada.search(SearchQuery(raw="order"), limit=3, page_token=token)
         assert caught.value.code == "invalid_page_token"
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        lambda path: path.replace("@", "%40"),
+        lambda path: path.replace(f"/users/{ADA}/mailFolders/inbox", f"/users('{ADA}')/mailFolders('inbox')"),
+        lambda path: path.replace(f"/users/{ADA}/", f"/users('{ADA.title().replace('@', '%40')}')/"),
+    ],
+)
+def test_pages_of_an_application_mailbox_go_on_however_the_server_spells_its_address(
+    mailbox: Mailbox, graph: GraphServer, spelled: Callable[[str], str]
+) -> None:
+    application = GraphProvider.for_mailbox(as_application(mailbox))
+    fill(graph, 5)
+    graph.spell_link = spelled
+    token, seen = None, []
+    for _ in range(3):
+        page = application.search(SearchQuery(raw="order"), limit=2, page_token=token)
+        token = page.next_token
+        seen += [card.subject for card in page.cards]
+    assert (token, seen) == (None, [f"Order {number}" for number in (4, 3, 2, 1, 0)])
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "/v1.0/users/charles@lovelace.example/messages", f"/v1.0/users('{ADA}')/../{CHARLES}/messages",
+        f"/v1.0/users/{ADA}/%2e%2e/{CHARLES}/messages", f"/beta/users/{ADA}/messages", f"/v1.0/users/{ADA}.example/x",
+    ],
+)  # fmt: skip
+def test_no_page_of_an_application_mailbox_leads_into_another_one(
+    mailbox: Mailbox, graph: GraphServer, elsewhere: str
+) -> None:
+    application = GraphProvider.for_mailbox(as_application(mailbox))
+    fill(graph, 3)
+    graph.spell_link = lambda path: elsewhere
+    first = application.search(SearchQuery(raw="order"), limit=2, page_token=None)
+    with pytest.raises(Refused, match="invalid_page_token"):
+        application.search(SearchQuery(raw="order"), limit=2, page_token=first.next_token)
+    assert len(graph.hits) == 1
+
+
+def as_application(mailbox: Mailbox) -> Mailbox:
+    secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
+    mailbox.credentials = credentials.encrypt({**secrets, "application": True}, mailbox_id=mailbox.pk)
+    mailbox.save()
+    return mailbox
 
 
 def test_unread_words_are_found_behind_pages_of_read_ones(ada: GraphProvider, graph: GraphServer) -> None:

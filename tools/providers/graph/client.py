@@ -3,13 +3,14 @@
 Reading may be asked again once with a new token; what sends is handed over once, on a connection of its own.
 """
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
-from urllib.parse import quote, urljoin
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import httpx2
 
@@ -23,6 +24,7 @@ ANSWER_LIMIT = 64 * 1024 * 1024
 READING = httpx2.Timeout(30.0, connect=10.0)
 IMMUTABLE = 'IdType="ImmutableId"'  # an id that survives the move from Drafts to Sent
 
+KEY = re.compile(r"\('([^']*)'\)")  # OData's other spelling of `/key`
 LITERAL = "',():/$;="  # what may stand in a query as it is
 
 Params = Mapping[str, str | int]
@@ -73,9 +75,9 @@ class GraphClient:
         raise Refused("too_large", f"Microsoft 365 gives this list in more than {PAGES} pages.")
 
     def follow(self, url: str, *, scope: str = "Mail.Read") -> Answer:
-        """Go on where an `@odata.nextLink` of this server leads, and nowhere else."""
+        """Go on where an `@odata.nextLink` of this server leads in this mailbox, and nowhere else."""
         url = urljoin(f"{self._base}/", url) if url else ""
-        if not url.startswith(f"{self._base}{self._root}/"):
+        if not _spelled_plainly(url).startswith(f"{_spelled_plainly(self._base + self._root)}/"):
             raise Refused("invalid_page_token", "The page token is not one that this list gave.")
         return self._checked(self._ask("GET", url), scope)
 
@@ -184,3 +186,11 @@ class GraphClient:
         except NoToken as error:
             detail = "Microsoft 365 gave no access token."
             raise Unavailable("no_token", detail, retry_after=error.retry_after) from None
+
+
+def _spelled_plainly(url: str) -> str:
+    """An address by which others can be compared: Graph may answer `/users/a@b` with `/users/a%40b` or `/users('a@b')`.
+    One that leads upwards is none."""
+    parts = urlsplit(url)
+    path = KEY.sub(r"/\1", unquote(parts.path)).lower()
+    return "" if {".", ".."} & set(path.split("/")) else f"{parts.scheme}://{parts.netloc}{path}"
