@@ -76,6 +76,9 @@ class Environment(BaseSettings):
     MICROSOFT_AUTHORITY: str = Field(
         "", description="Sign-in service without tenant (https); set, it switches instance discovery off"
     )
+    MICROSOFT_PERMISSIONS: Annotated[list[Literal["Mail.Read", "Mail.ReadWrite", "Mail.Send"]], NoDecode] = Field(
+        default=[], description="What to ask for, comma-separated; empty: Mail.ReadWrite,Mail.Send"
+    )
     GRAPH_BASE_URL: str = Field("https://graph.microsoft.com/v1.0", description="Microsoft Graph; for national clouds")
     MAILHUB_ALLOW_LOOPBACK_HOSTS: bool = Field(
         False, description="Let mail servers on loopback through the host filter"
@@ -139,7 +142,10 @@ class Environment(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings, env_settings, _NameFile(settings_cls), dotenv_settings)
 
-    @field_validator("MAILHUB_ENCRYPTION_KEYS", "ALLOWED_HOSTS", "MCP_M365_TOOLS", "AGENT_WRITE_ALLOW", mode="before")
+    @field_validator(
+        "MAILHUB_ENCRYPTION_KEYS", "ALLOWED_HOSTS", "MICROSOFT_PERMISSIONS", "MCP_M365_TOOLS", "AGENT_WRITE_ALLOW",
+        mode="before",
+    )  # fmt: skip
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

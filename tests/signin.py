@@ -13,10 +13,15 @@ from urllib.parse import parse_qs, urlsplit
 from tests.accounts.certificates import Authority
 
 SECONDS = 10
+OPENID = {"openid", "profile", "offline_access"}
 
 
 class SignInService:
-    """`issue(grant)` makes the access token; `errors` are answered first, each once, `refuses` as long as it stands."""
+    """`issue(grant)` makes the access token; `errors` are answered first, each once, `refuses` as long as it stands.
+
+    `scope` is what is consented to. As there, a set of which one permission is not in it is refused whole, `.default`
+    means what there is, an answer names all of it, and an application is told nothing.
+    """
 
     def __init__(self, folder: Path, issue: Callable[[dict[str, str]], str]) -> None:
         self.authority = Authority.create(folder)
@@ -24,6 +29,7 @@ class SignInService:
         self.scope = "Mail.ReadWrite Mail.Send User.Read openid profile offline_access"
         self.errors: deque[str] = deque()
         self.refuses = ""
+        self.asked_by_device = ""
         self.issue = issue
         self._http = _Server(("127.0.0.1", 0), _Handler)
         self._http.service = self
@@ -73,6 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         given = {name: values[0] for name, values in parse_qs(raw).items()}
         if self.path.endswith("/devicecode"):
+            service.asked_by_device = given["scope"]
             self._say(200, {
                 "user_code": "ABCD-EFGH", "device_code": "device", "verification_uri": "https://sign.example/device",
                 "expires_in": 60, "interval": 0, "message": "Open https://sign.example/device and enter ABCD-EFGH.",
@@ -83,11 +90,17 @@ class _Handler(BaseHTTPRequestHandler):
         if error:
             self._say(400, {"error": error, "error_description": "AADSTS700082: SIGN-IN TEXT", "error_codes": [700082]})
             return
-        answer: dict[str, Any] = {
-            "token_type": "Bearer", "expires_in": 3600, "scope": service.scope, "access_token": service.issue(given),
-        }  # fmt: skip
+        answer: dict[str, Any] = {"token_type": "Bearer", "expires_in": 3600}
         if given["grant_type"] != "client_credentials":
-            answer["refresh_token"] = f"refresh {len(service.grants)}"
+            asked = given.get("scope") or (service.asked_by_device if "device_code" in given else "")
+            if _names(asked) - _names(service.scope) - {".default"} - OPENID or not service.scope:
+                self._say(400, {
+                    "error": "invalid_grant", "error_description": "AADSTS65001: SIGN-IN TEXT", "error_codes": [65001],
+                    "suberror": "consent_required",
+                })  # fmt: skip
+                return
+            answer |= {"scope": service.scope, "refresh_token": f"refresh {len(service.grants)}"}
+        answer["access_token"] = service.issue(given)
         self._say(200, answer)
 
     def _say(self, status: int, body: dict[str, Any]) -> None:
@@ -97,3 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+
+def _names(scope: str) -> set[str]:
+    return {name.rpartition("/")[2] for name in scope.split()}

@@ -2,10 +2,15 @@
 
 Three ways in: the web (authorization code with PKCE), a device code on the command line, and client credentials for an
 application mailbox. All end as the same secrets. The app is told what was granted; tokens are never looked into.
+
+Microsoft refuses a set of permissions whole when one of them is not allowed, at a sign-in and at every refresh. So what
+is asked for can be set, and a refresh asks for what was granted, then for whatever is left:
+https://learn.microsoft.com/entra/identity-platform/scopes-oidc#the-default-scope. Not for that at once: it is not
+documented that personal accounts know `.default`.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import time
@@ -20,7 +25,7 @@ from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.credentials import Secrets
 
 READ, DRAFT, SEND, PROFILE = "Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read"
-DELEGATED = (DRAFT, SEND, PROFILE)
+PERMISSIONS = (READ, DRAFT, SEND)  # that concern mail
 TIMEOUT = httpx2.Timeout(15.0)
 # https://learn.microsoft.com/entra/identity-platform/reference-error-codes: what only a person can mend.
 ENDED = {"invalid_grant", "interaction_required", "consent_required", "login_required"}
@@ -50,7 +55,7 @@ def begin_sign_in(redirect_uri: str, *, login_hint: str = "") -> dict[str, Any]:
         # msal would rather have the answer posted, but a POST from another site comes without our session's cookie.
         warnings.filterwarnings("ignore", message="response_mode")
         flow: dict[str, Any] = app.initiate_auth_code_flow(
-            _scopes(DELEGATED), redirect_uri=redirect_uri, login_hint=login_hint or None
+            _scopes((*wanted(), PROFILE)), redirect_uri=redirect_uri, login_hint=login_hint or None
         )
     return flow
 
@@ -62,43 +67,47 @@ def finish_sign_in(flow: dict[str, Any], answer: Mapping[str, str]) -> Granted:
             result = app.acquire_token_by_auth_code_flow(flow, dict(answer))
         except ValueError:  # msal's word for a state that does not match
             raise SignInFailed("invalid_state", "This sign-in was not begun here. Begin again.") from None
-    return _granted(result)
+    return _granted(result, wanted())
 
 
-def by_device_code(show: Callable[[str], object]) -> Granted:
+def by_device_code(show: Callable[[str], object], permissions: Sequence[str] = ()) -> Granted:
     """Let a person sign in on another device; `show` gets the sentence that says where and with which code."""
+    asked = permissions or wanted()
     with _application(public=True) as app:
-        flow = app.initiate_device_flow(_scopes(DELEGATED))
+        flow = app.initiate_device_flow(_scopes((*asked, PROFILE)))
         if "message" not in flow:
             raise _failed(flow)
         show(str(flow["message"]))
-        granted = _granted(app.acquire_token_by_device_flow(flow))
+        granted = _granted(app.acquire_token_by_device_flow(flow), asked)
     return Granted(scopes=granted.scopes, secrets={**granted.secrets, "public": True})
 
 
-def by_client_credentials() -> Granted:
+def by_client_credentials(permissions: Sequence[str] = ()) -> Granted:
     """Access of the application itself to the mailboxes it was given. Microsoft does not say which permissions that
-    are; one that is missing shows when it is needed."""
+    are: who connects the mailbox does, and one that is missing shows when it is needed."""
     secrets = client_credentials(Secrets())
-    return Granted(scopes=(DRAFT, SEND), secrets={**secrets, "application": True})
+    return Granted(scopes=tuple(permissions or wanted()), secrets={**secrets, "application": True})
 
 
 def client_credentials(secrets: Secrets) -> dict[str, Any]:
     with _application(confidential=True) as app:
-        result = app.acquire_token_for_client([f"{_graph_origin()}/.default"])
+        result = app.acquire_token_for_client(_whatever())
     return {**secrets, **_tokens(result)}
 
 
 def refresh(secrets: Secrets) -> dict[str, Any]:
-    """New tokens for a mailbox's secrets. Raises GrantEnded or NoToken."""
+    """New tokens for a mailbox's secrets, and what they permit now. Raises GrantEnded or NoToken."""
     try:
         if secrets.get("application"):
             return client_credentials(secrets)
         if not secrets.get("refresh_token"):
             raise GrantEnded  # none was given: with the access token all has ended
         with _application(public=bool(secrets.get("public"))) as app:
-            result = app.acquire_token_by_refresh_token(secrets["refresh_token"], _scopes(DELEGATED))
-        return {**secrets, **_tokens(result)}
+            asked = tuple(secrets.get("granted", wanted()))
+            result = app.acquire_token_by_refresh_token(secrets["refresh_token"], _scopes(asked) or _whatever())
+            if _lacks_consent(result):
+                result = app.acquire_token_by_refresh_token(secrets["refresh_token"], _whatever())
+        return {**secrets, **_granted(result, asked).secrets}
     except SignInFailed as error:
         if error.code in ENDED:
             raise GrantEnded from None
@@ -160,11 +169,22 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
             raise SignInFailed("unreachable", "The sign-in service of Microsoft gave no usable answer.") from None
 
 
-def _granted(result: Mapping[str, Any]) -> Granted:
+def wanted() -> tuple[str, ...]:
+    """The permissions that are asked for when nobody says which."""
+    return tuple(settings.MICROSOFT_PERMISSIONS) or (DRAFT, SEND)
+
+
+def _granted(result: Mapping[str, Any], asked: Sequence[str]) -> Granted:
     tokens = _tokens(result)
     # RFC 6749, 5.1: nothing said means all that was asked for.
-    named = [scope.rpartition("/")[2] for scope in str(result.get("scope") or " ".join(DELEGATED)).split()]
-    return Granted(scopes=tuple(scope for scope in (READ, DRAFT, SEND) if scope in named), secrets=tokens)
+    named = [scope.rpartition("/")[2] for scope in str(result.get("scope") or " ".join(asked)).split()]
+    scopes = tuple(scope for scope in PERMISSIONS if scope in named)
+    return Granted(scopes=scopes, secrets={**tokens, "granted": list(scopes)})
+
+
+def _lacks_consent(result: Mapping[str, Any]) -> bool:
+    """Whether one of the permissions that were asked for is not granted, or none is (AADSTS65001)."""
+    return result.get("suberror") == "consent_required" or 65001 in (result.get("error_codes") or ())
 
 
 def _tokens(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,10 +203,15 @@ def _failed(result: Mapping[str, Any]) -> SignInFailed:
     return SignInFailed(code, f"Microsoft refused the sign-in ({code}).")
 
 
-def _scopes(names: tuple[str, ...]) -> list[str]:
+def _scopes(names: Sequence[str]) -> list[str]:
     """Plain names mean the Graph of the public cloud; others need the address of theirs in front."""
     origin = _graph_origin()
     return list(names) if origin == "https://graph.microsoft.com" else [f"{origin}/{name}" for name in names]
+
+
+def _whatever() -> list[str]:
+    """All that is granted for Graph."""
+    return [f"{_graph_origin()}/.default"]
 
 
 def _graph_origin() -> str:

@@ -45,8 +45,9 @@ class NoToken(Exception):
 def access_token(mailbox_id: UUID, refresh: Refreshing, *, known: Secrets | None = None, rejected: str = "") -> str:
     """A token that can be used now: that of the secrets `known`, read a moment ago, or one that is looked for.
 
-    `refresh` gets the mailbox's secrets and returns all of them anew, with `access_token` and `expires_at` (Unix time);
-    it bounds its own time and raises GrantEnded or NoToken. `rejected` is a token that the provider has just refused.
+    `refresh` gets the mailbox's secrets and returns all of them anew, with `access_token`, `expires_at` (Unix time)
+    and, where the provider says them, the permissions as `granted`: they are the mailbox's from then on. It bounds its
+    own time and raises GrantEnded or NoToken. `rejected` is a token that the provider has just refused.
     Raises the same. After GrantEnded the mailbox needs to be connected again, and after either the provider is not
     asked before a minute is over.
     """
@@ -117,8 +118,9 @@ def _stored(mailbox: Mailbox, renewed: Secrets, number: int) -> str:
     row = Mailbox.objects.select_for_update().get(pk=mailbox.pk)
     newest = TokenRefresh.objects.filter(mailbox=mailbox, kept__lt=number)
     if row.credentials_version == mailbox.credentials_version and newest.update(kept=number):
-        record = credentials.encrypt(renewed, mailbox_id=row.pk)
-        Mailbox.objects.filter(pk=row.pk).update(credentials=record)
+        kept = {"credentials": credentials.encrypt(renewed, mailbox_id=row.pk)}
+        granted = {"scopes": renewed["granted"]} if "granted" in renewed else {}
+        Mailbox.objects.filter(pk=row.pk).update(**kept, **granted)
     _end(mailbox, number)
     return str(renewed["access_token"])
 

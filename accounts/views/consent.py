@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 
+from accounts.connect import microsoft
 from accounts.connect.connecting import connect_mailbox
 from accounts.connect.consent import Consent, Refused, ways
 from accounts.models import User
@@ -79,11 +80,19 @@ def answer(request: HttpRequest, provider: str) -> HttpResponse:
 def page(request: HttpRequest, *, address: str, provider: str, refused: str = "") -> HttpResponse:
     """What is asked for, in plain words, and the button that leads to the provider; browsers hold a form's redirects
     to the policy of its page, so the provider's origin stands in it."""
-    context = {"address": address, "provider": provider, "refused": refused}
+    context = {"address": address, "provider": provider, "refused": refused, "asks": _asks(provider)}
     response = render(request, "accounts/connect_oauth.html", context, status=403 if refused else 200)
     # As django-csp's decorator sets it, which takes only what is the same for every request.
     response._csp_update = {"form-action": [_origin(url) for url in _doors(provider)]}  # type: ignore[attr-defined]
     return response
+
+
+def _asks(provider: str) -> set[str]:
+    """What the provider is going to ask the person for."""
+    if provider == "gmail":
+        return {"read", "draft", "send"}
+    words = {microsoft.READ: {"read"}, microsoft.DRAFT: {"read", "draft"}, microsoft.SEND: {"send"}}
+    return {word for name in microsoft.wanted() for word in words[name]}
 
 
 def _doors(provider: str) -> list[str]:

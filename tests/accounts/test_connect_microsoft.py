@@ -62,10 +62,69 @@ def test_a_device_code_connects_the_mailbox_that_signed_in(alice: User, service:
     assert service.grants[-1]["device_code"] == "device"
 
 
-def test_what_was_granted_decides_and_not_what_was_asked(alice: User, service: SignInService) -> None:
-    service.scope = "https://graph.microsoft.com/Mail.Send https://graph.microsoft.com/Mail.Read User.Read"
-    connect()
+FEW = "https://graph.microsoft.com/Mail.Send https://graph.microsoft.com/Mail.Read User.Read"
+
+
+def test_a_set_of_which_one_is_not_allowed_is_refused_and_another_can_be_asked_for(
+    alice: User, service: SignInService, settings: Any
+) -> None:
+    service.scope = FEW
+    with pytest.raises(CommandError, match="invalid_grant"):
+        connect()
+    connect("--permissions", "Mail.Read", "Mail.Send")
     assert Mailbox.objects.get().scopes == ["Mail.Read", "Mail.Send"]
+    settings.MICROSOFT_PERMISSIONS = ["Mail.Send", "Mail.Read"]
+    asked = parse_qs(urlsplit(microsoft.begin_sign_in(REDIRECT)["auth_uri"]).query)["scope"][0]
+    assert {name.rpartition("/")[2] for name in asked.split()} == {
+        "Mail.Send", "Mail.Read", "User.Read", "openid", "profile", "offline_access",
+    }  # fmt: skip
+
+
+def test_what_was_granted_decides_and_not_what_was_asked(alice: User, service: SignInService) -> None:
+    connect("--permissions", "Mail.Send")
+    assert Mailbox.objects.get().scopes == ["Mail.ReadWrite", "Mail.Send"]
+
+
+def test_a_refresh_asks_for_what_was_granted(alice: User, service: SignInService) -> None:
+    service.scope = FEW
+    connect("--permissions", "Mail.Read", "Mail.Send")
+    mailbox = Mailbox.objects.get()
+    token = access_token(mailbox.pk, microsoft.refresh)
+    assert access_token(mailbox.pk, microsoft.refresh, rejected=token) != token
+    assert "Mail.ReadWrite" not in service.grants[-1]["scope"]
+    assert len(service.grants) == 2
+
+
+def test_a_permission_that_is_withdrawn_is_gone_and_the_mailbox_stays(alice: User, service: SignInService) -> None:
+    connect()
+    mailbox = Mailbox.objects.get()
+    service.scope = FEW
+    token = access_token(mailbox.pk, microsoft.refresh)
+    token = access_token(mailbox.pk, microsoft.refresh, rejected=token)
+    mailbox.refresh_from_db()
+    assert (mailbox.scopes, mailbox.status) == (["Mail.Read", "Mail.Send"], "active")
+
+    service.scope = "Mail.ReadWrite Mail.Send User.Read Mail.Read"  # given back: the next token has it
+    token = access_token(mailbox.pk, microsoft.refresh, rejected=token)
+    mailbox.refresh_from_db()
+    assert mailbox.scopes == ["Mail.Read", "Mail.ReadWrite", "Mail.Send"]
+
+    service.scope = "User.Read"
+    for _ in range(2):
+        token = access_token(mailbox.pk, microsoft.refresh, rejected=token)
+    mailbox.refresh_from_db()
+    assert (mailbox.scopes, mailbox.status) == ([], "active")
+
+
+def test_a_consent_of_which_nothing_is_left_ends_the_grant(alice: User, service: SignInService) -> None:
+    connect()
+    mailbox = Mailbox.objects.get()
+    token = access_token(mailbox.pk, microsoft.refresh)
+    service.scope = ""
+    with pytest.raises(GrantEnded):
+        access_token(mailbox.pk, microsoft.refresh, rejected=token)
+    mailbox.refresh_from_db()
+    assert mailbox.status == "needs_reauth"
 
 
 def test_somebody_else_who_signed_in_connects_nothing(alice: User, service: SignInService) -> None:
@@ -111,6 +170,11 @@ def test_an_application_mailbox_is_opened_by_its_address_and_renewed_without_a_p
     before = access_token(mailbox.pk, microsoft.refresh)
     assert access_token(mailbox.pk, microsoft.refresh, rejected=before) != before
     assert {grant["grant_type"] for grant in service.grants} == {"client_credentials"}
+    mailbox.refresh_from_db()
+    assert mailbox.scopes == ["Mail.ReadWrite", "Mail.Send"]
+    connect("--application", "--permissions", "Mail.Read", "Mail.Send")
+    mailbox.refresh_from_db()
+    assert mailbox.scopes == ["Mail.Read", "Mail.Send"]
 
 
 def test_an_application_mailbox_needs_the_secret(alice: User, service: SignInService) -> None:

@@ -149,6 +149,13 @@ def come_back(window: Client, **answer: str) -> Any:
     return window.get("/mailboxes/connect/microsoft/answer/", answer, follow=True)
 
 
+def test_consent_says_only_what_is_asked_for(alice: User, service: SignInService, settings: Any) -> None:
+    settings.MICROSOFT_PERMISSIONS = ["Mail.Read", "Mail.Send"]
+    page = browser(alice).post("/mailboxes/connect/", {"address": "alice@outlook.com"}, follow=True)
+    text = page.content.decode()
+    assert [words in text for words in ("read mail", "write drafts", "send mail")] == [True, False, True]
+
+
 def test_consent_says_what_is_asked_for_and_connects(alice: User, service: SignInService) -> None:
     window = browser(alice)
     page = window.post("/mailboxes/connect/", {"address": "alice@outlook.com"}, follow=True)

@@ -293,6 +293,22 @@ def test_a_new_token_that_is_refused_as_well_disconnects_no_mailbox(
         assert Mailbox.objects.get(pk=mailbox.pk).status == "active"
 
 
+def test_a_mail_that_was_approved_before_drafts_were_withdrawn_leaves_without_one(
+    approved: PendingAction, graph: GraphServer, mailbox: Mailbox, tmp_path: Path, settings: Any, monkeypatch: Any
+) -> None:
+    left = ("Mail.Read", "Mail.Send")
+    with SignInService(tmp_path, lambda given: graph.token(ADA, *left)) as service:
+        settings.MICROSOFT_CLIENT_ID, settings.MICROSOFT_AUTHORITY = "client", service.url
+        monkeypatch.setenv("SSL_CERT_FILE", str(service.authority.file))
+        service.scope = "Mail.Read Mail.Send User.Read"
+        expire(mailbox)
+        work()
+        assert state(approved) == ("succeeded", None)
+        assert [hit.action for hit in graph.sends()] == ["sendMail"]
+        assert (len(graph.ledger), graph.drafts(ADA)) == (1, [])
+        assert list(Mailbox.objects.get(pk=mailbox.pk).scopes) == list(left)
+
+
 @pytest.mark.parametrize("left", [3600, -1])
 def test_a_mailbox_without_a_refresh_token_waits_to_be_connected_again(
     api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, left: int

@@ -29,6 +29,10 @@ class Command(BaseCommand):
         microsoft_365.add_argument(
             "--application", action="store_true", help="by the application's own permissions, without a person"
         )
+        microsoft_365.add_argument(
+            "--permissions", nargs="+", choices=microsoft.PERMISSIONS, default=[],
+            help="what to ask for, or what the application was given; else MICROSOFT_PERMISSIONS",
+        )  # fmt: skip
         gmail = kinds.add_parser("gmail", help="Gmail: prints a link and takes the pasted answer")
         gmail.add_argument("--token-file", type=Path, help="authorized-user file as google-auth writes it")
         for kind in (imap, microsoft_365, gmail):
@@ -54,10 +58,10 @@ class Command(BaseCommand):
     def _microsoft(self, owner: User, address: str, options: dict[str, Any]) -> Mailbox:
         """The id alone goes to standard output; where to sign in goes to standard error."""
         if options["application"]:
-            granted = microsoft.by_client_credentials()
+            granted = microsoft.by_client_credentials(options["permissions"])
             microsoft.prove_application(address, granted.secrets["access_token"])
         else:
-            granted = microsoft.by_device_code(self.stderr.write)
+            granted = microsoft.by_device_code(self.stderr.write, options["permissions"])
             microsoft.refuse_another(address, granted.secrets["access_token"])
         return connect_mailbox(
             owner=owner, address=address, provider=Mailbox.Provider.MICROSOFT,

@@ -64,15 +64,23 @@ class GraphMailbox:
     def for_mailbox(cls, mailbox: Mailbox) -> Self:
         secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)
         mailbox_id = mailbox.id
+
+        def token(rejected: str) -> str:
+            found = access_token(mailbox_id, microsoft.refresh, known=secrets, rejected=rejected)
+            if found != secrets.get("access_token"):  # one that was renewed may permit something else
+                provider._scopes = frozenset(Mailbox.objects.values_list("scopes", flat=True).get(pk=mailbox_id))
+            return found
+
         client = GraphClient(
             settings.GRAPH_BASE_URL,
             f"/users/{quote(mailbox.address, safe='@')}" if secrets.get("application") else "/me",
-            tokens=lambda rejected: access_token(mailbox_id, microsoft.refresh, known=secrets, rejected=rejected),
+            tokens=token,
             key=mailbox_id,
             transport=_shared_transport(os.getpid()),
             transports=_own_transport,
         )
-        return cls(client, mailbox_id=mailbox_id, scopes=mailbox.scopes)
+        provider = cls(client, mailbox_id=mailbox_id, scopes=mailbox.scopes)
+        return provider
 
     def _path(self, message_id: str) -> str:
         """Where a message lies, by its handle. Raises Refused("not_found")."""
