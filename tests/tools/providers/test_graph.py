@@ -1,7 +1,11 @@
 """Microsoft Graph behind the provider: how often it is asked, what it is asked, and what its refusals become."""
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +23,7 @@ from tools.providers.base import Refused, SearchQuery, Unavailable
 from tools.providers.graph import GraphProvider
 from tools.providers.graph.outgoing import differences, parsed
 from tools.providers.graph.queries import wanted
+from tools.providers.graph.turns import turn
 
 __all__ = ["api", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db
@@ -80,6 +85,56 @@ def test_p10_never_more_than_three_at_once_on_a_mailbox(ada: GraphProvider, grap
     graph.delay = 0.05
     all_at_once([lambda: ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None) for _ in range(12)])
     assert graph.most_at_once[ADA] == 3
+
+
+@pytest.fixture
+def elsewhere(mailbox: Mailbox, settings: Any) -> Iterator[subprocess.Popen[str]]:
+    """Another process of this machine that has two of the mailbox's three turns."""
+    program = (
+        "import sys, django; django.setup(); from tools.providers.graph.turns import turn\n"
+        "with turn(sys.argv[1]), turn(sys.argv[1]): print('has them', flush=True); sys.stdin.read()"
+    )
+    home = {"MAILHUB_HOME": str(settings.MAILHUB_HOME), "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(mailbox.pk)], env={**os.environ, **home}, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as running:  # fmt: skip
+        assert running.stdout
+        assert running.stdout.readline() == "has them\n"
+        yield running
+        running.kill()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_p10_all_processes_of_a_machine_share_the_turns_and_a_killed_one_gives_its_back(
+    ada: GraphProvider, graph: GraphServer, elsewhere: subprocess.Popen[str]
+) -> None:
+    fill(graph, 1)
+    graph.delay = 0.02
+    calls = [lambda: ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None) for _ in range(6)]
+    all_at_once(calls)
+    assert graph.most_at_once[ADA] == 1
+    elsewhere.kill()
+    elsewhere.wait()
+    all_at_once(calls)
+    assert graph.most_at_once[ADA] == 3
+
+
+def test_who_gets_no_turn_is_told_so_and_nothing_was_asked(
+    ada: GraphProvider, graph: GraphServer, mailbox: Mailbox, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("tools.providers.graph.turns.WAIT_SECONDS", 0.05)
+    with turn(mailbox.pk), turn(mailbox.pk), turn(mailbox.pk), pytest.raises(Unavailable, match="busy"):
+        ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
+    assert graph.hits == []
+
+
+def test_a_home_that_cannot_be_written_is_no_reason_not_to_read(
+    ada: GraphProvider, graph: GraphServer, settings: Any, tmp_path: Path
+) -> None:
+    settings.MAILHUB_HOME = tmp_path / "not" / "there"
+    fill(graph, 1)
+    assert len(all_pages(ada, 1)) == 1
 
 
 def all_pages(ada: GraphProvider, limit: int) -> list[str]:

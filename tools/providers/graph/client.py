@@ -4,11 +4,9 @@ Reading may be asked again once with a new token; what sends is handed over once
 """
 
 import re
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -17,8 +15,8 @@ import httpx2
 from accounts.connect.refreshing import GrantEnded, NoToken
 from tools.providers.base import NotAuthorized, OutcomeUnknown, Refused, Unavailable
 from tools.providers.graph.answers import Answer, json_of, refusal
+from tools.providers.graph.turns import turn
 
-AT_ONCE = 3  # Graph allows four for an app and a mailbox; one is left for what else runs there
 PAGES = 50  # of one list that are followed
 ANSWER_LIMIT = 64 * 1024 * 1024
 READING = httpx2.Timeout(30.0, connect=10.0)
@@ -30,12 +28,6 @@ LITERAL = "',():/$;="  # what may stand in a query as it is
 Params = Mapping[str, str | int]
 Tokens = Callable[[str], str]
 Transports = Callable[[], httpx2.BaseTransport]
-
-
-@cache
-def slots(key: object) -> threading.BoundedSemaphore:
-    """The turns of a mailbox in this process."""
-    return threading.BoundedSemaphore(AT_ONCE)
 
 
 class GraphClient:
@@ -50,7 +42,7 @@ class GraphClient:
         transports: Transports,
     ) -> None:  # fmt: skip
         self._base, self._root = base_url, root
-        self._tokens, self._turn = tokens, slots(key)
+        self._tokens, self._key = tokens, key
         self._transport, self._transports = transport, transports
 
     def signed_in(self) -> None:
@@ -105,7 +97,7 @@ class GraphClient:
         """
         token = self._token()
         timeout = httpx2.Timeout(answer_seconds, connect=10.0)
-        with self._turn, httpx2.Client(transport=self._transports(), timeout=timeout, trust_env=False) as http:
+        with turn(self._key), httpx2.Client(transport=self._transports(), timeout=timeout, trust_env=False) as http:
             content = {"json": json} if json is not None else {"content": b""}
             request = http.build_request("POST", self.url(path), headers=self._headers(token), **content)
             wire_started()
@@ -155,7 +147,10 @@ class GraphClient:
         address = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
         body: dict[str, Any] = {"json": json} if json is not None else {"content": content} if content else {}
         try:
-            with self._turn, http.stream(method, address, headers=headers, follow_redirects=False, **body) as response:
+            with (
+                turn(self._key),
+                http.stream(method, address, headers=headers, follow_redirects=False, **body) as response,
+            ):
                 found = bytearray()
                 for piece in response.iter_bytes():
                     found += piece
