@@ -419,7 +419,7 @@ class _Call:
         store = self.graph.store
         match method, rest:
             case "GET", []:
-                return 200, selected(item, self.query)
+                return 200, self._selected(item)
             case "GET", ["$value"]:
                 return 200, item.mime(bcc=True)
             case "PATCH", []:
@@ -476,7 +476,14 @@ class _Call:
     def _list(self, items: list[Item]) -> dict[str, Any]:
         if self.graph.index_lags and "$filter" in self.query and "eq" in self.query["$filter"]:
             items = []
-        return self._paged([selected(item, self.query) for item in matching(items, self.query)])
+        return self._paged([self._selected(item) for item in matching(items, self.query)])
+
+    def _selected(self, item: Item) -> dict[str, Any]:
+        row = selected(item, self.query)
+        if len(row.get("attachments", [])) > self.graph.most_per_page:
+            row["attachments"] = row["attachments"][: self.graph.most_per_page]
+            row["attachments@odata.nextLink"] = self._link({})
+        return row
 
     def _paged(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """One page; more follows as long as there is a nextLink, however few rows it has."""

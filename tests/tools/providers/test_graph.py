@@ -198,7 +198,8 @@ def test_folders_files_and_conversations_are_whole_although_they_come_in_pages(
     card = ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards[0]
     graph.most_per_page, graph.empty_pages = 1, 1
     assert len(ada.list_folders()) == len(graph.store.names)
-    assert {each.subject for each in ada.read_thread(card.id, limit=4)} == {f"Order {n}" for n in (1, 2, 3, 4)}
+    thread = ada.read_thread(card.id, limit=4)
+    assert {(each.subject, len(each.attachments)) for each in thread} == {(f"Order {n}", 3) for n in (1, 2, 3, 4)}
     info = ada.read_message(card.id, body=False).attachments[2]
     assert ada.fetch_attachment(card.id, info.id, limit=100)[1] == b"c.txt"
 

@@ -193,8 +193,9 @@ class GraphReading(GraphMailbox):
             f"{each.get('name')}: {each.get('value')}" for each in row.get("internetMessageHeaders") or []
         )
         files = row.get("attachments")
-        if files is None:
-            files = self._files(f"{self._path(message_id)}/attachments") if row.get("hasAttachments") else []
+        if files is None or "attachments@odata.nextLink" in row:
+            more = files is not None or row.get("hasAttachments")
+            files = self._files(f"{self._path(message_id)}/attachments") if more else []
         return Message(
             id=message_id, from_address=address, from_name=name,
             to=addresses(row, "toRecipients"), cc=addresses(row, "ccRecipients"),
