@@ -177,6 +177,18 @@ def test_an_application_mailbox_is_opened_by_its_address_and_renewed_without_a_p
     assert mailbox.scopes == ["Mail.Read", "Mail.Send"]
 
 
+def test_an_application_that_may_only_send_is_connected_and_what_was_not_tested_is_said(
+    alice: User, service: SignInService, graph: GraphServer, settings: Any
+) -> None:
+    settings.MICROSOFT_CLIENT_SECRET, settings.MICROSOFT_TENANT = "kept from everybody", "contoso.example"
+    service.issue = lambda given: graph.token(ADA, "Mail.Send")
+    with pytest.raises(CommandError, match="403"):
+        connect("--application")
+    _, said = connect("--application", "--permissions", "Mail.Send")
+    assert "not tested" in said
+    assert Mailbox.objects.get().scopes == ["Mail.Send"]
+
+
 def test_an_application_mailbox_needs_the_secret(alice: User, service: SignInService) -> None:
     with pytest.raises(CommandError, match="MICROSOFT_CLIENT_SECRET"):
         connect("--application")

@@ -59,7 +59,10 @@ class Command(BaseCommand):
         """The id alone goes to standard output; where to sign in goes to standard error."""
         if options["application"]:
             granted = microsoft.by_client_credentials(options["permissions"])
-            microsoft.prove_application(address, granted.secrets["access_token"])
+            if {microsoft.READ, microsoft.DRAFT} & set(granted.scopes):
+                microsoft.prove_application(address, granted.secrets["access_token"])
+            else:
+                self.stderr.write("The mailbox itself was not tested: that takes a permission to read.")
         else:
             granted = microsoft.by_device_code(self.stderr.write, options["permissions"])
             microsoft.refuse_another(address, granted.secrets["access_token"])
