@@ -345,6 +345,59 @@ def test_an_answer_by_a_draft_says_what_was_approved_in_its_thread(
     assert graph.ledger[0].recipients == (MIRA, JO, SAM)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"body": "On Friday."}, id="text"),
+        pytest.param({"to": JO, "cc": "", "bcc": SAM}, id="recipients"),
+        pytest.param({"subject": "Delivery"}, id="subject"),
+    ],
+)
+def test_an_answer_that_a_reviewer_edited_leaves_as_edited_in_its_thread(
+    api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, changes: dict[str, str]
+) -> None:
+    answer = api.tool("reply_email", **asked("reply_email", message_id, reply_all=True, confirm=True)).json()
+    action_id = answer["action"]["id"]
+    assert reviewer.decide(action_id, "edit", **changes).status_code == 302
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    work()
+    action = PendingAction.objects.get(pk=action_id)
+    assert (action.revision, state(action)) == (2, ("succeeded", None))
+    (item,) = graph.sent(ADA)
+    assert item.references == ("<question@northwind.example>",)
+    assert item.shown["conversationId"] == next(iter(graph.store.of(ADA).values())).shown["conversationId"]
+    assert item.shown["subject"] == changes.get("subject", "Re: Delivery on Thursday?")
+    assert item.shown["body"]["content"].startswith(changes.get("body", "On Thursday."))
+    assert item.recipients() == ((JO, SAM) if "to" in changes else (MIRA, JO, SAM))
+    assert len(graph.ledger) == 1
+
+
+@pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
+def test_what_microsoft_completes_cannot_be_edited_and_stays_as_it_was(
+    api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str
+) -> None:
+    action_id = api.tool(tool, **asked(tool, message_id, confirm=True)).json()["action"]["id"]
+    answer = reviewer.decide(action_id, "edit", subject="Delivery")
+    assert (answer.status_code, b"without the permission to write drafts" in answer.content) == (422, True)
+    action = PendingAction.objects.get(pk=action_id)
+    assert (action.revision, action.status) == (1, "pending")
+
+
+@pytest.mark.parametrize("body", ["On Friday.", " "])
+def test_an_edited_answer_is_not_sent_out_of_its_thread_once_drafts_are_not_allowed_any_more(
+    api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, body: str
+) -> None:
+    answer = api.tool("reply_email", **asked("reply_email", message_id, confirm=True)).json()
+    action_id = answer["action"]["id"]
+    assert reviewer.decide(action_id, "edit", body=body, to=JO).status_code == 302
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
+    work()
+    error = api.get(f"/actions/{action_id}").json()["error"]
+    assert (error["code"], error["required_scope"]) == ("auth_error", "Mail.ReadWrite")
+    assert (graph.sends(), graph.ledger) == ([], [])
+
+
 def test_a_forward_by_a_draft_keeps_the_files_that_exchange_put_there(
     api: Api, reviewer: Reviewer, graph: GraphServer
 ) -> None:

@@ -63,11 +63,12 @@ class SendMail:
             sender=approved.payload["from"],
             recipients=recipients,
             source=stamped(approved.blob(approved.payload["source_sha256"]), date=_now()),
-            # What a reviewer has changed is more than a comment on an original: it goes as the bytes it is.
-            kind="send" if approved.payload.get(REVISED) else self.sort,
+            # What a reviewer has changed is more than a comment on an original: it goes as the bytes it is, and what
+            # it answers keeps it in its thread.
+            kind="send" if approved.payload.get(REVISED) and not approved.payload["in_reply_to"] else self.sort,
             original=approved.payload["original"],
             reply_all=approved.payload.get("reply_all", False),
-            comment=approved.payload.get("comment", ""),
+            comment="" if approved.payload.get(REVISED) else approved.payload.get("comment", ""),
             save_to_sent=approved.payload["save_to_sent_items"],
         )
         prepared = {name: value for name, value in approved.prepared.items() if name != SEEN_UNSENT}

@@ -13,6 +13,7 @@ from approvals.types import Changes, EditField, FilesGiven, HeldFile, PreviewWar
 from tools import preview as previews
 from tools.compose import MAX_TOTAL_BYTES, Attachment, ComposeError, Request, attachments_in, media_type, new_message
 from tools.content import Content, as_html, written
+from tools.providers import provider_for
 from tools.schemas import (
     MAX_ATTACHMENT_BYTES,
     BodyType,
@@ -28,6 +29,11 @@ from tools.uploads import TOO_LARGE
 REVISED = "revised"
 # What was found in other mail than this one: it holds for the edited text too.
 CARRIED_OVER = ("injection", "thread_moved")
+# Only the comment can be told there: an edited answer would begin a new conversation, an edited forward lack its mail.
+COMPLETED = (
+    "The provider itself completes the answers and forwards of this mailbox, so they cannot be edited: it was"
+    " connected without the permission to write drafts. Ask back, or connect it again with that permission."
+)
 LABELS = {
     "to": "To", "cc": "Cc", "bcc": "Bcc", "subject": "Subject", "body_type": "Written as", "body": "Text",
     "attachments": "Attachments",
@@ -72,6 +78,8 @@ def revised(current: Revisable, changes: Changes) -> Proposal:
     """The mail with these changes: same thread, same Message-ID, since nothing has left under it."""
     payload = current.payload
     mailbox = Mailbox.objects.get(pk=payload["mailbox"])
+    if payload["original"] and provider_for(mailbox).writes_quote:
+        raise Problem("invalid_input", COMPLETED)
     request = _request(payload, mailbox, current.blob, _really_changed(payload, changes))
     try:
         message = new_message(request, message_id=payload["message_id"])

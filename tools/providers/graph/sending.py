@@ -52,7 +52,7 @@ class GraphSending(GraphDrafts):
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         outgoing = parsed(envelope.source, recipients=envelope.recipients)
-        comment_alone = envelope.kind != "send" and _is_comment(outgoing, envelope.comment)
+        comment_alone = _is_comment_alone(outgoing, envelope)
         if comment_alone or (envelope.kind == "send" and (self.writes_quote or not envelope.save_to_sent)):
             self._at_once(envelope, outgoing, handover)
         elif self.writes_quote:
@@ -216,6 +216,9 @@ def _marks(row: Mapping[str, Any]) -> list[str]:
     return [str(each.get("value")) for each in row.get("singleValueExtendedProperties") or []]
 
 
-def _is_comment(outgoing: Outgoing, comment: str) -> bool:
-    """Whether the approved text is the comment alone: then Microsoft writes the quote, and that was said."""
-    return outgoing.html is None and outgoing.text.strip() == comment.strip()
+def _is_comment_alone(outgoing: Outgoing, envelope: Envelope) -> bool:
+    """Whether the approved text is the comment alone: then Microsoft writes the quote, and that was said. An answer
+    always has one; what has none was edited since, and goes as it is."""
+    if envelope.kind == "send" or (envelope.kind == "reply" and not envelope.comment):
+        return False
+    return outgoing.html is None and outgoing.text.strip() == envelope.comment.strip()
