@@ -4,6 +4,7 @@ import pytest
 
 from tests.conftest import Api, Reviewer
 from tests.graphserver import GraphServer
+from tests.graphstore import as_recipient
 from tests.mailserver import ADA, MIRA
 from tests.outlook import api, approved, graph, letter, mailbox, state
 from tests.work import work
@@ -40,6 +41,24 @@ def test_a_draft_that_answers_is_sent_once_in_its_thread_and_is_a_draft_no_more(
     assert (accepted.recipients, accepted.message_id) == ((MIRA,), action.message_id)
     assert graph.sent(ADA)[0].references == ("<question@northwind.example>",)
     assert graph.drafts(ADA) == []
+
+
+def test_a_draft_that_answers_without_a_word_is_sent_in_its_thread(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
+    """A person began it in Outlook; there is no comment on an original that anybody named."""
+    original = graph.deliver(ADA, letter().as_bytes())
+    graph.store.new(
+        ADA, "drafts", {"subject": "Re: Delivery on Thursday?", "toRecipients": [as_recipient(MIRA)]},
+        references=(original.shown["internetMessageId"],),
+    )  # fmt: skip
+    (draft,) = api.tool("list_drafts").json()["drafts"]
+    action = approved(reviewer, api.tool("send_draft", draft_id=draft["id"], confirm=True))
+    work()
+    assert state(action) == ("succeeded", None)
+    (accepted,) = graph.ledger
+    assert (accepted.recipients, accepted.endpoint) == ((MIRA,), "send")
+    assert graph.sent(ADA)[0].references == ("<question@northwind.example>",)
 
 
 @pytest.mark.parametrize("how", ["edited", "thrown away"])
