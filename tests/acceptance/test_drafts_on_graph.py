@@ -1,9 +1,11 @@
 """Drafts in a mailbox of Microsoft 365: written, changed, proposed, sent, and left alone when a person changed them."""
 
+from typing import Any
+
 import pytest
 
 from tests.conftest import Api, Reviewer
-from tests.graphserver import GraphServer
+from tests.graphserver import Fault, GraphServer
 from tests.graphstore import as_recipient
 from tests.mailserver import ADA, MIRA
 from tests.outlook import api, approved, graph, letter, mailbox, state
@@ -59,6 +61,47 @@ def test_a_draft_that_answers_without_a_word_is_sent_in_its_thread(
     (accepted,) = graph.ledger
     assert (accepted.recipients, accepted.endpoint) == ((MIRA,), "send")
     assert graph.sent(ADA)[0].references == ("<question@northwind.example>",)
+
+
+@pytest.mark.parametrize(
+    ("on", "phase", "status"),
+    [
+        pytest.param("attachments", "answer", 413, id="file-too-large"),
+        pytest.param("attachments", "answer", 503, id="file-later"),
+        pytest.param("attachments", "drop_after_effect", 0, id="file-without-an-answer"),
+        pytest.param("get", "answer", 503, id="read-back"),
+    ],
+)
+@pytest.mark.parametrize("tool", ["create_draft", "update_draft"])
+def test_a_draft_that_could_not_be_finished_is_taken_away_and_the_old_one_stays(
+    api: Api, graph: GraphServer, tool: str, on: str, phase: Any, status: int
+) -> None:
+    words = {"to": [MIRA], "subject": "Hello", "body": "Hi."}
+    old = {"draft_id": api.tool("create_draft", **words).json()["id"]} if tool == "update_draft" else {}
+    before = graph.drafts(ADA)
+    if on == "get":  # not the look at the old one, but at what was made
+        api.tool("list_drafts")
+        graph.chooser = lambda action: Fault(phase=phase, status=status) if made(graph) and action == "get" else None
+    else:
+        graph.fault(phase, on=on, status=status)
+    file = {"name": "a.pdf", "content_base64": "JVBERg=="}
+    answer = api.tool(tool, **words, **old, attachments=[file])
+    assert answer.status_code in (413, 503), answer.content
+    assert graph.drafts(ADA) == before
+
+
+def made(graph: GraphServer) -> bool:
+    return any(hit.action == "attachments" and hit.method == "POST" for hit in graph.hits)
+
+
+def test_an_answer_that_could_not_be_worded_leaves_nothing_of_exchanges_own_behind(
+    api: Api, graph: GraphServer
+) -> None:
+    graph.deliver(ADA, letter().as_bytes())
+    (card,) = api.tool("list_emails").json()["emails"]
+    graph.fault("answer", on="patch", status=503)
+    assert api.tool("draft_reply", message_id=card["id"], body="On Thursday.").status_code == 503
+    assert graph.drafts(ADA) == []
 
 
 @pytest.mark.parametrize("how", ["edited", "thrown away"])

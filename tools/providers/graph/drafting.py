@@ -1,9 +1,11 @@
 """Drafts: made new, or as Graph's own answer to a message, so that Exchange keeps the conversation."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Literal
 from urllib.parse import quote
 
-from tools.providers.base import NOT_A_DRAFT, Refused, StoredDraft, Unsupported
+from tools.providers.base import NOT_A_DRAFT, ProviderError, Refused, StoredDraft, Unsupported
 from tools.providers.graph.outgoing import INLINE_LIMIT, File, Outgoing, parsed
 from tools.providers.graph.queries import quoted
 from tools.providers.graph.reading import GraphReading
@@ -21,10 +23,12 @@ class GraphDrafts(GraphReading):
         old = self._draft(replaces) if replaces is not None else None
         outgoing = parsed(source)
         draft = self._created(outgoing, kind="reply" if outgoing.in_reply_to else "send", original="")
-        self._filled(draft, outgoing)
+        with self._finished_or_gone(draft):
+            self._filled(draft, outgoing)
+            stored = self.read_draft(self._handle(draft))
         if old is not None:
             self._client.call("DELETE", self._at(str(old["id"])), scope=SCOPE)
-        return self.read_draft(self._handle(draft))
+        return stored
 
     def read_draft(self, draft_id: str) -> StoredDraft:
         state = self._draft(draft_id)
@@ -62,8 +66,19 @@ class GraphDrafts(GraphReading):
         # Whom it goes to and what it says is what was approved, whatever Graph put there; `[]` takes away.
         everybody: dict[str, Any] = {"toRecipients": [], "ccRecipients": [], "bccRecipients": []}
         body = {**everybody, **outgoing.as_json(), "internetMessageId": outgoing.message_id, **outgoing.marked()}
-        self._client.call("PATCH", self._at(draft), scope=SCOPE, json=body)
+        with self._finished_or_gone(draft):
+            self._client.call("PATCH", self._at(draft), scope=SCOPE, json=body)
         return draft
+
+    @contextmanager
+    def _finished_or_gone(self, draft: str) -> Iterator[None]:
+        """A person shall not find, and send, half of what was asked for: what fails takes its draft along."""
+        try:
+            yield
+        except ProviderError:
+            with suppress(ProviderError):
+                self._client.call("DELETE", self._at(draft), scope=SCOPE)
+            raise
 
     def _filled(self, draft: str, outgoing: Outgoing) -> None:
         """The attachments: what Graph put there and was not approved goes, what is missing comes."""
