@@ -362,6 +362,8 @@ class _Handler(BaseHTTPRequestHandler):
         item, given, content = graph._uploads[path]
         if self.headers.get("Authorization"):
             return 401, _error("InvalidAuthenticationToken")  # a token has no business there
+        if self.headers.get("Content-Type") != "application/octet-stream":
+            return 415, _error("UnsupportedMediaType")
         first, last, total = map(int, re.findall(r"[0-9]+", self.headers["Content-Range"]))
         if first != len(content) or last - first + 1 != len(raw):
             return 416, _error("ErrorInvalidRange")

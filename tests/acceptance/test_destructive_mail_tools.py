@@ -9,6 +9,7 @@ import logging
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from accounts import credentials
 from accounts.models import Mailbox
@@ -19,7 +20,7 @@ from tests.graphserver import GraphServer, Hit
 from tests.mailserver import ADA, MIRA
 from tests.outlook import api, approved, graph, letter, mailbox, now_it_is_time, state
 from tests.work import work
-from tools.providers.graph.outgoing import MARKER
+from tools.providers.graph.outgoing import INLINE_LIMIT, MARKER
 from tools.schemas import ForwardEmail, ReplyEmail, SendEmail
 
 __all__ = ["api", "graph", "mailbox"]
@@ -418,6 +419,50 @@ def test_a_large_attachment_goes_in_pieces(api: Api, reviewer: Reviewer, graph: 
     assert state(action) == ("succeeded", None)
     assert [base64.b64decode(each["contentBytes"]) == content for each in graph.sent(ADA)[0].files] == [True]
     assert sum(hit.action == "upload" for hit in graph.hits) == 2
+
+
+@pytest.mark.parametrize("size", [INLINE_LIMIT - 1, INLINE_LIMIT, 3 * 1024 * 1024 - 1])
+def test_a_file_near_what_one_request_may_carry_arrives(
+    api: Api, reviewer: Reviewer, graph: GraphServer, size: int
+) -> None:
+    file = {"name": "big.bin", "content_base64": base64.b64encode(bytes(size)).decode()}
+    assert state(proposed(api, reviewer, "send_email", attachments=[file])) == ("succeeded", None)
+    assert [each["size"] for each in graph.sent(ADA)[0].files] == [size]
+
+
+@pytest.mark.parametrize("confirm", [False, True])
+@pytest.mark.parametrize(
+    ("bytes_", "body"), [pytest.param(3 * 1024 * 1024 - 1000, "x" * 90_000, id="with-its-text"),
+                         pytest.param(3 * 1024 * 1024 + 1000, "Hi.", id="alone")],
+)  # fmt: skip
+def test_what_one_request_cannot_carry_is_refused_before_anybody_approves_it(
+    api: Api, graph: GraphServer, seeds_way: Mailbox, confirm: bool, bytes_: int, body: str
+) -> None:
+    file = {"name": "big.bin", "content_base64": base64.b64encode(bytes(bytes_)).decode()}
+    answer = api.tool("send_email", **{**HELLO, "body": body}, attachments=[file], confirm=confirm)
+    assert (answer.status_code, problem_of(answer)["code"]) == (413, "too_large")
+    assert "4,194,304" in problem_of(answer)["detail"]
+    assert (PendingAction.objects.count(), graph.sends()) == (0, [])
+
+
+def test_a_reviewer_cannot_add_what_one_request_cannot_carry(
+    api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox
+) -> None:
+    action_id = api.propose()
+    file = SimpleUploadedFile("big.bin", bytes(3 * 1024 * 1024 + 1000))
+    answer = reviewer.decide(action_id, "edit", attachments=file)
+    assert (answer.status_code, b"4,194,304" in answer.content) == (413, True)
+    assert PendingAction.objects.get(pk=action_id).revision == 1
+
+
+def test_a_draft_that_answers_is_refused_before_anybody_approves_it_where_drafts_are_not_allowed(
+    api: Api, graph: GraphServer, message_id: str
+) -> None:
+    draft = api.tool("draft_reply", message_id=message_id, body="On Thursday.").json()
+    Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
+    problem = problem_of(api.tool("send_draft", draft_id=draft["id"], confirm=True))
+    assert (problem["code"], problem["required_scope"]) == ("auth_error", "Mail.ReadWrite")
+    assert (PendingAction.objects.count(), graph.sends()) == (0, [])
 
 
 # Together

@@ -76,7 +76,7 @@ def test_a_draft_that_answers_without_a_word_is_sent_in_its_thread(
 def test_a_draft_that_could_not_be_finished_is_taken_away_and_the_old_one_stays(
     api: Api, graph: GraphServer, tool: str, on: str, phase: Any, status: int
 ) -> None:
-    words = {"to": [MIRA], "subject": "Hello", "body": "Hi."}
+    words: dict[str, Any] = {"to": [MIRA], "subject": "Hello", "body": "Hi."}
     old = {"draft_id": api.tool("create_draft", **words).json()["id"]} if tool == "update_draft" else {}
     before = graph.drafts(ADA)
     if on == "get":  # not the look at the old one, but at what was made

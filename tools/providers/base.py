@@ -280,6 +280,11 @@ class MailProvider(Protocol):
         """Note on the original what was done with it; idempotent."""
         ...
 
+    def check(self, envelope: Envelope) -> None:
+        """Raises Refused for what `send` would refuse whatever its server says; asks nobody. It is called before a
+        person decides: nobody shall approve what cannot be sent."""
+        ...
+
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         """Hand the message over, once."""
         ...

@@ -10,6 +10,7 @@ from django.db import DatabaseError
 
 from accounts import health
 from accounts.models import Mailbox
+from accounts.problems import Problem
 from approvals.types import ApprovedAction, Changes, EditField, Outcome, PreviewWarning, Proposal, Rendered, Revisable
 from tools.compose import stamped
 from tools.models import Draft
@@ -35,12 +36,13 @@ DRAFT_CHANGED = Outcome(
     verdict="refused", code="draft_changed", detail="The draft was changed or removed after it was proposed."
 )
 SEEN_UNSENT = "seen_unsent"
+Sort = Literal["send", "reply", "forward"]
 
 
 class SendMail:
     """mail.send, and what the other kinds share."""
 
-    sort: ClassVar[Literal["send", "reply", "forward"]] = "send"
+    sort: ClassVar[Sort] = "send"
     marks: ClassVar[Literal["answered", "forwarded"] | None] = None
 
     def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
@@ -53,24 +55,16 @@ class SendMail:
         return revising.fields(payload)
 
     def revise(self, current: Revisable, changes: Changes) -> Proposal:
-        return revising.revised(current, changes)
+        proposal = revising.revised(current, changes)
+        mailbox = Mailbox.objects.get(pk=proposal.payload["mailbox"])
+        refuse_what_cannot_leave(mailbox, proposal.payload, proposal.blobs[0], sort=self.sort)
+        return proposal
 
     def execute(self, approved: ApprovedAction) -> Outcome:
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
         provider = provider_for(mailbox)
-        recipients = _recipients(approved.payload)
-        envelope = Envelope(
-            sender=approved.payload["from"],
-            recipients=recipients,
-            source=stamped(approved.blob(approved.payload["source_sha256"]), date=_now()),
-            # What a reviewer has changed is more than a comment on an original: it goes as the bytes it is, and what
-            # it answers keeps it in its thread.
-            kind="send" if approved.payload.get(REVISED) and not approved.payload["in_reply_to"] else self.sort,
-            original=approved.payload["original"],
-            reply_all=approved.payload.get("reply_all", False),
-            comment="" if approved.payload.get(REVISED) else approved.payload.get("comment", ""),
-            save_to_sent=approved.payload["save_to_sent_items"],
-        )
+        source = stamped(approved.blob(approved.payload["source_sha256"]), date=_now())
+        envelope = envelope_of(approved.payload, source, sort=self.sort)
         prepared = {name: value for name, value in approved.prepared.items() if name != SEEN_UNSENT}
         if prepared != approved.prepared:
             approved.keep(prepared)  # what was seen of the try before says nothing about this one
@@ -103,7 +97,7 @@ class SendMail:
             return Outcome(verdict="unknown", code=error.code, detail=error.detail)
         with suppress(DatabaseError):  # what was accepted stays accepted, whatever becomes of this note
             health.works(mailbox)
-        return _accepted(provider.name, len(recipients), receipt.at)
+        return _accepted(provider.name, len(envelope.recipients), receipt.at)
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
         """Found in Sent, where only the server itself can have put it: our own copy is made after success alone.
@@ -174,6 +168,32 @@ class ForwardMail(SendMail):
 
     sort = "forward"
     marks = "forwarded"
+
+
+def envelope_of(payload: Mapping[str, Any], source: bytes, *, sort: Sort) -> Envelope:
+    """What is handed over for a payload."""
+    return Envelope(
+        sender=payload["from"],
+        recipients=_recipients(payload),
+        source=source,
+        # What a reviewer has changed is more than a comment on an original: it goes as the bytes it is, and what
+        # it answers keeps it in its thread.
+        kind="send" if payload.get(REVISED) and not payload["in_reply_to"] else sort,
+        original=payload["original"],
+        reply_all=payload.get("reply_all", False),
+        comment="" if payload.get(REVISED) else payload.get("comment", ""),
+        save_to_sent=payload["save_to_sent_items"],
+    )
+
+
+def refuse_what_cannot_leave(mailbox: Mailbox, payload: Mapping[str, Any], source: bytes, *, sort: Sort) -> None:
+    """Raises Problem for what the provider would refuse once it is approved."""
+    try:
+        provider_for(mailbox).check(envelope_of(payload, source, sort=sort))
+    except NotPermitted as error:
+        raise Problem(error.code, error.detail, required_scope=error.required_scope) from None
+    except Refused as error:
+        raise Problem("too_large" if error.code == "too_large" else "invalid_input", error.detail) from None
 
 
 def _draft_changed(provider: MailProvider, payload: Mapping[str, Any]) -> bool:

@@ -30,6 +30,7 @@ from tools.failures import told_as_problems
 from tools.originals import as_original, travelling, whom_to_answer
 from tools.providers import provider_for
 from tools.schemas import ForwardEmail, ReplyEmail, SendDraft, SendEmail, SendingParameters
+from tools.sends.kinds import refuse_what_cannot_leave
 from tools.sends.snapshot import request_of_draft
 from tools.sends.surroundings import all_text, later_in_thread, surroundings
 from tools.uploads import attached
@@ -187,6 +188,7 @@ def _propose(
         raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
     preview = previews.of_message(message, _context(mailbox, composed, parameters))
     payload = _payload(message, mailbox, composed)
+    refuse_what_cannot_leave(mailbox, payload, message.source, sort=composed.request.kind)
     approvals.judge(mailbox, message.recipients)  # the preview says already what no proposal could change
     if not parameters.confirm:
         return previews.as_result(

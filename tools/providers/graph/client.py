@@ -83,7 +83,10 @@ class GraphClient:
 
     def upload(self, url: str, content: bytes, *, first: int, total: int) -> None:
         """A piece of an upload session. The address itself is the permission: no token goes there."""
-        said = {"Content-Range": f"bytes {first}-{first + len(content) - 1}/{total}"}
+        said = {
+            "Content-Type": "application/octet-stream",
+            "Content-Range": f"bytes {first}-{first + len(content) - 1}/{total}",
+        }
         answer = self._exchange("PUT", url, headers=said, content=content)
         if not answer.ok:
             raise refusal(answer, scope="Mail.ReadWrite")

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,8 @@ from tools.html import text_of
 
 # Our id of a message, whatever id Exchange gives it: a named string property in a set of our own.
 MARKER = "String {6e3f1f52-8f0b-4d9e-9a0c-7d1f2b9c4a11} Name MailhubMessageId"
-INLINE_LIMIT = 3 * 1024 * 1024  # larger ones need an upload session
+# What is not smaller goes by an upload session: a request may have 4 MiB, which is 3 MiB in base64 with nothing beside.
+INLINE_LIMIT = 2_900_000
 IMPORTANCE = ("low", "high")
 
 
@@ -68,8 +70,16 @@ class Outgoing:
             "importance": self.importance,
         }
 
+    def attached(self) -> dict[str, Any]:
+        return {"attachments": [file.as_json() for file in self.files]} if self.files else {}
+
     def marked(self) -> dict[str, Any]:
         return {"singleValueExtendedProperties": [{"id": MARKER, "value": self.message_id}]}
+
+
+def length(body: Any) -> int:
+    """The bytes of a request that says this, written as the HTTP library writes JSON."""
+    return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def as_recipients(addresses: Sequence[str]) -> list[dict[str, Any]]:

@@ -26,11 +26,11 @@ from tools.providers.graph.answers import REQUEST_LIMIT
 from tools.providers.graph.drafting import SCOPE, STATE, GraphDrafts, quoted_id
 from tools.providers.graph.mailbox import READS
 from tools.providers.graph.outgoing import (
-    INLINE_LIMIT,
     MARKER,
     Outgoing,
     as_recipients,
     differences,
+    length,
     parsed,
 )
 from tools.providers.graph.queries import quoted
@@ -50,16 +50,20 @@ class GraphSending(GraphDrafts):
         """Whether answers and forwards leave with a quote that Microsoft writes: it can only be told the comment."""
         return DRAFT not in self._scopes
 
+    def check(self, envelope: Envelope) -> None:
+        self._at_once(envelope, parsed(envelope.source, recipients=envelope.recipients))
+
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         outgoing = parsed(envelope.source, recipients=envelope.recipients)
-        comment_alone = _is_comment_alone(outgoing, envelope)
-        if comment_alone or (envelope.kind == "send" and (self.writes_quote or not envelope.save_to_sent)):
-            self._at_once(envelope, outgoing, handover)
-        elif self.writes_quote:
-            # It was approved with a quote of ours, and the permission to send it so is gone.
-            raise NotPermitted(DRAFT)
-        else:
+        at_once = self._at_once(envelope, outgoing)
+        if at_once is None:
             self._by_draft(envelope, outgoing, handover)
+        else:
+            action, body = at_once
+            self._client.hand_over(
+                f"/{action}" if action == "sendMail" else f"{self._path(envelope.original)}/{action}", body,
+                wire_started=handover.wire_started, answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS,
+            )  # fmt: skip
         return Receipt(at=datetime.now(UTC))
 
     def find_sent(self, message_id: str) -> str | None:
@@ -179,29 +183,26 @@ class GraphSending(GraphDrafts):
         handover.keep({**notes, "version": read.get("changeKey"), "folder": read.get("parentFolderId")})
         return draft
 
-    def _at_once(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> None:
-        """The endpoints that make and send in one. The marker goes along, or nothing could be found again."""
-        if sum(len(file.content) for file in outgoing.files) >= INLINE_LIMIT and envelope.kind != "forward":
-            raise Refused("too_large", f"Without a draft Microsoft 365 takes at most {REQUEST_LIMIT:,} bytes at once.")
-        files = {"attachments": [file.as_json() for file in outgoing.files]} if outgoing.files else {}
-        body: dict[str, Any]
-        if envelope.kind == "send":
-            path = "/sendMail"
-            body = {
-                "message": {**outgoing.as_json(), **files, **outgoing.marked()},
-                "saveToSentItems": envelope.save_to_sent,
-            }
-        elif envelope.kind == "reply":
-            path = f"{self._path(envelope.original)}/{'replyAll' if envelope.reply_all else 'reply'}"
-            body = {"comment": envelope.comment, "message": {**files, **outgoing.marked()}}
-        else:
-            path = f"{self._path(envelope.original)}/forward"
+    def _at_once(self, envelope: Envelope, outgoing: Outgoing) -> tuple[str, dict[str, Any]] | None:
+        """The endpoint that makes and sends in one, and what it is told; None where a draft is the way. Raises Refused
+        for what cannot go either way. The marker goes along, or nothing could be found again."""
+        action, body = None, outgoing.as_json()
+        if envelope.kind == "send" and (self.writes_quote or not envelope.save_to_sent):
+            message = {**outgoing.as_json(), **outgoing.attached(), **outgoing.marked()}
+            action, body = "sendMail", {"message": message, "saveToSentItems": envelope.save_to_sent}
+        elif _is_comment_alone(outgoing, envelope) and envelope.kind == "reply":
+            action = "replyAll" if envelope.reply_all else "reply"
+            body = {"comment": envelope.comment, "message": {**outgoing.attached(), **outgoing.marked()}}
+        elif _is_comment_alone(outgoing, envelope):
             # An attachment of the original goes along by itself.
             body = {"toRecipients": as_recipients(envelope.recipients), "message": outgoing.marked()}
-            body |= {"comment": envelope.comment} if envelope.comment else {}
-        self._client.hand_over(
-            path, body, wire_started=handover.wire_started, answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS
-        )
+            action, body = "forward", body | ({"comment": envelope.comment} if envelope.comment else {})
+        elif self.writes_quote:
+            # It was approved with a quote of ours, or answers without an original: both need the permission.
+            raise NotPermitted(DRAFT)
+        if length(body) > REQUEST_LIMIT:
+            raise Refused("too_large", f"Microsoft 365 takes at most {REQUEST_LIMIT:,} bytes at once.")
+        return (action, body) if action else None
 
     def _state(self, prepared: Mapping[str, Any]) -> dict[str, Any]:
         found = self._client.get(self._at(str(prepared["draft"])), {"$select": STATE}).body

@@ -25,6 +25,9 @@ class ImapProvider(ImapReading, ImapDrafts):
         with errors_translated():
             prove(self._access)
 
+    def check(self, envelope: Envelope) -> None:
+        """Nothing: only the server knows what it takes."""
+
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         with errors_translated():
             smtp = open_smtp(self._access)
