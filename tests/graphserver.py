@@ -21,6 +21,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
@@ -119,6 +120,7 @@ class GraphServer:
         self.spell_link: Callable[[str], str] = lambda path: path  # how the path of a nextLink is written
         self.refuses_recipients: set[str] = set()
         self.renames = False
+        self.answers_in_html = False
         self.delay = 0.0
         self.most_at_once: Counter[str] = Counter()
         self.on_accept: Callable[[Accepted], object] = lambda accepted: None
@@ -508,9 +510,12 @@ class _Call:
         comment = self.body.get("comment", "")
         prefix = "FW" if action == "forward" else "RE"
         quote_ = f"________________\r\nFrom: {shown['from']}\r\n\r\n{shown['body']['content']}"
+        kind = shown["body"]["contentType"]
+        if kind == "text" and self.graph.answers_in_html:  # what Exchange does with a text is nowhere written
+            kind, quote_ = "html", f"<pre>{escape(quote_)}</pre>"
         given = {
             "subject": f"{prefix}: {shown['subject']}",
-            "body": {"contentType": shown["body"]["contentType"], "content": f"{comment}\r\n{quote_}"},
+            "body": {"contentType": kind, "content": f"{comment}\r\n{quote_}"},  # the comment is pasted as it is
             "toRecipients": self.body.get("toRecipients") or message.get("toRecipients") or [],
             **({"conversationId": shown["conversationId"]} if action != "forward" else {}),
             **{name: value for name, value in message.items() if name != "toRecipients"},

@@ -1,11 +1,16 @@
 """What a message says: its text and its HTML, new, as an answer, or as a forward. Pure."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 from typing import Literal
 
 from tools.html import cleaned, lost_something, text_of
+
+# Tags, entities, and all white space but single blanks between words.
+MEANT_IN_HTML = re.compile(r"[<&]|  |[^\S ]", re.ASCII)
+BLANK = re.compile(r"^ | (?= )")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +94,23 @@ def _with_original(comment: Content, original: Original, text: str, head: str) -
 def as_html(text: str) -> str:
     """Text as paragraphs."""
     return "".join(f"<p>{escape(part).replace(chr(10), '<br>')}</p>" for part in text.split("\n\n") if part.strip())
+
+
+def told(comment: str, original: Original) -> str:
+    """The comment for a provider that completes an answer itself and pastes the comment above the original: where that
+    is HTML, in HTML too, unless it reads the same."""
+    return comment if original.html is None or same_in_html(comment) else in_html(comment)
+
+
+def same_in_html(text: str) -> bool:
+    """Whether who reads it as HTML sees what was typed."""
+    return MEANT_IN_HTML.search(text.strip()) is None
+
+
+def in_html(text: str) -> str:
+    """The text with its lines and its blanks, for a reader of HTML."""
+    rows = escape(text.strip("\n").rstrip().expandtabs(), quote=False).split("\n")
+    return "<br>".join(BLANK.sub("&nbsp;", row) for row in rows)
 
 
 def _who(original: Original) -> str:

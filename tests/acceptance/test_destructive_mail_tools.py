@@ -9,7 +9,6 @@ import logging
 from typing import Any
 
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
 
 from accounts import credentials
 from accounts.models import Mailbox
@@ -20,7 +19,7 @@ from tests.graphserver import GraphServer, Hit
 from tests.mailserver import ADA, MIRA
 from tests.outlook import api, approved, graph, letter, mailbox, now_it_is_time, state
 from tests.work import work
-from tools.providers.graph.outgoing import INLINE_LIMIT, MARKER
+from tools.providers.graph.outgoing import MARKER
 from tools.schemas import ForwardEmail, ReplyEmail, SendEmail
 
 __all__ = ["api", "graph", "mailbox"]
@@ -346,59 +345,6 @@ def test_an_answer_by_a_draft_says_what_was_approved_in_its_thread(
     assert graph.ledger[0].recipients == (MIRA, JO, SAM)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        pytest.param({"body": "On Friday."}, id="text"),
-        pytest.param({"to": JO, "cc": "", "bcc": SAM}, id="recipients"),
-        pytest.param({"subject": "Delivery"}, id="subject"),
-    ],
-)
-def test_an_answer_that_a_reviewer_edited_leaves_as_edited_in_its_thread(
-    api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, changes: dict[str, str]
-) -> None:
-    answer = api.tool("reply_email", **asked("reply_email", message_id, reply_all=True, confirm=True)).json()
-    action_id = answer["action"]["id"]
-    assert reviewer.decide(action_id, "edit", **changes).status_code == 302
-    assert reviewer.decide(action_id, "approve").status_code == 302
-    work()
-    action = PendingAction.objects.get(pk=action_id)
-    assert (action.revision, state(action)) == (2, ("succeeded", None))
-    (item,) = graph.sent(ADA)
-    assert item.references == ("<question@northwind.example>",)
-    assert item.shown["conversationId"] == next(iter(graph.store.of(ADA).values())).shown["conversationId"]
-    assert item.shown["subject"] == changes.get("subject", "Re: Delivery on Thursday?")
-    assert item.shown["body"]["content"].startswith(changes.get("body", "On Thursday."))
-    assert item.recipients() == ((JO, SAM) if "to" in changes else (MIRA, JO, SAM))
-    assert len(graph.ledger) == 1
-
-
-@pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
-def test_what_microsoft_completes_cannot_be_edited_and_stays_as_it_was(
-    api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str
-) -> None:
-    action_id = api.tool(tool, **asked(tool, message_id, confirm=True)).json()["action"]["id"]
-    answer = reviewer.decide(action_id, "edit", subject="Delivery")
-    assert (answer.status_code, b"without the permission to write drafts" in answer.content) == (422, True)
-    action = PendingAction.objects.get(pk=action_id)
-    assert (action.revision, action.status) == (1, "pending")
-
-
-@pytest.mark.parametrize("body", ["On Friday.", " "])
-def test_an_edited_answer_is_not_sent_out_of_its_thread_once_drafts_are_not_allowed_any_more(
-    api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, body: str
-) -> None:
-    answer = api.tool("reply_email", **asked("reply_email", message_id, confirm=True)).json()
-    action_id = answer["action"]["id"]
-    assert reviewer.decide(action_id, "edit", body=body, to=JO).status_code == 302
-    assert reviewer.decide(action_id, "approve").status_code == 302
-    Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
-    work()
-    error = api.get(f"/actions/{action_id}").json()["error"]
-    assert (error["code"], error["required_scope"]) == ("auth_error", "Mail.ReadWrite")
-    assert (graph.sends(), graph.ledger) == ([], [])
-
-
 def test_a_forward_by_a_draft_keeps_the_files_that_exchange_put_there(
     api: Api, reviewer: Reviewer, graph: GraphServer
 ) -> None:
@@ -419,50 +365,6 @@ def test_a_large_attachment_goes_in_pieces(api: Api, reviewer: Reviewer, graph: 
     assert state(action) == ("succeeded", None)
     assert [base64.b64decode(each["contentBytes"]) == content for each in graph.sent(ADA)[0].files] == [True]
     assert sum(hit.action == "upload" for hit in graph.hits) == 2
-
-
-@pytest.mark.parametrize("size", [INLINE_LIMIT - 1, INLINE_LIMIT, 3 * 1024 * 1024 - 1])
-def test_a_file_near_what_one_request_may_carry_arrives(
-    api: Api, reviewer: Reviewer, graph: GraphServer, size: int
-) -> None:
-    file = {"name": "big.bin", "content_base64": base64.b64encode(bytes(size)).decode()}
-    assert state(proposed(api, reviewer, "send_email", attachments=[file])) == ("succeeded", None)
-    assert [each["size"] for each in graph.sent(ADA)[0].files] == [size]
-
-
-@pytest.mark.parametrize("confirm", [False, True])
-@pytest.mark.parametrize(
-    ("bytes_", "body"), [pytest.param(3 * 1024 * 1024 - 1000, "x" * 90_000, id="with-its-text"),
-                         pytest.param(3 * 1024 * 1024 + 1000, "Hi.", id="alone")],
-)  # fmt: skip
-def test_what_one_request_cannot_carry_is_refused_before_anybody_approves_it(
-    api: Api, graph: GraphServer, seeds_way: Mailbox, confirm: bool, bytes_: int, body: str
-) -> None:
-    file = {"name": "big.bin", "content_base64": base64.b64encode(bytes(bytes_)).decode()}
-    answer = api.tool("send_email", **{**HELLO, "body": body}, attachments=[file], confirm=confirm)
-    assert (answer.status_code, problem_of(answer)["code"]) == (413, "too_large")
-    assert "4,194,304" in problem_of(answer)["detail"]
-    assert (PendingAction.objects.count(), graph.sends()) == (0, [])
-
-
-def test_a_reviewer_cannot_add_what_one_request_cannot_carry(
-    api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox
-) -> None:
-    action_id = api.propose()
-    file = SimpleUploadedFile("big.bin", bytes(3 * 1024 * 1024 + 1000))
-    answer = reviewer.decide(action_id, "edit", attachments=file)
-    assert (answer.status_code, b"4,194,304" in answer.content) == (413, True)
-    assert PendingAction.objects.get(pk=action_id).revision == 1
-
-
-def test_a_draft_that_answers_is_refused_before_anybody_approves_it_where_drafts_are_not_allowed(
-    api: Api, graph: GraphServer, message_id: str
-) -> None:
-    draft = api.tool("draft_reply", message_id=message_id, body="On Thursday.").json()
-    Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
-    problem = problem_of(api.tool("send_draft", draft_id=draft["id"], confirm=True))
-    assert (problem["code"], problem["required_scope"]) == ("auth_error", "Mail.ReadWrite")
-    assert (PendingAction.objects.count(), graph.sends()) == (0, [])
 
 
 # Together

@@ -25,7 +25,7 @@ from tools.compose import (
     parent,
     reply_subject,
 )
-from tools.content import Content, Original, answering, forwarding, written
+from tools.content import Content, Original, answering, forwarding, told, written
 from tools.failures import told_as_problems
 from tools.originals import as_original, travelling, whom_to_answer
 from tools.providers import provider_for
@@ -116,8 +116,8 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
         )
         return Composed(
             request=request, original=original, original_id=parameters.message_id,
-            reply_all=parameters.reply_all, comment=parameters.comment, quote_by_provider=provider.writes_quote,
-            later=later,
+            reply_all=parameters.reply_all, comment=told(own.text, original),
+            quote_by_provider=provider.writes_quote, later=later,
         )  # fmt: skip
 
     return _propose(caller, mailbox, "reply_email", parameters, compose)
@@ -145,8 +145,8 @@ def forward_email(caller: Caller, mailbox: Mailbox, parameters: ForwardEmail) ->
             references=chain(original),
         )
         return Composed(
-            request=request, original=original, original_id=parameters.message_id, comment=parameters.comment or "",
-            quote_by_provider=provider.writes_quote,
+            request=request, original=original, original_id=parameters.message_id,
+            comment=told(own.text, original), quote_by_provider=provider.writes_quote,
         )  # fmt: skip
 
     return _propose(caller, mailbox, "forward_email", parameters, compose)

@@ -13,6 +13,7 @@ from django.conf import settings
 
 from accounts.connect.microsoft import DRAFT
 from tools.compose import MESSAGE_ID
+from tools.content import in_html, same_in_html
 from tools.providers.base import (
     Envelope,
     Handover,
@@ -38,6 +39,11 @@ from tools.providers.graph.queries import quoted
 BACK = "id,subject,body,toRecipients,ccRecipients,bccRecipients,importance,isDraft,changeKey,parentFolderId"
 # PidTagLastVerbExecuted: what Outlook shows as answered or forwarded (MS-OXOMSG 2.2.1.38).
 LAST_VERB = "Integer 0x1081"
+# Exchange reads a comment as HTML where the answer is HTML; what it makes of one on a plain text is written nowhere.
+UNCERTAIN = (
+    "Microsoft 365 may read this comment as HTML, so it is not certain what would arrive. Write it in one line, without"
+    f" < and &, or connect the mailbox again with the permission {DRAFT}."
+)
 VERBS = {"answered": "102", "forwarded": "104"}
 
 
@@ -199,7 +205,8 @@ class GraphSending(GraphDrafts):
             action, body = "forward", body | ({"comment": envelope.comment} if envelope.comment else {})
         elif self.writes_quote:
             # It was approved with a quote of ours, or answers without an original: both need the permission.
-            raise NotPermitted(DRAFT)
+            is_raw = bool(envelope.comment) and envelope.comment.strip() == outgoing.text.strip()
+            raise NotPermitted(DRAFT, UNCERTAIN if is_raw else "")
         if length(body) > REQUEST_LIMIT:
             raise Refused("too_large", f"Microsoft 365 takes at most {REQUEST_LIMIT:,} bytes at once.")
         return (action, body) if action else None
@@ -218,8 +225,10 @@ def _marks(row: Mapping[str, Any]) -> list[str]:
 
 
 def _is_comment_alone(outgoing: Outgoing, envelope: Envelope) -> bool:
-    """Whether the approved text is the comment alone: then Microsoft writes the quote, and that was said. An answer
-    always has one; what has none was edited since, and goes as it is."""
-    if envelope.kind == "send" or (envelope.kind == "reply" and not envelope.comment):
+    """Whether the approved text is the comment alone, which reads as it was approved: then Microsoft writes the quote,
+    and that was said. An answer always has a comment; what has none was edited since, and goes as it is."""
+    if envelope.kind == "send" or outgoing.html is not None or (envelope.kind == "reply" and not envelope.comment):
         return False
-    return outgoing.html is None and outgoing.text.strip() == envelope.comment.strip()
+    if same_in_html(outgoing.text):
+        return envelope.comment.strip() == outgoing.text.strip()
+    return envelope.comment == in_html(outgoing.text)
