@@ -135,6 +135,15 @@ def test_a_comment_that_was_kept_as_it_was_typed_is_not_handed_over(
     assert graph.sends() == []
 
 
+@pytest.mark.parametrize(("tool", "said"), [("reply_email", True), ("forward_email", False)])
+def test_who_approves_is_told_that_microsoft_itself_works_out_whom_an_answer_goes_to(
+    api: Api, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str, said: bool
+) -> None:
+    warnings = api.tool(tool, **asked(tool, message_id)).json()["warnings"]
+    (text,) = (warning["text"] for warning in warnings if warning["code"] == "quote_by_provider")
+    assert ("whom the answer goes to" in text) is said
+
+
 # What a reviewer changed
 
 

@@ -46,10 +46,12 @@ def no_sent_copy(message: OutgoingMessage, context: Context) -> PreviewWarning |
 def quote_by_provider(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     if not context.quote_by_provider:
         return None
-    answer = "answer" if message.request.kind == "reply" else "forward"
+    worded = "words the subject of the forward"
+    if message.request.kind == "reply":
+        worded = "words the subject and works out whom the answer goes to: nothing compares it with To and Cc here"
     return PreviewWarning(
         code="quote_by_provider",
         title="The provider completes this.",
-        text=f"You see your own words. Below them the provider puts the original itself, and it words the subject of"
-        f" the {answer}: this mailbox was connected without the permission to write drafts.",
+        text=f"You see your own words. Below them the provider puts the original itself, and it {worded}. This mailbox"
+        " was connected without the permission to write drafts.",
     )
