@@ -37,6 +37,7 @@ from tests.graphstore import (
     matching,
     selected,
 )
+from tools.html import text_of
 
 ALL = ("Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read")
 SECONDS = 10
@@ -121,6 +122,9 @@ class GraphServer:
         self.refuses_recipients: set[str] = set()
         self.renames = False
         self.answers_in_html = False
+        self.shows_html = False
+        self.mime_bcc: int | None = None
+        self.on_read: Callable[[Item], object] = lambda item: None
         self.delay = 0.0
         self.most_at_once: Counter[str] = Counter()
         self.on_accept: Callable[[Accepted], object] = lambda accepted: None
@@ -353,7 +357,8 @@ class _Handler(BaseHTTPRequestHandler):
         with graph.counted(address):
             try:
                 with graph.store.lock:
-                    return _Call(graph, address, query, body, self.path).done(self.command, rest.strip("/").split("/"))
+                    call = _Call(graph, address, query, body, self.path, self.headers.get("Prefer", ""))
+                    return call.done(self.command, rest.strip("/").split("/"))
             except _Refusal as refusal:
                 return refusal.status, _error(refusal.code)
             except BadRequest as error:
@@ -386,9 +391,11 @@ class _Call:
         "createForward": "forward",
     }
 
-    def __init__(self, graph: GraphServer, address: str, query: dict[str, str], body: Any, address_line: str) -> None:
+    def __init__(
+        self, graph: GraphServer, address: str, query: dict[str, str], body: Any, address_line: str, prefer: str
+    ) -> None:
         self.graph, self.address, self.query, self.body = graph, address, query, body or {}
-        self._line = address_line
+        self._line, self.prefer = address_line, prefer
 
     def done(self, method: str, parts: list[str]) -> tuple[int, Any]:
         match method, parts:
@@ -423,9 +430,10 @@ class _Call:
         store = self.graph.store
         match method, rest:
             case "GET", []:
-                return 200, self._selected(item)
+                self.graph.on_read(item)
+                return 200, self._shown(self._selected(item))
             case "GET", ["$value"]:
-                return 200, item.mime(bcc=True)
+                return 200, item.mime(bcc=self.graph.mime_bcc)
             case "PATCH", []:
                 store.patch(item, self.body)
                 self.graph.tamper(item)
@@ -476,6 +484,18 @@ class _Call:
                 item.changed()
                 return 204, None
         raise _Refusal(405, "ErrorInvalidRequest")
+
+    def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Its body as `Prefer` asks for it. The page of `get message` says that it is HTML otherwise; what is shown is
+        what lies there, unless `shows_html`."""
+        body = row.get("body")
+        if body and body["contentType"] == "html" and 'body-content-type="text"' in self.prefer:
+            row["body"] = {"contentType": "text", "content": text_of(body["content"])}
+        elif body and body["contentType"] == "text" and self.graph.shows_html and "body-content" not in self.prefer:
+            linked = re.sub(r"https?://\S+", r'<a href="\g<0>">\g<0></a>', escape(body["content"], quote=False))
+            lines = linked.replace("\n", "<br>\r\n")
+            row["body"] = {"contentType": "html", "content": f"<html><head></head><body>{lines}</body></html>"}
+        return row
 
     def _list(self, items: list[Item]) -> dict[str, Any]:
         if self.graph.index_lags and "$filter" in self.query and "eq" in self.query["$filter"]:

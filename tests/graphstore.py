@@ -76,16 +76,19 @@ class Item:
     def recipients(self) -> tuple[str, ...]:
         return tuple(a for name in ("toRecipients", "ccRecipients", "bccRecipients") for a in self.addresses(name))
 
-    def mime(self, *, bcc: bool = False) -> bytes:
-        """The message as it leaves, or with `bcc` as its sender's mailbox holds it."""
+    def mime(self, *, bcc: int | None = 0) -> bytes:
+        """The message as it leaves, or with the first `bcc` of its blind copies, as its sender's mailbox holds it."""
         if self.source is not None:
             return self.source
         shown, message = self.shown, EmailMessage(policy=WIRE)
         message["From"] = shown["from"]["emailAddress"]["address"]
-        headers = {"To": "toRecipients", "Cc": "ccRecipients", **({"Bcc": "bccRecipients"} if bcc else {})}
-        for header, name in headers.items():
-            if self.addresses(name):
-                message[header] = ", ".join(self.addresses(name))
+        people = {
+            "To": self.addresses("toRecipients"), "Cc": self.addresses("ccRecipients"),
+            "Bcc": self.addresses("bccRecipients")[:bcc],
+        }  # fmt: skip
+        for header, addresses in people.items():
+            if addresses:
+                message[header] = ", ".join(addresses)
         message["Subject"] = shown["subject"]
         message["Date"] = shown["sentDateTime"] and format_datetime(
             datetime.fromisoformat(shown["sentDateTime"].replace("Z", "+00:00"))

@@ -136,7 +136,7 @@ class GraphSide:
         self._server.deliver(address, source, folder=self.FOLDERS[folder], unread=unread)
 
     def sent(self) -> list[bytes]:
-        return [item.mime(bcc=True) for item in self._server.sent(ADA)]
+        return [item.mime(bcc=None) for item in self._server.sent(ADA)]
 
     def inbox_of(self, address: str) -> list[bytes]:
         here = [item.mime() for item in self._server.store.in_folder(address, "inbox")]

@@ -545,6 +545,44 @@ def test_html_that_exchange_rewrote_without_changing_what_it_says_is_sent(
     assert state(action) == ("succeeded", None)
 
 
+TEXT = "Hello Mira,\n  a < b & c: https://good.example/?x=1&y=2\n\nAlice"
+
+
+def test_a_text_that_exchange_shows_as_html_is_sent_as_the_text_that_was_approved(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
+    graph.shows_html = True
+    action = approve(api, reviewer, body=TEXT)
+    work()
+    assert state(action) == ("succeeded", None)
+    assert graph.sent(ADA)[0].shown["body"] == {"contentType": "text", "content": f"{TEXT}\n"}
+
+
+def misled(item: Item) -> None:
+    item.shown["body"] = {"contentType": "html", "content": '<a href="https://evil.example/">Hello Mira.</a>'}
+    item.changed()
+
+
+@pytest.mark.parametrize("at_read", [0, 2])
+def test_row38_a_text_that_became_a_link_is_never_sent(
+    api: Api, reviewer: Reviewer, graph: GraphServer, at_read: int
+) -> None:
+    reads: list[Item] = []
+
+    def changed_between_the_looks(item: Item) -> None:
+        reads.append(item)
+        if len(reads) == at_read:
+            misled(item)
+
+    graph.shows_html, graph.on_read = True, changed_between_the_looks
+    graph.tamper = graph.tamper if at_read else misled
+    action = approve(api, reviewer, body="Hello Mira.")
+    work()
+    assert state(action) == ("failed", "readback_mismatch")
+    assert len(reads) == 2
+    assert (graph.sends(), graph.ledger) == ([], [])
+
+
 # 39: the look itself fails
 
 

@@ -128,6 +128,11 @@ def differences(outgoing: Outgoing, read: Mapping[str, Any], files: Sequence[tup
     return wrong
 
 
+def leads_elsewhere(html: str, text: str) -> bool:
+    """Whether HTML that is made of a text has a link or a picture with an address that the text does not name."""
+    return any(target.partition(" ")[2].removeprefix("mailto:") not in text for target in _Targets.of(html))
+
+
 def recipients_of(read: Mapping[str, Any], name: str) -> Counter[str]:
     return _lower(tuple(address_of(each)[1] for each in read.get(name) or []))
 

@@ -31,12 +31,14 @@ from tools.providers.graph.outgoing import (
     Outgoing,
     as_recipients,
     differences,
+    leads_elsewhere,
     length,
     parsed,
 )
 from tools.providers.graph.queries import quoted
 
 BACK = "id,subject,body,toRecipients,ccRecipients,bccRecipients,importance,isDraft,changeKey,parentFolderId"
+AS_TEXT = 'outlook.body-content-type="text"'
 # PidTagLastVerbExecuted: what Outlook shows as answered or forwarded (MS-OXOMSG 2.2.1.38).
 LAST_VERB = "Integer 0x1081"
 # Exchange reads a comment as HTML where the answer is HTML; what it makes of one on a plain text is written nowhere.
@@ -177,7 +179,7 @@ class GraphSending(GraphDrafts):
         notes |= {"draft": draft, "source": sha256(envelope.source).hexdigest()}
         handover.keep(notes)
         self._filled(draft, outgoing)
-        read = self._client.get(self._at(draft), {"$select": BACK}).body
+        read = self._read_back(draft, outgoing)
         path = f"{self._at(draft)}/attachments"
         files = [
             (str(row.get("name")), sha256(self._content(f"{path}/{quoted_id(row)}", is_mail=False)).hexdigest())
@@ -188,6 +190,17 @@ class GraphSending(GraphDrafts):
             raise Refused("readback_mismatch", f"What Microsoft 365 made of it differs in: {', '.join(wrong)}.")
         handover.keep({**notes, "version": read.get("changeKey"), "folder": read.get("parentFolderId")})
         return draft
+
+    def _read_back(self, draft: str, outgoing: Outgoing) -> dict[str, Any]:
+        """The draft as it lies there. Where a text is shown as HTML, which Microsoft's page says of every body, it is
+        asked for as text; the HTML is looked at all the same, since a text hides where a link leads."""
+        read = dict(self._client.get(self._at(draft), {"$select": BACK}).body)
+        body = read.get("body") or {}
+        if outgoing.html is not None or str(body.get("contentType")).lower() != "html":
+            return read
+        as_text = self._client.get(self._at(draft), {"$select": BACK}, prefer=AS_TEXT).body
+        same = as_text.get("changeKey") == read.get("changeKey")
+        return dict(as_text) if same and not leads_elsewhere(str(body.get("content")), outgoing.text) else read
 
     def _at_once(self, envelope: Envelope, outgoing: Outgoing) -> tuple[str, dict[str, Any]] | None:
         """The endpoint that makes and sends in one, and what it is told; None where a draft is the way. Raises Refused
