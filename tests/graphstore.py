@@ -71,7 +71,8 @@ class Item:
         self.shown["hasAttachments"] = any(not file.get("isInline") for file in self.files)
 
     def addresses(self, name: str) -> tuple[str, ...]:
-        return tuple(each["emailAddress"]["address"] for each in self.shown.get(name) or [])
+        given = (each["emailAddress"] for each in self.shown.get(name) or [])
+        return tuple(each["address"] for each in given if "address" in each)
 
     def recipients(self) -> tuple[str, ...]:
         return tuple(a for name in ("toRecipients", "ccRecipients", "bccRecipients") for a in self.addresses(name))

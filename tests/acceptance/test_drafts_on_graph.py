@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Api, Reviewer
+from tests.conftest import Api, Reviewer, problem_of
 from tests.graphserver import Fault, GraphServer
 from tests.graphstore import as_recipient
 from tests.mailserver import ADA, MIRA
@@ -13,7 +13,7 @@ from tests.work import work
 
 __all__ = ["api", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db
-JO = "jo@northwind.example"
+JO, SAM = "jo@northwind.example", "sam@northwind.example"
 
 
 def test_a_draft_is_written_listed_changed_and_thrown_away(api: Api, graph: GraphServer) -> None:
@@ -102,6 +102,25 @@ def test_an_answer_that_could_not_be_worded_leaves_nothing_of_exchanges_own_behi
     graph.fault("answer", on="patch", status=503)
     assert api.tool("draft_reply", message_id=card["id"], body="On Thursday.").status_code == 503
     assert graph.drafts(ADA) == []
+
+
+@pytest.mark.parametrize("shown", ["all", "none", "one", "nameless"])
+def test_nobody_in_bcc_is_lost_when_a_draft_is_sent(
+    api: Api, reviewer: Reviewer, graph: GraphServer, shown: str
+) -> None:
+    """Whether the bytes of a draft name them is written nowhere."""
+    draft = api.tool("create_draft", to=[MIRA], bcc=[JO, SAM], subject="Hello", body="Hi.").json()
+    graph.mime_bcc = {"all": None, "one": 1}.get(shown, 0)
+    if shown == "nameless":
+        graph.drafts(ADA)[0].shown["bccRecipients"][1] = {"emailAddress": {"name": "Sam"}}
+    answer = api.tool("send_draft", draft_id=draft["id"], confirm=True)
+    if shown in ("one", "nameless"):
+        assert (answer.status_code, problem_of(answer)["code"]) == (422, "invalid_input")
+        assert "Bcc" in problem_of(answer)["detail"]
+        return
+    approved(reviewer, answer)
+    work()
+    assert [accepted.recipients for accepted in graph.ledger] == [(MIRA, JO, SAM)]
 
 
 @pytest.mark.parametrize("how", ["edited", "thrown away"])

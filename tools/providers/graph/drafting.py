@@ -1,11 +1,15 @@
 """Drafts: made new, or as Graph's own answer to a message, so that Exchange keeps the conversation."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from email import policy
+from email.parser import BytesHeaderParser
 from typing import Any, Literal
 from urllib.parse import quote
 
 from tools.providers.base import NOT_A_DRAFT, ProviderError, Refused, StoredDraft, Unsupported
+from tools.providers.graph.mailbox import addresses
 from tools.providers.graph.outgoing import INLINE_LIMIT, File, Outgoing, parsed
 from tools.providers.graph.queries import quoted
 from tools.providers.graph.reading import GraphReading
@@ -13,6 +17,8 @@ from tools.providers.graph.reading import GraphReading
 SCOPE = "Mail.ReadWrite"
 STATE = "id,isDraft,changeKey,parentFolderId,internetMessageId"
 PIECE = 10 * 320 * 1024  # of an upload: a multiple of 320 KiB, under 4 MB
+NOT_READABLE = "Not everybody in Bcc of this draft can be read: look at it in the mailbox."
+ADDRESS = re.compile(r"[^\s,;<>]+@[^\s,;<>]+")
 GONE = "The draft is gone, or was changed by its person: list_drafts names what is there."
 
 
@@ -33,7 +39,9 @@ class GraphDrafts(GraphReading):
     def read_draft(self, draft_id: str) -> StoredDraft:
         state = self._draft(draft_id)
         source = self._client.get(f"{self._at(str(state['id']))}/$value", raw=True).content
-        return StoredDraft(id=draft_id, number=None, source=source, version=str(state.get("changeKey") or ""))
+        return StoredDraft(
+            id=draft_id, number=None, source=_with_bcc(source, state), version=str(state.get("changeKey") or "")
+        )
 
     def delete_draft(self, draft_id: str) -> None:
         self._client.call("DELETE", self._at(str(self._draft(draft_id)["id"])), scope=SCOPE)
@@ -44,7 +52,7 @@ class GraphDrafts(GraphReading):
     def _draft(self, draft_id: str) -> dict[str, Any]:
         """The state of a draft that lies where drafts lie. Raises like `save_draft`."""
         try:
-            state = self._client.get(self._path(draft_id), {"$select": STATE}).body
+            state = self._client.get(self._path(draft_id), {"$select": f"{STATE},bccRecipients"}).body
         except Refused as error:
             raise Refused(error.code, GONE if error.code == "not_found" else error.detail) from None
         if not state.get("isDraft"):
@@ -131,6 +139,19 @@ class GraphDrafts(GraphReading):
 
     def _id_of(self, body: Any) -> str:
         return str(body["id"])
+
+
+def _with_bcc(source: bytes, state: dict[str, Any]) -> bytes:
+    """The bytes with everybody who is to get a blind copy: whether Graph puts Bcc into them is written nowhere."""
+    header = BytesHeaderParser(policy=policy.default).parsebytes(source)["Bcc"]
+    named = {address.addr_spec.lower() for address in header.addresses} if header else set()
+    wanted = addresses(state, "bccRecipients")
+    nameless = len(wanted) < len(state.get("bccRecipients") or [])
+    if not nameless and named >= {address.lower() for address in wanted}:
+        return source
+    if nameless or header or not all(ADDRESS.fullmatch(address) for address in wanted):
+        raise Refused("refused", NOT_READABLE)
+    return f"Bcc: {', '.join(wanted)}\r\n".encode() + source
 
 
 def quoted_id(row: dict[str, Any]) -> str:
