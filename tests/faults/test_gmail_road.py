@@ -568,6 +568,53 @@ def test_row37_a_draft_that_its_person_sent_has_been_sent(
     assert (len(gmail.ledger), gmail.count("drafts.send")) == (1, 1)
 
 
+PROBE_FAILS = [
+    pytest.param(503, "", id="row39-503"),
+    pytest.param(429, "rateLimitExceeded", id="row39-429"),
+    pytest.param(403, "insufficientPermissions", id="row39-403"),
+    pytest.param(0, "", id="row39-reset"),
+]
+
+
+@pytest.mark.parametrize(("status", "reason"), PROBE_FAILS)
+@pytest.mark.parametrize("gone_before", ["drafts.get", "drafts.send"])
+def test_a_draft_that_is_gone_is_unknown_for_as_long_as_sent_cannot_be_looked_at(
+    api: Api, approved: PendingAction, gmail: GmailServer, gone_before: str, status: int, reason: str
+) -> None:
+    """Its person has sent it: whoever says that nothing went out lets it be cancelled, or sent again."""
+    gmail.before[gone_before] = lambda call: gmail._send(gmail.box(ADA), drafts(gmail)[0]) if drafts(gmail) else None
+    gmail.fail("messages.list", status, reason, times=None)
+    work()
+    for _ in range(2):
+        assert state(api, approved) == ("unknown", "draft_gone")
+        assert api.post(f"/actions/{approved.pk}/cancel").status_code == 409
+        look_again()
+
+    gmail.heal()
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert (len(gmail.ledger), gmail.count("drafts.create")) == (1, 1)
+
+
+def test_an_order_carried_out_late_is_unknown_for_as_long_as_sent_cannot_be_looked_at(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.fail("drafts.send", 503)
+    work()
+    for _ in range(2):
+        now_it_is_time()
+        maintenance.reconcile()
+    assert state(api, approved) == ("approved", "still_a_draft")
+    gmail._send(gmail.box(ADA), drafts(gmail)[0])  # the first order, after both looks
+    gmail.fail("messages.list", 429, times=None)
+    look_again()
+    assert state(api, approved) == ("unknown", "draft_gone")
+
+    gmail.heal()
+    look_again()
+    assert (state(api, approved), len(gmail.ledger)) == (("succeeded", None), 1)
+
+
 @pytest.mark.parametrize(
     "tampered",
     [

@@ -13,7 +13,16 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from tools.providers import lenient
-from tools.providers.base import Envelope, Handover, OutcomeUnknown, ProviderError, Receipt, Refused, Unsupported
+from tools.providers.base import (
+    Envelope,
+    Handover,
+    NotSent,
+    OutcomeUnknown,
+    ProviderError,
+    Receipt,
+    Refused,
+    Unsupported,
+)
 from tools.providers.gmail import payload, queries
 from tools.providers.gmail.drafting import GmailDrafts
 from tools.providers.gmail.mailbox import message_part
@@ -132,8 +141,15 @@ class GmailSending(GmailDrafts):
         return str(original.get("threadId", ""))
 
     def _sent_by_another(self, marker: str) -> Receipt:
-        """The draft is gone: its person sent it, or threw it away. It is never made again."""
-        if self.find_sent(marker) is None:
+        """The draft is gone: its person sent it, or threw it away. It is never made again.
+
+        That the looking failed says nothing about the mail: only of the looking is it certain that nothing was sent.
+        """
+        try:
+            found = self.find_sent(marker)
+        except NotSent:
+            raise OutcomeUnknown("draft_gone", "The prepared draft is gone, and Sent could not be looked at.") from None
+        if found is None:
             raise OutcomeUnknown("draft_gone", "The prepared draft is gone and the mail is not in Sent.")
         return Receipt(at=datetime.now(UTC))
 
