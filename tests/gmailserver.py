@@ -22,7 +22,7 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage, Message
 from email.utils import getaddresses
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 SYSTEM_LABELS = ("INBOX", "SENT", "DRAFT", "SPAM", "TRASH", "STARRED", "IMPORTANT", "UNREAD", "CHAT")
@@ -71,7 +71,10 @@ class Stored:
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """What went out: to everybody in `recipients`, as `content`, at `at` (Unix time)."""
+    """What went out: to everybody in `recipients`, as `content`, at `at` (Unix time).
+
+    Both id and content are those that the draft came with, whatever Message-ID the copies bear.
+    """
 
     sender: str
     recipients: tuple[str, ...]
@@ -158,7 +161,9 @@ class GmailServer:
         self.page_overlap = 0
         self.lists_more_than_asked = False
         self.search_lags = self.lists_lag = False
-        self.renames = False
+        # What becomes of the Message-ID of a mail that is sent. The real service was seen to replace it and to keep no
+        # copy (FlowCrypt/flowcrypt-browser#4273, gauteh/lieer#198), and in other years to note it or to leave it.
+        self.message_ids: Literal["replaced", "noted", "kept"] = "replaced"
         self.tampers: Callable[[bytes], bytes] | None = None
         self.before: dict[str, Callable[[Call], None]] = {}
         self.cuts_unread: Callable[[str], bool] = lambda path: False
@@ -510,22 +515,27 @@ class GmailServer:
 
     def _send(self, box: Box, draft_id: str) -> dict[str, Any]:
         draft = box.messages.pop(box.drafts.pop(draft_id))
-        source = draft.source
-        if self.renames:
-            original = source.replace(b"Message-ID:", b"X-Google-Original-Message-ID:", 1)
-            source = b"Message-ID: <renamed@mail.gmail.com>\r\n" + original
         everybody = [v for name in ("To", "Cc", "Bcc") for v in draft.parsed.get_all(name, [])]
         recipients = tuple(address for _, address in getaddresses([str(value) for value in everybody]))
-        content = _without_bcc(source)
-        message_id = str(message_from_bytes(content)["Message-ID"] or "").strip()
-        out = Sent(sender=box.address, recipients=recipients, message_id=message_id, content=content, at=time.time())
+        out = Sent(
+            sender=box.address, recipients=recipients, message_id=draft.header("Message-ID").strip(),
+            content=_without_bcc(draft.source), at=time.time(),
+        )  # fmt: skip
         self.ledger.append(out)
         self.on_sent(out)
+        source = self._named_anew(draft.source)
         sent = self._add(box, source, {"SENT"}, thread=draft.thread)
         for address in recipients:
             if address.lower() in self.boxes:
-                self._add(self.boxes[address.lower()], content, {"INBOX", "UNREAD"})
+                self._add(self.boxes[address.lower()], _without_bcc(source), {"INBOX", "UNREAD"})
         return {"id": sent.id, "threadId": sent.thread, "labelIds": ["SENT"]}
+
+    def _named_anew(self, source: bytes) -> bytes:
+        if self.message_ids == "kept":
+            return source
+        noted = rb"X-Google-Original-Message-ID:\1" if self.message_ids == "noted" else b""
+        without = re.sub(rb"(?im)^Message-ID:(.*\r?\n(?:[ \t].*\r?\n)*)", noted, source, count=1)
+        return b"Message-ID: <CA%016x@mail.gmail.com>\r\n" % next(self._ids) + without
 
     def _add(self, box: Box, source: bytes, labels: set[str], *, thread: str = "", at: int | None = None) -> Stored:
         id_ = f"{next(self._ids):016x}"

@@ -199,6 +199,7 @@ def _side(name: str, request: pytest.FixtureRequest) -> Iterator[Side]:
                 yield GraphSide(server)
         case "gmail":
             with GmailServer() as server:
+                server.message_ids = "kept"  # so that what arrives can be compared byte for byte
                 for address in EVERYBODY:
                     server.box(address)
                 yield GmailSide(server)

@@ -2,12 +2,13 @@
 
 import io
 import json
+import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from django.db import connection
@@ -18,7 +19,7 @@ from accounts.credentials import CannotDecrypt
 from accounts.models import ApiToken, Mailbox, TokenRefresh, User
 from approvals import maintenance
 from approvals.execution import execute
-from approvals.models import Attempt, AuditEvent, Heartbeat, PendingAction, Preparation, Rest
+from approvals.models import Attempt, AuditEvent, Blob, Heartbeat, PendingAction, Preparation, Rest
 from approvals.retry import PROBES
 from tests.concurrently import all_at_once
 from tests.conftest import Api, Reviewer, make_api
@@ -42,6 +43,12 @@ def mailbox(alice: User, gmail: GmailServer) -> Mailbox:
 @pytest.fixture
 def api(alice: User, mailbox: Mailbox) -> Api:
     return make_api(alice, mailbox)
+
+
+@pytest.fixture(params=["replaced", "noted", "kept"])
+def naming(request: pytest.FixtureRequest, gmail: GmailServer) -> None:
+    """Whatever becomes of the Message-ID, which is Gmail's to decide."""
+    gmail.message_ids = request.param
 
 
 @pytest.fixture
@@ -99,6 +106,9 @@ def test_an_approved_mail_leaves_once_as_approved_and_lies_in_sent(
     assert (sent.sender, sent.recipients) == (ADA, (MIRA, CHARLES, HIDDEN))
     assert sent.message_id == approved.message_id
     assert HIDDEN.encode() not in sent.content
+    front, approved_bytes, rest = sent.content.partition(bytes(Blob.objects.get().content))
+    assert re.fullmatch(rb"X-Mailhub-Mark: [0-9a-f]{32}\r\nDate: [^\r\n]+\r\n", front)
+    assert (bool(approved_bytes), rest) == (True, b"")
     shown = api.get(f"/actions/{approved.pk}").json()["receipt"]
     assert (shown["recipient_count"], shown["provider"]) == (3, "gmail")
     assert len(gmail.sources(ADA, "SENT")) == 1
@@ -184,6 +194,7 @@ def test_a_mail_without_a_copy_in_sent_is_refused_before_anybody_could_approve_i
 # 30, 31: nobody knows
 
 
+@pytest.mark.usefixtures("naming")
 @pytest.mark.parametrize(
     "plan",
     [
@@ -233,15 +244,17 @@ def test_a_draft_seen_unsent_twice_is_sent_by_a_second_try(
     assert (len(gmail.ledger), gmail.count("drafts.create"), gmail.count("drafts.send")) == (1, 1, 2)
 
 
-def test_row31_a_copy_that_gmail_renamed_is_found_by_the_id_it_came_with(
-    api: Api, approved: PendingAction, gmail: GmailServer
+@pytest.mark.parametrize("message_ids", ["replaced", "noted"])
+def test_row31_a_copy_that_gmail_renamed_is_found_and_both_ids_are_kept(
+    api: Api, approved: PendingAction, gmail: GmailServer, message_ids: Literal["replaced", "noted"]
 ) -> None:
-    gmail.renames = True
+    gmail.message_ids = message_ids
     gmail.drop("drafts.send", after=True)
     work()
     look_again()
     assert state(api, approved) == ("succeeded", None)
-    assert Attempt.objects.get().reference == "<renamed@mail.gmail.com>"
+    (copy,) = gmail.sources(ADA, "SENT")
+    assert Attempt.objects.get().reference == str(parsed(copy)["Message-ID"]) != approved.message_id
 
 
 # 32
@@ -556,6 +569,7 @@ def test_row37_a_draft_deleted_before_it_was_sent_is_shown_as_unknown_and_never_
     assert (gmail.ledger, gmail.count("drafts.create")) == ([], 1)
 
 
+@pytest.mark.usefixtures("naming")
 def test_row37_a_draft_that_its_person_sent_has_been_sent(
     api: Api, approved: PendingAction, gmail: GmailServer
 ) -> None:
@@ -576,13 +590,19 @@ PROBE_FAILS = [
 ]
 
 
+@pytest.mark.usefixtures("naming")
 @pytest.mark.parametrize(("status", "reason"), PROBE_FAILS)
 @pytest.mark.parametrize("gone_before", ["drafts.get", "drafts.send"])
 def test_a_draft_that_is_gone_is_unknown_for_as_long_as_sent_cannot_be_looked_at(
     api: Api, approved: PendingAction, gmail: GmailServer, gone_before: str, status: int, reason: str
 ) -> None:
-    """Its person has sent it: whoever says that nothing went out lets it be cancelled, or sent again."""
-    gmail.before[gone_before] = lambda call: gmail._send(gmail.box(ADA), drafts(gmail)[0]) if drafts(gmail) else None
+    """Whoever says that nothing went out lets it be cancelled, or sent again."""
+
+    def is_sent_by_its_person(call: Call) -> None:
+        if drafts(gmail):
+            gmail._send(gmail.box(ADA), drafts(gmail)[0])
+
+    gmail.before[gone_before] = is_sent_by_its_person
     gmail.fail("messages.list", status, reason, times=None)
     work()
     for _ in range(2):
@@ -625,6 +645,8 @@ def test_an_order_carried_out_late_is_unknown_for_as_long_as_sent_cannot_be_look
         pytest.param(lambda raw: raw.replace(b"Subject: Hello", b"Subject: Hallo"), id="row38-changed-subject"),
         pytest.param(lambda raw: b"Reply-To: spy@evil.example\r\n" + raw, id="row38-reply-to"),
         pytest.param(lambda raw: raw.replace(b"<ada@", b"<adam@"), id="row38-changed-sender"),
+        pytest.param(lambda raw: re.sub(rb"X-Mailhub-Mark: .*\r\n", b"", raw), id="row38-lost-mark"),
+        pytest.param(lambda raw: raw.replace(b"X-Mailhub-Mark: ", b"X-Mailhub-Mark: 0"), id="row38-changed-mark"),
     ],
 )
 def test_a_draft_that_reads_back_otherwise_is_not_sent(
@@ -650,6 +672,7 @@ def test_a_draft_that_gmail_only_wrote_differently_is_sent(
 # 39
 
 
+@pytest.mark.usefixtures("naming")
 def test_row39_a_probe_that_fails_and_an_index_that_lags_are_no_evidence(
     api: Api, approved: PendingAction, gmail: GmailServer
 ) -> None:
@@ -670,6 +693,7 @@ def test_row39_a_probe_that_fails_and_an_index_that_lags_are_no_evidence(
     assert (len(gmail.ledger), gmail.count("drafts.send")) == (1, 1)
 
 
+@pytest.mark.usefixtures("naming")
 def test_row39_a_search_index_that_lags_behind_does_not_hide_what_lies_in_sent(
     api: Api, approved: PendingAction, gmail: GmailServer
 ) -> None:
@@ -697,6 +721,17 @@ def test_a_draft_whose_creation_was_not_confirmed_is_found_and_used(
     gmail.drop("drafts.create", after=True)
     work()
     assert state(api, approved) == ("approved", "connection_lost")
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert (gmail.count("drafts.create"), len(gmail.ledger), drafts(gmail)) == (1, 1, [])
+
+
+def test_a_draft_that_gmail_renamed_and_whose_creation_was_not_confirmed_is_found_and_used(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.tampers = lambda raw: re.sub(rb"(?m)^Message-ID:.*", b"Message-ID: <CA1@mail.gmail.com>\r", raw)
+    gmail.drop("drafts.create", after=True)
+    work()
     look_again()
     assert state(api, approved) == ("succeeded", None)
     assert (gmail.count("drafts.create"), len(gmail.ledger), drafts(gmail)) == (1, 1, [])

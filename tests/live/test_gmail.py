@@ -21,6 +21,7 @@ from accounts.connect.connecting import connect_mailbox
 from accounts.connect.google import CannotConnect
 from accounts.connect.refreshing import access_token
 from accounts.models import Mailbox, User
+from approvals.models import PendingAction
 from tests.conftest import Api, Reviewer, make_api, problem_of
 from tests.gmailbox import ADA, connected, gmail, letter
 from tests.gmailserver import GmailServer, parsed
@@ -282,6 +283,19 @@ def test_send_reply_and_forward_to_oneself(
     for tool, more in (("reply_email", {"comment": "Two."}), ("forward_email", {"to": [own], "comment": "Three."})):
         answer = account.api.tool(tool, message_id=found[0]["id"], confirm=True, **more)
         assert carried_out(account, reviewer, answer)["state"] == "succeeded"
+
+
+def test_what_was_sent_is_found_in_sent_again(
+    account: Account, reviewer: Reviewer, cleaned: Callable[[], list[str]]
+) -> None:
+    """The proof that a lost answer is settled by: our mark, or the Message-ID where Gmail has left it."""
+    answer = account.api.tool("send_email", to=[account.mailbox.address], subject=SUBJECT, body="One.", confirm=True)
+    assert carried_out(account, reviewer, answer)["state"] == "succeeded"
+    message_id = PendingAction.objects.get().message_id
+    give_up_at = time.monotonic() + (30 if account.real else 0)
+    while not (found := provider_for(account.mailbox).find_sent(message_id)) and time.monotonic() < give_up_at:
+        time.sleep(2)
+    assert found
 
 
 def test_what_ours_has_sent_is_what_was_approved(gmail: GmailServer, alice: User, reviewer: Reviewer) -> None:

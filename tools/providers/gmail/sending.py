@@ -28,8 +28,11 @@ from tools.providers.gmail.drafting import GmailDrafts
 from tools.providers.gmail.mailbox import message_part
 
 LOOKED_AT = 20  # of the newest in Sent, beside what the search finds: its index may lag behind
-MARKERS = ["Message-ID", "X-Google-Original-Message-ID", *lenient.ORIGINAL_ID_HEADERS]
-COMPARED = ("Subject", "In-Reply-To", "References", "Reply-To")
+ID_HEADERS = ("Message-ID", "X-Google-Original-Message-ID", *lenient.ORIGINAL_ID_HEADERS)
+# Gmail may give what comes by its API another Message-ID and keep no copy of ours; what it does not know it leaves.
+# https://github.com/FlowCrypt/flowcrypt-browser/issues/4273, https://github.com/gauteh/lieer/issues/198
+MARK = "X-Mailhub-Mark"
+COMPARED = ("Subject", "In-Reply-To", "References", "Reply-To", MARK)
 MISMATCH = "What Gmail holds as the draft is not what was approved."
 CHANGED = "The prepared draft was changed in the mailbox before it was sent."
 KEEPS_IT = "Gmail keeps a copy of everything it sends."
@@ -45,7 +48,7 @@ class GmailSending(GmailDrafts):
         marker = lenient.decoded(lenient.headers(envelope.source)["Message-ID"])
         notes = self._prepared(envelope, handover, marker)
         try:
-            self._compare(envelope, notes, made_before="draft" in handover.prepared)
+            self._compare(_addressed(envelope, marker), notes, made_before="draft" in handover.prepared)
         except _Gone:
             handover.wire_started()  # not by this try, but it may have gone out
             return self._sent_by_another(marker)
@@ -62,7 +65,7 @@ class GmailSending(GmailDrafts):
         return Receipt(at=datetime.now(UTC), reference=str((answer or {}).get("id", "")))
 
     def find_sent(self, message_id: str) -> str | None:
-        """By the search, and among the newest in Sent by any header that may hold the id."""
+        """By the search, and among the newest in Sent by our mark or any header that may hold the id."""
         if not lenient.REFERENCE.fullmatch(message_id):
             raise Refused("invalid_message_id")
         query = queries.message_id_term(message_id)
@@ -108,19 +111,18 @@ class GmailSending(GmailDrafts):
         found = self._lost_draft(marker) if "marker" in notes else None
         if found is None:
             handover.keep({"marker": marker})
-            stored = self._put(_addressed(envelope), thread=self._thread(envelope))
+            stored = self._put(_addressed(envelope, marker), thread=self._thread(envelope))
             found = {"draft": stored["id"], "message": stored["message"]["id"]}
         notes = {"marker": marker, **found}
         handover.keep(notes)
         return notes
 
-    def _compare(self, envelope: Envelope, notes: Mapping[str, Any], *, made_before: bool) -> None:
+    def _compare(self, wanted: bytes, notes: Mapping[str, Any], *, made_before: bool) -> None:
         try:
             stored = self._draft(notes["draft"], fmt="raw", patient=False)
         except Refused as error:
             raise _Gone if error.code == "not_found" else error from None
         source = payload.decoded(stored["message"].get("raw", ""))
-        wanted = _addressed(envelope)
         if made_before and stored["message"]["id"] != notes["message"]:
             raise Refused("draft_changed", CHANGED)
         if source != wanted and _content(source) != _content(wanted):
@@ -165,7 +167,7 @@ class GmailSending(GmailDrafts):
         return {"draft": drafts[found[0]], "message": found[0]} if found else None
 
     def _marked(self, ids: list[str], marker: str) -> tuple[str, str] | None:
-        """The first of the messages that has the marker in one of its headers, with the Message-ID it shows."""
+        """The first of the messages that bears our mark or the id itself, with the Message-ID it shows."""
         if not ids:
             return None
         answers = self._client.each("messages.get", _get_markers, ids, again=True)
@@ -175,7 +177,8 @@ class GmailSending(GmailDrafts):
             if isinstance(answer, ProviderError):
                 raise answer
             block = payload.headers(answer.get("payload", {}))
-            if any(marker == lenient.decoded(block[name]) for name in MARKERS):
+            named = any(marker == lenient.decoded(block[name]) for name in ID_HEADERS)
+            if named or lenient.decoded(block[MARK]) == _mark_of(marker):
                 return message_id, lenient.decoded(block["Message-ID"]) or marker
         return None
 
@@ -184,12 +187,20 @@ class _Gone(Exception):
     """The prepared draft is not there any more."""
 
 
-def _addressed(envelope: Envelope) -> bytes:
-    """The approved bytes with the blind copies in front: Gmail sends to whom the headers name, and takes Bcc away."""
+def _mark_of(message_id: str) -> str:
+    """What the mail is known by wherever it lies. It travels with it, so it tells nothing."""
+    return sha256(message_id.encode()).hexdigest()[:32]
+
+
+def _addressed(envelope: Envelope, marker: str) -> bytes:
+    """The approved bytes with our mark and the blind copies in front: Gmail sends to whom the headers name, and takes
+    Bcc away."""
     parsed = message_from_bytes(envelope.source, policy=policy.default)
     shown = {address.lower() for header in ("To", "Cc") for address in _addresses(parsed, header)}
     hidden = [address for address in envelope.recipients if address.lower() not in shown]
-    head = "Bcc: " + ",\r\n ".join(hidden) + "\r\n" if hidden else ""
+    head = f"{MARK}: {_mark_of(marker)}\r\n"
+    if hidden:
+        head += "Bcc: " + ",\r\n ".join(hidden) + "\r\n"
     return head.encode("ascii") + envelope.source
 
 
@@ -205,9 +216,7 @@ def _content(source: bytes) -> tuple[Any, ...]:
         for part in parsed.walk()
         if not part.is_multipart()
     ]
-    headers = [
-        " ".join(str(parsed[name] or "").split()) for name in ("Subject", "In-Reply-To", "References", "Reply-To")
-    ]
+    headers = [" ".join(str(parsed[name] or "").split()) for name in COMPARED]
     return everybody, _addresses(parsed, "From"), _addresses(parsed, "To"), _addresses(parsed, "Cc"), headers, parts
 
 
@@ -224,4 +233,4 @@ def _digest(part: EmailMessage) -> str:
 
 
 def _get_markers(users: Any, id_: str) -> Any:
-    return users.messages().get(userId="me", id=id_, format="metadata", metadataHeaders=MARKERS)
+    return users.messages().get(userId="me", id=id_, format="metadata", metadataHeaders=[MARK, *ID_HEADERS])
