@@ -48,6 +48,7 @@ ROUTES = [
         (r"POST /token", "token"),
     )
 ]
+ID = re.compile(r"<[^<>\s]+>")
 TERM = re.compile(r'(-?)(?:(\w+):)?("[^"]*"|[^\s"]+)')
 
 
@@ -509,7 +510,8 @@ class GmailServer:
     def _put_draft(self, box: Box, source: bytes, thread: str, id_: str = "") -> str:
         id_ = id_ or f"r{next(self._ids)}"
         old = box.messages.pop(box.drafts.get(id_, ""), None)
-        stored = self._add(box, source, {"DRAFT"}, thread=thread or (old.thread if old else ""))
+        thread = thread or (old.thread if old else "")
+        stored = self._add(box, source, {"DRAFT"}, thread=thread if _belongs(source, box, thread) else "")
         box.drafts[id_] = stored.id
         return id_
 
@@ -537,20 +539,42 @@ class GmailServer:
         without = re.sub(rb"(?im)^Message-ID:(.*\r?\n(?:[ \t].*\r?\n)*)", noted, source, count=1)
         return b"Message-ID: <CA%016x@mail.gmail.com>\r\n" % next(self._ids) + without
 
-    def _add(self, box: Box, source: bytes, labels: set[str], *, thread: str = "", at: int | None = None) -> Stored:
+    def _add(
+        self, box: Box, source: bytes, labels: set[str], *, thread: str | None = None, at: int | None = None
+    ) -> Stored:
+        """In the conversation that is given, one of its own (""), or that of a message which it names (None)."""
         id_ = f"{next(self._ids):016x}"
         parsed = message_from_bytes(source, policy=policy.compat32)
-        named = set(re.findall(r"<[^<>\s]+>", f"{parsed['References']} {parsed['In-Reply-To']}"))
+        named = set(ID.findall(f"{parsed['References']} {parsed['In-Reply-To']}"))
         kin = next((s for s in box.messages.values() if named and s.header("Message-ID").strip() in named), None)
         stored = Stored(
             id=id_,
-            thread=thread or (kin.thread if kin else id_),
+            thread=thread or id_ if thread is not None or kin is None else kin.thread,
             labels=labels,
             source=source,
             at=at or next(self._clock),
         )
         box.messages[id_] = stored
         return stored
+
+
+def _belongs(source: bytes, box: Box, thread: str) -> bool:
+    """Whether a draft lies in the conversation that was named: nothing but a threadId brings it there, and only with
+    References and In-Reply-To to a message of it and with the same subject, answered or not.
+
+    https://developers.google.com/workspace/gmail/api/guides/threads
+    """
+    there = [stored for stored in box.messages.values() if stored.thread == thread]
+    if not there:
+        return True  # the draft's own
+    told = message_from_bytes(source, policy=policy.compat32)
+    ids = {stored.header("Message-ID").strip() for stored in there}
+    named = ids & set(ID.findall(str(told["References"]))) & set(ID.findall(str(told["In-Reply-To"])))
+    return bool(named) and _topic(told) in {_topic(stored.parsed) for stored in there}
+
+
+def _topic(parsed: Message) -> str:
+    return re.sub(r"(?i)^(re:\s*)+", "", " ".join(_readable(parsed, "subject").split()))
 
 
 class _NoToken(Refusal):
