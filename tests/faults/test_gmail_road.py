@@ -115,29 +115,6 @@ def test_an_approved_mail_leaves_once_as_approved_and_lies_in_sent(
     assert (drafts(gmail), gmail.count("drafts.send")) == ([], 1)
 
 
-def test_an_answer_lies_in_the_conversation_of_its_original(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
-    original = gmail.deliver(ADA, letter("Question", Message_ID="<q@northwind.example>"))
-    answer = api.tool("reply_email", message_id=original.id, comment="Yes.", confirm=True).json()
-    reviewer.decide(answer["action"]["id"], "approve")
-    work()
-    (sent,) = gmail.ledger
-    assert parsed(sent.content)["Subject"] == "Re: Question"
-    assert parsed(sent.content)["In-Reply-To"] == "<q@northwind.example>"
-    (stored,) = (each for each in gmail.box(ADA).messages.values() if "SENT" in each.labels)
-    assert stored.thread == original.thread
-
-
-def test_an_answer_to_a_mail_that_is_gone_leaves_without_its_conversation(
-    api: Api, reviewer: Reviewer, gmail: GmailServer
-) -> None:
-    original = gmail.deliver(ADA, letter("Question", Message_ID="<q@northwind.example>"))
-    answer = api.tool("reply_email", message_id=original.id, comment="Yes.", confirm=True).json()
-    reviewer.decide(answer["action"]["id"], "approve")
-    del gmail.box(ADA).messages[original.id]
-    work()
-    assert [parsed(sent.content)["In-Reply-To"] for sent in gmail.ledger] == ["<q@northwind.example>"]
-
-
 def test_a_forward_to_oneself_arrives_with_its_attachments(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
     message = parsed(letter("Report"))
     message.add_attachment(b"%PDF-", "application", "pdf", filename="Größe.pdf")

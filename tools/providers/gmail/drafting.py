@@ -21,7 +21,8 @@ class GmailDrafts(GmailReading):
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
         old = self._draft_named(replaces) if replaces is not None else None
-        thread = self._thread_of_parent(lenient.headers(source)) or (old or {}).get("message", {}).get("threadId", "")
+        parent = self._parent(lenient.headers(source))
+        thread = str(parent.get("threadId") or (old or {}).get("message", {}).get("threadId", ""))
         stored = self._put(source, thread=thread, draft_id=old["id"] if old else None)
         return StoredDraft(id=f"{stored['id']}.{stored['message']['id']}", number=None, source=source)
 
@@ -88,16 +89,16 @@ class GmailDrafts(GmailReading):
 
         return dict(self._client.write("drafts.update" if draft_id else "drafts.create", build))
 
-    def _thread_of_parent(self, block: Block, *, patient: bool = True) -> str:
-        """The conversation that holds the message which this one answers; empty when it is not found."""
+    def _parent(self, block: Block, *, patient: bool = True) -> dict[str, Any]:
+        """The id and the conversation of the message which this one answers; empty when it is not found."""
         parents = lenient.REFERENCE.findall(str(block["In-Reply-To"] or ""))
         if not parents:
-            return ""
+            return {}
         query = queries.message_id_term(parents[0])
         answer = self._client.read(
             "messages.list", lambda users: users.messages().list(userId="me", q=query, maxResults=1), patient=patient
         )
-        return str(next((row["threadId"] for row in answer.get("messages", ())), ""))
+        return dict(next(iter(answer.get("messages", ())), {}))
 
 
 def _media(source: bytes) -> Any:

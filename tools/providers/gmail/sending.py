@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from email.message import Message as Block
 from hashlib import sha256
 from typing import Any, Literal
 
+from tools.compose import REPLY_PREFIX
 from tools.providers import lenient
 from tools.providers.base import (
     Envelope,
@@ -129,18 +131,26 @@ class GmailSending(GmailDrafts):
             raise Refused("readback_mismatch", MISMATCH)
 
     def _thread(self, envelope: Envelope) -> str:
-        """The conversation of the original; the mail's own headers keep it together where there is none."""
-        if envelope.kind != "reply":
+        """The conversation that the mail answers in; the mail's own headers keep it together where there is none.
+
+        The bytes say what is an answer: one that a reviewer has edited is none by its kind. Under another subject than
+        the original's Gmail takes it into no conversation
+        (https://developers.google.com/workspace/gmail/api/guides/threads).
+        """
+        block = lenient.headers(envelope.source)
+        if not block["In-Reply-To"]:
             return ""
-        if not envelope.original:
-            return self._thread_of_parent(lenient.headers(envelope.source), patient=False)
+        named = envelope.original or self._parent(block, patient=False).get("id", "")
         try:
-            original = self._message(message_part(envelope.original), fmt="minimal", patient=False)
+            original = self._message(
+                message_part(named), fmt="metadata", fields="threadId,payload(headers)", patient=False
+            )
         except Refused as error:
             if error.code != "not_found":
                 raise
             return ""
-        return str(original.get("threadId", ""))
+        same = _topic(payload.headers(original.get("payload", {}))) == _topic(block)
+        return str(original.get("threadId", "")) if same else ""
 
     def _sent_by_another(self, marker: str) -> Receipt:
         """The draft is gone: its person sent it, or threw it away. It is never made again.
@@ -185,6 +195,11 @@ class GmailSending(GmailDrafts):
 
 class _Gone(Exception):
     """The prepared draft is not there any more."""
+
+
+def _topic(block: Block) -> str:
+    """The subject, without what answering puts in front."""
+    return REPLY_PREFIX.sub("", " ".join(lenient.decoded(block["Subject"]).split()))
 
 
 def _mark_of(message_id: str) -> str:
