@@ -12,6 +12,8 @@ from tools.providers.gmail.reading import GmailReading
 
 # From here on the bytes travel as they are: in JSON they would be a third larger, and Gmail takes less of it.
 MEDIA_BYTES = 1024 * 1024
+# What an upload may have: https://gmail.googleapis.com/$discovery/rest?version=v1, `maxSize` of drafts.create.
+LARGEST = 35 * 1024 * 1024
 DRAFTS_LOOKED_AT = 500
 DRAFT_GONE = "The draft is gone, or was changed by its person: list_drafts names what is there."
 
@@ -77,6 +79,7 @@ class GmailDrafts(GmailReading):
             return self._written(source, "", draft_id)
 
     def _written(self, source: bytes, thread: str, draft_id: str | None) -> dict[str, Any]:
+        refuse_too_large(len(source))
         message: dict[str, Any] = {"threadId": thread} if thread else {}
         given: dict[str, Any] = {"userId": "me"} | ({"id": draft_id} if draft_id else {})
         if len(source) < MEDIA_BYTES:
@@ -99,6 +102,11 @@ class GmailDrafts(GmailReading):
             "messages.list", lambda users: users.messages().list(userId="me", q=query, maxResults=1), patient=patient
         )
         return dict(next(iter(answer.get("messages", ())), {}))
+
+
+def refuse_too_large(size: int) -> None:
+    if size > LARGEST:
+        raise Refused("too_large", f"Gmail takes mails of at most {LARGEST:,} bytes; this one has {size:,}.")
 
 
 def _media(source: bytes) -> Any:

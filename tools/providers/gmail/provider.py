@@ -1,6 +1,6 @@
 """A mailbox behind the Gmail API."""
 
-from tools.providers.base import Envelope, NotAuthorized
+from tools.providers.base import NotAuthorized
 from tools.providers.gmail.answers import COMPOSE_SCOPE
 from tools.providers.gmail.sending import GmailSending
 
@@ -10,9 +10,6 @@ class GmailProvider(GmailSending):
     send_scope = COMPOSE_SCOPE
     writes_quote = False
     always_keeps_copy = True
-
-    def check(self, envelope: Envelope) -> None:
-        """Nothing: only Gmail knows what it takes."""
 
     def test(self) -> None:
         profile = self._client.read("getProfile", lambda users: users.getProfile(userId="me"))

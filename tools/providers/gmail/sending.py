@@ -26,9 +26,10 @@ from tools.providers.base import (
     Unsupported,
 )
 from tools.providers.gmail import payload, queries
-from tools.providers.gmail.drafting import GmailDrafts
+from tools.providers.gmail.drafting import GmailDrafts, refuse_too_large
 from tools.providers.gmail.mailbox import message_part
 
+STAMP_BYTES = 64  # more than the Date has, which comes in front when it leaves
 LOOKED_AT = 20  # of the newest in Sent, beside what the search finds: its index may lag behind
 ID_HEADERS = ("Message-ID", "X-Google-Original-Message-ID", *lenient.ORIGINAL_ID_HEADERS)
 # Gmail may give what comes by its API another Message-ID and keep no copy of ours; what it does not know it leaves.
@@ -42,6 +43,9 @@ KEEPS_IT = "Gmail keeps a copy of everything it sends."
 
 class GmailSending(GmailDrafts):
     """What makes mail leave, and what finds out whether it did."""
+
+    def check(self, envelope: Envelope) -> None:
+        refuse_too_large(len(_addressed(envelope, marker="")) + STAMP_BYTES)
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         """1. The draft: of an earlier try, or made now. 2. Read back and compared. 3. Sent, once."""

@@ -1,0 +1,96 @@
+"""A mail that is larger than the Gmail API takes is refused as early as its size is known."""
+
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from accounts.models import User
+from approvals import maintenance
+from approvals.models import PendingAction
+from tests.conftest import Api, Reviewer, make_api
+from tests.gmailbox import connected, gmail
+from tests.gmailserver import GmailServer
+from tests.work import work
+from tools.providers.base import Envelope
+from tools.providers.gmail import GmailProvider
+
+__all__ = ["gmail"]
+pytestmark = pytest.mark.django_db(transaction=True)
+LIMIT = "36,700,160"  # bytes that an upload of drafts may have, by Google's description of the API
+FOUR_MB = 4 * 1024 * 1024 - 1
+HELLO: dict[str, Any] = {"to": ["mira@northwind.example"], "subject": "Hello", "body_type": "html"}
+SHORT, LONG = "<p>Hello.</p>", f"<p>{'😀' * 99_000}</p>"
+
+
+class WithoutLimit(GmailProvider):
+    """As if the limit were not known yet when a mail is proposed."""
+
+    def check(self, envelope: Envelope) -> None:
+        pass
+
+
+@pytest.fixture
+def api(alice: User, gmail: GmailServer) -> Api:
+    return make_api(alice, connected(gmail, alice))
+
+
+@pytest.fixture
+def attachments(api: Api) -> list[dict[str, str]]:
+    """All that may be attached, which alone is still under the limit."""
+    return [{"handle": uploaded(api, FOUR_MB)} for _ in range(6)] + [{"handle": uploaded(api, 1024 * 1024)}]
+
+
+def uploaded(api: Api, size: int) -> str:
+    file = SimpleUploadedFile("a.bin", b"x" * size)
+    answer = api.client.post(
+        "/api/v1/attachments", {"file": file}, headers={"Authorization": f"Bearer {api.secret}"}
+    )  # fmt: skip
+    assert answer.status_code == 201, answer.content
+    return str(answer.json()["handle"])
+
+
+def test_a_mail_too_large_for_gmail_is_refused_before_anybody_could_approve_it(
+    api: Api, attachments: list[dict[str, str]]
+) -> None:
+    for confirm in (False, True):
+        answer = api.tool("send_email", **HELLO, body=LONG, attachments=attachments, confirm=confirm)
+        assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+        assert LIMIT in answer.json()["detail"]
+    assert not PendingAction.objects.exists()
+
+
+def test_an_edit_that_makes_it_too_large_is_refused_in_the_form(
+    api: Api, reviewer: Reviewer, attachments: list[dict[str, str]], gmail: GmailServer
+) -> None:
+    action_id = api.propose(**HELLO, body=SHORT, attachments=attachments)
+    page = reviewer.decide(action_id, "edit", body=LONG)
+    assert (page.status_code, LIMIT in page.content.decode()) == (413, True)
+    assert PendingAction.objects.get().revision == 1
+    reviewer.decide(action_id, "approve")
+    work()
+    assert (PendingAction.objects.get().status, len(gmail.ledger)) == ("succeeded", 1)
+
+
+def test_a_mail_that_is_found_too_large_when_it_leaves_has_failed_and_no_draft_is_made(
+    api: Api, reviewer: Reviewer, attachments: list[dict[str, str]], gmail: GmailServer, settings: Any
+) -> None:
+    known = settings.MAILHUB_PROVIDERS
+    settings.MAILHUB_PROVIDERS = {**known, "gmail": f"{__name__}.{WithoutLimit.__name__}"}
+    action_id = api.propose(**HELLO, body=LONG, attachments=attachments)
+    reviewer.decide(action_id, "approve")
+    settings.MAILHUB_PROVIDERS = known
+    work()
+    maintenance.sweep()
+    work()
+    shown = api.get(f"/actions/{action_id}").json()
+    assert (shown["state"], shown["error"]["code"], LIMIT in shown["error"]["detail"]) == ("failed", "too_large", True)
+    assert (gmail.count("drafts.create"), gmail.count("drafts.send"), gmail.ledger) == (0, 0, [])
+
+
+def test_a_draft_too_large_for_gmail_is_refused(
+    api: Api, attachments: list[dict[str, str]], gmail: GmailServer
+) -> None:
+    answer = api.tool("create_draft", **HELLO, body=LONG, attachments=attachments)
+    assert (answer.status_code, answer.json()["code"], LIMIT in answer.json()["detail"]) == (413, "too_large", True)
+    assert gmail.count("drafts.create") == 0
