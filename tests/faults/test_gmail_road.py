@@ -703,6 +703,18 @@ def test_a_draft_whose_creation_was_not_confirmed_is_found_and_used(
     assert (gmail.count("drafts.create"), len(gmail.ledger), drafts(gmail)) == (1, 1, [])
 
 
+@pytest.mark.usefixtures("naming")
+def test_a_draft_whose_creation_was_not_confirmed_and_that_its_person_sent_is_not_made_again(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.drop("drafts.create", after=True)
+    work()
+    gmail._send(gmail.box(ADA), drafts(gmail)[0])
+    look_again()
+    assert state(api, approved) == ("succeeded", None)
+    assert (gmail.count("drafts.create"), gmail.count("drafts.send"), len(gmail.ledger)) == (1, 0, 1)
+
+
 def test_a_draft_that_gmail_renamed_and_whose_creation_was_not_confirmed_is_found_and_used(
     api: Api, approved: PendingAction, gmail: GmailServer
 ) -> None:

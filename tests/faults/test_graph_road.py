@@ -475,6 +475,29 @@ def test_a_draft_whose_creation_was_not_confirmed_goes_before_another_is_made(
     assert (len(graph.ledger), graph.drafts(ADA)) == (1, [])
 
 
+def test_a_draft_whose_creation_was_not_confirmed_and_that_its_person_sent_is_not_made_again(
+    unconfirmed: PendingAction, graph: GraphServer
+) -> None:
+    graph.accept(ADA, graph.drafts(ADA)[0], "by hand", save=True)
+    now_it_is_time()
+    work()
+    # An answer comes back first, since the conversation has moved on.
+    assert state(unconfirmed) in (("unknown", "draft_gone"), ("pending", None))
+    assert (graph.sends(), len(graph.ledger)) == ([], 1)
+
+
+def test_a_draft_that_its_person_sent_before_it_was_complete_is_not_made_again(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    graph.fault("answer", on="get")
+    work()
+    graph.accept(ADA, graph.drafts(ADA)[0], "by hand", save=True)
+    now_it_is_time()
+    work()
+    assert state(approved) == ("unknown", "draft_gone")
+    assert (graph.sends(), len(graph.ledger)) == ([], 1)
+
+
 def test_a_draft_whose_creation_was_not_confirmed_goes_when_nothing_leaves(
     unconfirmed: PendingAction, graph: GraphServer, api: Api
 ) -> None:

@@ -52,8 +52,8 @@ class GmailSending(GmailDrafts):
         if not envelope.save_to_sent:
             raise Unsupported("refused", KEEPS_IT)
         marker = lenient.decoded(lenient.headers(envelope.source)["Message-ID"])
-        notes = self._prepared(envelope, handover, marker)
         try:
+            notes = self._prepared(envelope, handover, marker)
             self._compare(_addressed(envelope, marker), notes, made_before="draft" in handover.prepared)
         except _Gone:
             handover.wire_started()  # not by this try, but it may have gone out
@@ -116,6 +116,8 @@ class GmailSending(GmailDrafts):
             return notes
         found = self._lost_draft(marker) if "marker" in notes else None
         if found is None:
+            if "marker" in notes and self.find_sent(marker):
+                raise _Gone  # its person has sent it
             handover.keep({"marker": marker})
             stored = self._put(_addressed(envelope, marker), thread=self._thread(envelope))
             found = {"draft": stored["id"], "message": stored["message"]["id"]}

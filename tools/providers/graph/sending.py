@@ -117,7 +117,7 @@ class GraphSending(GraphDrafts):
     def _by_draft(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> None:
         """1. The draft of an earlier try if it is still what was approved, else a new one, read back and compared.
         2. Send it by its id."""
-        left = self._left_from_before(handover)
+        left = self._left_from_before(outgoing, handover)
         draft = left or self._prepared(envelope, outgoing, handover)
         try:
             self._client.hand_over(
@@ -148,14 +148,18 @@ class GraphSending(GraphDrafts):
                 if message_id in (row.get("internetMessageId"), *_marks(row)):
                     yield row
 
-    def _left_from_before(self, handover: Handover) -> str | None:
-        """The draft that an earlier try has compared already. One that was not is taken away: nothing was sent of it.
+    def _left_from_before(self, outgoing: Outgoing, handover: Handover) -> str | None:
+        """The draft that an earlier try has compared already. One that was not is taken away, unless its person has
+        sent it: it may not have been complete then, so nobody can say whether that is what was approved.
 
         Changed: its person has done that, and it is not what was approved. Gone: it may have been sent by somebody
         else, so nobody can say; that counts as handed over.
         """
         prepared = handover.prepared
         if "version" not in prepared:
+            if prepared and self.find_sent(outgoing.message_id):
+                handover.wire_started()
+                raise OutcomeUnknown("draft_gone", "What was prepared was sent from the mailbox, perhaps incomplete.")
             self.discard(prepared)
             return None
         try:
