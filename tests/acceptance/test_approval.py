@@ -319,7 +319,7 @@ def test_row17_what_changed_between_approval_and_claim_stops_the_call(
         case "token_revoked":
             ApiToken.objects.update(revoked_at=timezone.now() + timedelta(seconds=1))
         case "expired":
-            PendingAction.objects.update(expires_at=timezone.now())
+            PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
         case "mailbox_paused":
             Mailbox.objects.update(status="paused")
         case "kill_switch":

@@ -111,7 +111,7 @@ def test_row5_the_key_answers_with_the_present_state_whatever_became_of_it(
         case "rejected":
             reviewer.decide(action_id, "reject")
         case "expired":
-            PendingAction.objects.update(expires_at=timezone.now())
+            PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
             maintenance.expire()
         case "sent" | "purged":
             reviewer.decide(action_id, "approve")

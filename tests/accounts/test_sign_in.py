@@ -71,7 +71,7 @@ def test_a_link_that_is_good_no_more_says_so_and_lets_nobody_in(
 ) -> None:
     match reason:
         case "too old":
-            SignInLink.objects.update(expires_at=timezone.now())
+            SignInLink.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
         case "person inactive":
             User.objects.update(is_active=False)
         case "unknown":

@@ -120,8 +120,8 @@ def test_row33_a_429_pauses_the_whole_mailbox_for_a_capped_time_and_then_each_le
     assert at_least <= left <= at_most
     assert script.called == ["execute"]
     script.instead = None
-    Rest.objects.update(until=timezone.now())
-    PendingAction.objects.update(not_before=timezone.now())
+    Rest.objects.update(until=timezone.now() - timedelta(seconds=1))
+    PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))
     work()
     assert len({envelope.source for envelope in server.ledger}) == len(server.ledger) == 2
     assert Attempt.objects.filter(action=first).count() == 2
@@ -159,7 +159,7 @@ def test_row36_a_mailbox_that_must_be_reconnected_gets_no_call_and_the_mail_wait
     server.accepts_login = False
 
     work()
-    PendingAction.objects.filter(status="approved").update(not_before=timezone.now())
+    PendingAction.objects.filter(status="approved").update(not_before=timezone.now() - timedelta(seconds=1))
     for _ in range(3):
         work()
         maintenance.sweep()

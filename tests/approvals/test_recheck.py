@@ -136,7 +136,7 @@ def test_row17_a_mail_that_may_not_leave_in_time_expires(
     approved: Callable[..., PendingAction], server: MemoryServer
 ) -> None:
     action = approved()
-    PendingAction.objects.update(expires_at=timezone.now())
+    PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
     assert execute(action.pk, worker="test") is False
     maintenance.sweep()
@@ -239,7 +239,7 @@ def test_a_recheck_that_cannot_be_made_lets_it_wait(
     assert server.ledger == []
 
     script.seen = lambda approved: ()
-    PendingAction.objects.update(not_before=timezone.now())
+    PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))
     work()
     action.refresh_from_db()
     assert (action.status, action.error, len(server.ledger)) == ("succeeded", None, 1)

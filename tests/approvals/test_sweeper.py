@@ -27,7 +27,7 @@ def test_eight_sweepers_at_once_do_each_chore_once(
     api: Api, approved: Callable[..., PendingAction], script: Script
 ) -> None:
     expired = [api.propose(subject=f"Number {number}") for number in range(5)]
-    PendingAction.objects.update(expires_at=timezone.now())
+    PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     void = [approved(subject=f"Void {number}") for number in range(5)]
     ApiToken.objects.update(revoked_at=timezone.now() + timedelta(minutes=1))
 
@@ -58,7 +58,7 @@ def test_a_dead_lease_is_ended_once(approved: Callable[..., PendingAction], scri
 def test_a_row_that_somebody_holds_stops_no_sweeper(api: Api) -> None:
     """It is left for the next sweep, and the others are done."""
     held, free = api.propose(), api.propose(subject="Free")
-    PendingAction.objects.update(expires_at=timezone.now())
+    PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
     with transaction.atomic():
         PendingAction.objects.select_for_update().get(pk=held)
@@ -79,7 +79,7 @@ def test_what_waits_for_its_time_leaves_when_it_has_come(
     work()
     assert server.ledger == []
 
-    PendingAction.objects.update(not_before=timezone.now())
+    PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))
     assert maintenance.due() == [action.pk]
     work()
     assert len(server.ledger) == 1

@@ -40,7 +40,7 @@ def unknown(approved: Callable[..., PendingAction], script: Script) -> PendingAc
 def lost_since(action: PendingAction, seconds: float) -> None:
     """As if the answer had been lost so long ago, and the next look were due."""
     Attempt.objects.filter(action=action).update(ended_at=timezone.now() - timedelta(seconds=seconds))
-    PendingAction.objects.filter(pk=action.pk).update(next_probe_at=timezone.now())
+    PendingAction.objects.filter(pk=action.pk).update(next_probe_at=timezone.now() - timedelta(seconds=1))
 
 
 def next_look(action: PendingAction) -> float | None:
@@ -132,7 +132,7 @@ def test_proof_that_nothing_was_sent_lets_it_leave_again(
     script.look = lambda approved: Outcome(verdict="not_sent", code="draft_still_there")
     lost_since(unknown, 15)
     maintenance.sweep()
-    PendingAction.objects.update(not_before=timezone.now())
+    PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))
     work()
 
     unknown.refresh_from_db()

@@ -84,7 +84,7 @@ def told() -> None:
 
 def hurried() -> None:
     """The time of every try that waits has come."""
-    WebhookDelivery.objects.filter(next_at__isnull=False).update(next_at=timezone.now())
+    WebhookDelivery.objects.filter(next_at__isnull=False).update(next_at=timezone.now() - timedelta(seconds=1))
 
 
 def test_a_mail_is_told_from_the_proposal_to_the_end_without_its_content(
@@ -321,7 +321,7 @@ def test_who_may_not_see_it_any_more_is_told_nothing(
         case "revoked":
             ApiToken.objects.filter(user=bob).update(revoked_at=timezone.now())
         case "expired":
-            ApiToken.objects.filter(user=bob).update(expires_at=timezone.now())
+            ApiToken.objects.filter(user=bob).update(expires_at=timezone.now() - timedelta(seconds=1))
         case "deactivated":
             User.objects.filter(pk=bob.pk).update(is_active=False)
     api.propose()

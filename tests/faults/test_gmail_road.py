@@ -72,7 +72,7 @@ def state(api: Api, action: PendingAction) -> tuple[str, str | None]:
 def now_it_is_time() -> None:
     """Let waiting times be over, by the row."""
     past = timezone.now() - timedelta(seconds=1)
-    Rest.objects.update(until=timezone.now())
+    Rest.objects.update(until=timezone.now() - timedelta(seconds=1))
     Preparation.objects.filter(tidy_at__isnull=False).update(tidy_at=past)
     for field in ("not_before", "next_probe_at", "settle_at"):
         PendingAction.objects.exclude(**{field: None}).update(**{field: past})
@@ -282,7 +282,7 @@ def test_a_429_lets_the_whole_mailbox_rest_and_the_same_draft_is_sent_later(
     work()
     assert state(api, approved) == ("approved", "rate_limited")
     assert least < (Rest.objects.get().until - timezone.now()).total_seconds() < most
-    PendingAction.objects.update(not_before=timezone.now())
+    PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))
     work()
     assert gmail.ledger == []  # the mailbox rests
 

@@ -57,7 +57,7 @@ def probe() -> None:
 
 
 def now_it_is_time() -> None:
-    Rest.objects.update(until=timezone.now())
+    Rest.objects.update(until=timezone.now() - timedelta(seconds=1))
     PendingAction.objects.filter(status="approved").update(not_before=timezone.now() - timedelta(seconds=1))
     Preparation.objects.update(tidy_at=timezone.now() - timedelta(seconds=1))
 

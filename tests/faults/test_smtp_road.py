@@ -48,7 +48,7 @@ def state(api: Api, action_id: str) -> tuple[str, str | None]:
 def now_it_is_time(*fields: str) -> None:
     """Let waiting times be over, by the row: those named, or all."""
     past = timezone.now() - timedelta(seconds=1)
-    Rest.objects.update(until=timezone.now())
+    Rest.objects.update(until=timezone.now() - timedelta(seconds=1))
     for field in fields or ("not_before", "next_probe_at", "settle_at"):
         PendingAction.objects.exclude(**{field: None}).update(**{field: past})
 
@@ -123,7 +123,7 @@ def test_row42_a_421_lets_the_whole_mailbox_rest(api: Api, approved: str, world:
     rest = Rest.objects.get()
     assert rest.until > timezone.now() + timedelta(seconds=2)
 
-    PendingAction.objects.update(not_before=timezone.now())
+    PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))
     work()
 
     assert state(api, approved) == ("approved", "smtp_421")
