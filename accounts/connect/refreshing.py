@@ -80,7 +80,7 @@ def _usable(secrets: Secrets, rejected: str) -> tuple[str, float]:
 
 def _begin(mailbox: Mailbox) -> int | None:
     """Take the lock: the number of this refresh, or None while another holds it or a failure is fresh."""
-    TokenRefresh.objects.get_or_create(mailbox=mailbox)
+    TokenRefresh.objects.bulk_create([TokenRefresh(mailbox=mailbox)], ignore_conflicts=True)
     free = Q(lease_until=None) | Q(lease_until__lte=Now())
     rested = Q(try_again_at=None) | Q(try_again_at__lte=Now())
     with transaction.atomic():
