@@ -39,7 +39,7 @@ SELECT md5(n::text)::uuid, 'mail.send', 'send_email', (%(mailboxes)s::uuid[])[1 
   1, 1, n %% 2, 0, now() - n * interval '1 second', now() + interval '1 day',
   CASE WHEN n %% 2 = 1 THEN now() - n * interval '1 second' END,
   CASE WHEN n %% 2 = 1 THEN '{"recipient_count": 1}'::jsonb END, 0, 0, 0
-FROM generate_series(%(first)s, %(last)s) AS n
+FROM generate_series(%(first)s::int, %(last)s::int) AS n
 """
 REVISIONS = """
 INSERT INTO approvals_revision (action_id, number, author_id, payload, preview, changed, digest, created_at)
@@ -49,7 +49,7 @@ SELECT md5(n::text)::uuid, 1, %(person)s, jsonb_build_object('text', repeat('wor
     'targets', jsonb_build_array(jsonb_build_object(
       'address', 'p' || n || '@northwind.example', 'role', 'to', 'name', '', 'external', true))),
   '[]', md5(n::text) || md5(n::text), now()
-FROM generate_series(%(first)s, %(last)s) AS n
+FROM generate_series(%(first)s::int, %(last)s::int) AS n
 """
 
 
