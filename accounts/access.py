@@ -1,20 +1,27 @@
 """The one ownership check: which mailboxes a caller may touch, and how."""
 
+from functools import partial
+from typing import Any
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
+from django.db.models.functions import Lower
 
 from accounts.caller import Caller
-from accounts.models import Mailbox, Role
+from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from accounts.problems import FieldError, Problem, not_found
+from accounts.statements import Select, Slot, columns_of, instance, slot
 
 
 def mailboxes(caller: Caller, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
     """The connected mailboxes on which the caller has at least this role; a token sees only those it is bound to."""
-    found = Mailbox.objects.filter(memberships__user=caller.user, memberships__role__in=Role.at_least(need)).exclude(
-        status=Mailbox.Status.DISCONNECTED
-    )
+    found = _of(caller.user, need)
     return found if caller.token is None else found.filter(tokens=caller.token)
+
+
+def _of(user: User | Slot, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
+    found = Mailbox.objects.filter(memberships__user=user, memberships__role__in=Role.at_least(need))
+    return found.exclude(status=Mailbox.Status.DISCONNECTED)
 
 
 def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
@@ -22,26 +29,39 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
 
     Raises Problem `not_found` for a stranger's mailbox exactly as for none, `forbidden` when the role is too small.
     """
-    # The role is that of the membership by which it is visible: asked in one statement, since every call asks.
-    visible = mailboxes(caller).annotate(role=F("memberships__role"))
-    if ref is None:
-        candidates = list(visible[:2])
-        if len(candidates) != 1:
-            raise Problem(
-                "invalid_input",
-                "Say which mailbox: list_mailboxes names them.",
-                errors=(FieldError(field="mailbox", message="is needed when there is not exactly one mailbox"),),
-            )
-        mailbox = candidates[0]
-    else:
-        by_ref = visible.filter(id=ref) if _is_uuid(ref) else visible.filter(address__iexact=ref)
-        found = by_ref.first()
-        if found is None:
-            raise not_found("The mailbox")
-        mailbox = found
-    if not Role(mailbox.role).covers(need):
+    by = "" if ref is None else "id" if _is_uuid(ref) else "address"
+    token = caller.token.pk if caller.token else None
+    found = _visible[token is not None, by](user=caller.user.pk, token=token, ref=ref)
+    if ref is None and len(found) != 1:
+        raise Problem(
+            "invalid_input",
+            "Say which mailbox: list_mailboxes names them.",
+            errors=(FieldError(field="mailbox", message="is needed when there is not exactly one mailbox"),),
+        )
+    if not found:
+        raise not_found("The mailbox")
+    mailbox, role = instance(Mailbox, found[0]), Role(found[0][-1])
+    if not role.covers(need):
         raise Problem("forbidden", f"Your role on this mailbox does not allow this: it needs '{need.value}'.")
     return mailbox
+
+
+def _asked(of_token: bool, by: str) -> QuerySet[Mailbox, Any]:
+    """The mailboxes that a caller sees, with the role on each: asked in one statement, since every call asks."""
+    found = _of(slot(Membership, "user"))
+    if of_token:
+        found = found.filter(tokens=slot(ApiToken, "id", "token"))
+    match by:
+        case "id":
+            found = found.filter(pk=slot(Mailbox, "id", "ref"))
+        case "address":
+            found = found.annotate(folded=Lower("address")).filter(folded=Lower(slot(Mailbox, "address", "ref")))
+    return found.values_list(*columns_of(Mailbox), "memberships__role")[:2]
+
+
+_visible = {
+    (of_token, by): Select(partial(_asked, of_token, by)) for of_token in (True, False) for by in ("", "id", "address")
+}
 
 
 def _is_uuid(text: str) -> bool:

@@ -11,9 +11,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import Mailbox
+from accounts.statements import Insert, Select, Update, slot
 from approvals.models import AuditChain, AuditEvent
 from approvals.models.audit import NO_MAILBOX
-from approvals.statements import Insert, Select, Update, slot
 
 _end_of_chain = Select(
     lambda: AuditChain.objects.select_for_update().filter(pk=slot(AuditChain, "id", "pk")).values_list("length", "head")

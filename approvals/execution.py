@@ -19,6 +19,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, connecti
 from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Now
 
+from accounts.statements import Insert, Select, Slot, Update, slot
 from approvals import audit
 from approvals.conditions import may_execute
 from approvals.kinds import kind_named
@@ -29,7 +30,6 @@ from approvals.queues.base import queue
 from approvals.reading import Read, read_action
 from approvals.returning import return_if_void, return_with_warnings
 from approvals.revisions import untold
-from approvals.statements import Insert, Select, Slot, Update, slot
 from approvals.states import Status
 from approvals.types import LeaseLost, Outcome, Rechecks
 

@@ -20,6 +20,7 @@ from django.utils.module_loading import import_string
 
 from accounts import requests
 from accounts.models import Mailbox
+from accounts.statements import Questions, Select, Slot, Update, slot
 from approvals import audit, audit_proof, conditions, preparing
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
@@ -29,7 +30,6 @@ from approvals.queues.base import queue
 from approvals.reading import approved_action, read_action
 from approvals.retry import PROBES, next_probe, next_try
 from approvals.returning import return_if_void
-from approvals.statements import Questions, Select, Slot, Update, slot
 from approvals.states import FINAL, Status
 from approvals.types import Outcome
 from approvals.webhooks import courier, outbox

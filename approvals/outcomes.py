@@ -7,10 +7,10 @@ import structlog
 from django.db import transaction
 from django.db.models.functions import Greatest, Now
 
+from accounts.statements import Select, instance, slot
 from approvals import audit, retry
 from approvals.models import Attempt, PendingAction, Rest
 from approvals.returning import sent_after_all
-from approvals.statements import Select, instance, slot
 from approvals.states import Status
 from approvals.types import Outcome
 

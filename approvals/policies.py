@@ -14,8 +14,8 @@ from django.db.models.functions import Now
 
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem
+from accounts.statements import Select, columns_of, instance, slot
 from approvals.models import ApprovalPolicy, Decision, PendingAction
-from approvals.statements import Select, columns_of, instance, slot
 
 DAYS = "1234567"  # ISO: Monday is 1
 

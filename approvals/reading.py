@@ -8,9 +8,9 @@ from uuid import UUID
 
 from django.db.models import F
 
+from accounts.statements import Select, columns_of, instance, slot
 from approvals.digest import digest_of
 from approvals.models import Blob, PendingAction
-from approvals.statements import Select, columns_of, instance, slot
 from approvals.types import ApprovedAction, LeaseLost
 
 _with_content = Select(

@@ -8,11 +8,11 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
+from accounts.statements import Select, slot
 from approvals import audit
 from approvals.conditions import VOID, void
 from approvals.models import PendingAction
 from approvals.revisions import add_notice
-from approvals.statements import Select, slot
 from approvals.states import Status
 from approvals.types import PreviewWarning
 

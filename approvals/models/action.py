@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from accounts.models import Mailbox
-from approvals.statements import update_row
+from accounts.statements import update_row
 from approvals.states import APPROVED_OR_LATER, TRANSITIONS, Status
 
 

@@ -9,7 +9,8 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, close_old_connections, connections
 from django.utils.module_loading import import_string
 
-from approvals import maintenance, statements
+from accounts import statements
+from approvals import maintenance
 from approvals.execution import execute
 from approvals.kinds import kind_named
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 from accounts.caller import Caller
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem, not_found
+from accounts.statements import Insert, Select, columns_of, instance, slot
 from approvals import audit
 from approvals.kinds import kind_named
 from approvals.models import ApprovalPolicy, Decision, PendingAction
@@ -23,7 +24,6 @@ from approvals.reading import read_action
 from approvals.returning import UNDECIDED
 from approvals.revisions import add_notice, untold
 from approvals.services.proposing import actor_of
-from approvals.statements import Insert, Select, columns_of, instance, slot
 from approvals.states import Status
 from approvals.types import PreviewWarning, Rechecks
 

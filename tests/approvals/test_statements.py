@@ -8,10 +8,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
+from accounts.statements import make_all
 from approvals import maintenance, services
 from approvals.execution import execute
 from approvals.models import PendingAction
-from approvals.statements import make_all
 from tests.conftest import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)
