@@ -486,12 +486,21 @@ def test_a_draft_whose_creation_was_not_confirmed_and_that_its_person_sent_is_no
     assert (graph.sends(), len(graph.ledger)) == ([], 1)
 
 
+@pytest.mark.parametrize("then", ["stays in Sent", "is filed elsewhere", "is thrown away", "is on its way"])
 def test_a_draft_that_its_person_sent_before_it_was_complete_is_not_made_again(
-    approved: PendingAction, graph: GraphServer
+    approved: PendingAction, graph: GraphServer, then: str
 ) -> None:
     graph.fault("answer", on="get")
     work()
-    graph.accept(ADA, graph.drafts(ADA)[0], "by hand", save=True)
+    (draft,) = graph.drafts(ADA)
+    graph.accept(ADA, draft, "by hand", save=True)
+    match then:
+        case "is filed elsewhere":
+            graph.store.move(ADA, draft, "archive")
+        case "is thrown away":
+            graph.store.of(ADA).pop(draft.id)
+        case "is on its way":
+            draft.shown["isDraft"] = True
     now_it_is_time()
     work()
     assert state(approved) == ("unknown", "draft_gone")

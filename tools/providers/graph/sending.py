@@ -149,18 +149,15 @@ class GraphSending(GraphDrafts):
                     yield row
 
     def _left_from_before(self, outgoing: Outgoing, handover: Handover) -> str | None:
-        """The draft that an earlier try has compared already. One that was not is taken away, unless its person has
-        sent it: it may not have been complete then, so nobody can say whether that is what was approved.
+        """The draft that an earlier try has compared already. One that was not is taken away.
 
         Changed: its person has done that, and it is not what was approved. Gone: it may have been sent by somebody
         else, so nobody can say; that counts as handed over.
         """
         prepared = handover.prepared
         if "version" not in prepared:
-            if prepared and self.find_sent(outgoing.message_id):
-                handover.wire_started()
-                raise OutcomeUnknown("draft_gone", "What was prepared was sent from the mailbox, perhaps incomplete.")
-            self.discard(prepared)
+            if prepared:
+                self._take_away(outgoing.message_id, handover)
             return None
         try:
             state = self._state(prepared)
@@ -175,6 +172,29 @@ class GraphSending(GraphDrafts):
         if not _unchanged(state, prepared):
             raise Refused("draft_changed", "The prepared draft was changed or moved in the mailbox.")
         return str(prepared["draft"])
+
+    def _take_away(self, message_id: str, handover: Handover) -> None:
+        """What an earlier try has left unfinished goes, unless its person has sent it: it may not have been complete
+        then, so nobody can say whether that is what was approved."""
+        prepared = dict(handover.prepared)
+        if self._was_sent(message_id, prepared):
+            handover.wire_started()
+            raise OutcomeUnknown("draft_gone", "What was prepared is gone, or was sent from the mailbox unfinished.")
+        handover.keep({"marker": message_id})  # that it is gone from here on is our own doing
+        self.discard(prepared)
+
+    def _was_sent(self, message_id: str, prepared: Mapping[str, Any]) -> bool:
+        """Whether it may have left: it lies in Sent, on its way or for good, or it is not where it was made."""
+        if "draft" in prepared:
+            try:
+                state = self._state(prepared)
+            except Refused as error:
+                if error.code != "not_found":
+                    raise
+                return True
+            if not state.get("isDraft"):
+                return True
+        return any(True for _ in self._marked("sentitems", message_id))
 
     def _prepared(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> str:
         notes: dict[str, Any] = {"marker": outgoing.message_id}
