@@ -45,6 +45,8 @@ WORDS: dict[str, Promise] = {
     "token_created": _("Token made"),
     "token_rotated": _("Token rotated"),
     "token_revoked": _("Token revoked"),
+    "webhook_added": _("Webhook added"),
+    "webhook_removed": _("Webhook removed"),
 }
 
 

@@ -7,6 +7,7 @@ from accounts import health
 from accounts.models import Mailbox
 from accounts.problems import Problem, not_found
 from tools.providers.base import (
+    Busy,
     NotAuthorized,
     NotPermitted,
     ProviderError,
@@ -46,7 +47,8 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
             raise Problem(
                 "rate_limited", "The mail provider asks for a rest.", retry_after=error.retry_after or RETRY_SECONDS
             ) from None
-        health.unreachable(mailbox.id)
+        if not isinstance(error, Busy):
+            health.unreachable(mailbox.id)
         raise Problem(
             "transient", "The mailbox cannot be reached right now.", retry_after=error.retry_after or RETRY_SECONDS
         ) from None

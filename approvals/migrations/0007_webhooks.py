@@ -22,6 +22,7 @@ class Migration(migrations.Migration):
                 ('secret', models.TextField(editable=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('ended_at', models.DateTimeField(null=True)),
+                ('busy_until', models.DateTimeField(null=True)),
                 ('token', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.apitoken')),
             ],
             options={

@@ -12,7 +12,8 @@ from approvals.models.action import PendingAction
 class Webhook(models.Model):
     """An address of a token's. It hears of all actions in the token's mailboxes of which the token's owner is a member.
 
-    `secret` is encrypted; `ended_at` is when the other side said that it is gone for good (410).
+    `secret` is encrypted; `ended_at` is when the other side said that it is gone for good (410); until `busy_until`
+    somebody is telling it something, so that messages come one after the other.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -22,6 +23,7 @@ class Webhook(models.Model):
     secret = models.TextField(editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True)
+    busy_until = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["created_at", "id"]

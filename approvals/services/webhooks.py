@@ -48,18 +48,18 @@ def add_webhook(caller: Caller, token: ApiToken, *, url: str, events: Collection
         WebhookCursor.objects.bulk_create(
             WebhookCursor(webhook=webhook, mailbox_id=mailbox, sequence=length.get(mailbox, 0)) for mailbox in mailboxes
         )
-        _noted(caller, webhook, "webhook_added", mailboxes)
+        _noted(caller, webhook, mailboxes, event="webhook_added")
     return webhook, secret
 
 
 @transaction.atomic
 def remove_webhook(caller: Caller, webhook: Webhook) -> None:
     """Nothing is told to it any more, and what was is forgotten."""
-    _noted(caller, webhook, "webhook_removed", webhook.token.mailboxes.values_list("pk", flat=True))
+    _noted(caller, webhook, webhook.token.mailboxes.values_list("pk", flat=True), event="webhook_removed")
     webhook.delete()
 
 
-def _noted(caller: Caller, webhook: Webhook, event: str, mailboxes: Iterable[UUID]) -> None:
+def _noted(caller: Caller, webhook: Webhook, mailboxes: Iterable[UUID], *, event: str) -> None:
     for mailbox in mailboxes:
         audit.record(mailbox=mailbox, event=event, actor=actor_of(caller), webhook=str(webhook.pk))
 

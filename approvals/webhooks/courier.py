@@ -2,20 +2,21 @@
 
 import http.client
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
 from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
 from django.conf import settings
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 from standardwebhooks import Webhook as Signer
 
 from accounts.credentials import CannotDecrypt, decrypt_text
 from accounts.hosts import HostError, TlsFailed
+from accounts.models import Membership
 from accounts.pinned import exchanged
 from approvals.models import Webhook, WebhookDelivery
 from approvals.webhooks.addresses import PORTS, SECONDS, address_of, bound_to
@@ -24,68 +25,86 @@ from approvals.webhooks.events import body_of
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 4
-EACH = 100  # for one webhook in one round
+EACH = 100  # of one webhook in one turn
+TURN_SECONDS = 30.0  # then it is another's turn; a try that has begun takes at most twice SECONDS longer
+TURN = timedelta(seconds=TURN_SECONDS + 3 * SECONDS)
 # How long to wait after the first, second, … try; after the last there is none (as Standard Webhooks proposes).
 AGAIN = tuple(
     timedelta(seconds=seconds)
     for seconds in (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 )  # fmt: skip
 GONE = 410
-_one_round = threading.Lock()
+THREAD = "webhook"
+_turns = threading.BoundedSemaphore(AT_ONCE)
 
 
 def due() -> QuerySet[WebhookDelivery]:
-    return WebhookDelivery.objects.filter(webhook__in=Webhook.listened_to(), next_at__lte=Now())
+    """What is to be tried now: of webhooks that nobody is at, whose owners may still see the mailbox."""
+    member = Membership.objects.filter(mailbox=OuterRef("action__mailbox"), user=OuterRef("webhook__token__user"))
+    return WebhookDelivery.objects.filter(Exists(member), webhook__in=_free(), next_at__lte=Now())
 
 
-def deliver() -> None:
-    """Try all that is due: several webhooks at once, each in order and no further than its first failure."""
-    with _one_round:
-        _round()
+def _free() -> QuerySet[Webhook]:
+    return Webhook.listened_to().filter(Q(busy_until=None) | Q(busy_until__lt=Now()))
 
 
 def deliver_beside() -> None:
-    """The same in a thread of its own: nobody's server may hold up the sweep. A round that is under way goes on."""
-    if _one_round.acquire(blocking=False):
-        threading.Thread(target=_round_and_release, name="webhooks", daemon=True).start()
+    """A turn for each webhook that something is due for, each in a thread of its own: nobody's server may hold up the
+    sweep, nor what others are told."""
+    for webhook_id in _waiting():
+        if not _turns.acquire(blocking=False):
+            return
+        threading.Thread(target=_turn_beside, args=[webhook_id], name=THREAD, daemon=True).start()
 
 
-def _round_and_release() -> None:
+def deliver() -> None:
+    """The same one after the other, once those beside have ended: for who waits for it."""
+    for thread in threading.enumerate():
+        if thread.name == THREAD:
+            thread.join()
+    for webhook_id in _waiting():
+        _turn(webhook_id)
+
+
+def _waiting() -> list[UUID]:
+    return list(due().order_by().values_list("webhook", flat=True).distinct())
+
+
+def _turn_beside(webhook_id: UUID) -> None:
     try:
-        _round()
-    except Exception:  # the database is away; the next sweep begins another round
-        log.exception("webhooks_failed")
+        _turn(webhook_id)
+    except Exception:  # the database is away; what is still due comes at another sweep
+        log.exception("webhook_failed", webhook=str(webhook_id))
     finally:
         connection.close()
-        _one_round.release()
+        _turns.release()
 
 
-def _round() -> None:
-    waiting = list(due().order_by().values_list("webhook", flat=True).distinct())
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="webhook") as several:
-        list(several.map(_deliver_to, waiting))
-
-
-def _deliver_to(webhook_id: UUID) -> None:
+def _turn(webhook_id: UUID) -> None:
+    """Try what is due for one webhook, in order and no further than its first failure; nobody else does meanwhile."""
+    mine = due().filter(webhook=webhook_id).select_related("webhook", "action__mailbox").order_by("at")
+    found = list(mine[:EACH])
+    if not _free().filter(pk=webhook_id).update(busy_until=Now() + TURN):
+        return
+    ends = time.monotonic() + TURN_SECONDS
     try:
-        mine = due().filter(webhook=webhook_id).select_related("webhook", "action__mailbox")
-        for delivery in mine.order_by("at")[:EACH]:
-            if not _tried(delivery):
+        for delivery in found:
+            if time.monotonic() > ends or not _tried(delivery):
                 return
     finally:
-        connection.close()
+        Webhook.objects.filter(pk=webhook_id).update(busy_until=None)
 
 
 def _tried(delivery: WebhookDelivery) -> bool:
     """One try; whether the next one to the same address makes sense."""
     again = AGAIN[delivery.tries] if delivery.tries < len(AGAIN) else None
-    mine = due().filter(pk=delivery.pk, tries=delivery.tries)
+    mine = WebhookDelivery.objects.filter(pk=delivery.pk, tries=delivery.tries, next_at__lte=Now())
     if not mine.update(tries=delivery.tries + 1, tried_at=Now(), next_at=again and Now() + again):
-        return True  # somebody else is at it
+        return True  # it was tried since it was found
     answer = _posted(delivery)
     taken = answer.isdecimal() and 200 <= int(answer) < 300
     done = {"delivered_at": Now(), "next_at": None} if taken else {}
-    WebhookDelivery.objects.filter(pk=delivery.pk).update(answer=answer, **done)
+    WebhookDelivery.objects.filter(pk=delivery.pk, tries=delivery.tries + 1).update(answer=answer, **done)
     if answer == str(GONE):
         Webhook.objects.filter(pk=delivery.webhook_id).update(ended_at=Now())
     log.info(

@@ -194,6 +194,9 @@ def test_days_are_those_of_who_looks(alice: User, mailbox: Mailbox) -> None:
     assert numbers(page(window, "?since=2026-03-11&until=2026-03-11")) == [1]
     assert numbers(page(window, "?until=2026-03-11")) == [1]
     assert numbers(page(window, "?since=2026-03-12")) == [2]
+    for days, found in (("since=2026-03-11&until=2026-03-11", [1]), ("since=2026-03-12", [2])):
+        lines = window.get(f"/audit/export/?{days}&format=jsonl").getvalue().splitlines()
+        assert [json.loads(line)["sequence"] for line in lines] == found
 
 
 @pytest.mark.parametrize(

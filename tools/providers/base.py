@@ -51,6 +51,10 @@ class NotAuthorized(NotSent):
     """The mailbox must be reconnected."""
 
 
+class Busy(Unavailable):
+    """It is we who call the mailbox too often at once: its server was not asked and is not to blame."""
+
+
 class TokenRefused(NotSent):
     """The access token was refused and has been renewed: this call is not made again, a later one may succeed.
 

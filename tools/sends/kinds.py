@@ -16,6 +16,7 @@ from tools.compose import stamped
 from tools.models import Draft
 from tools.providers import provider_for
 from tools.providers.base import (
+    Busy,
     Envelope,
     Handover,
     MailProvider,
@@ -24,6 +25,7 @@ from tools.providers.base import (
     NotSent,
     OutcomeUnknown,
     Refused,
+    TokenRefused,
     Unavailable,
     Unsupported,
 )
@@ -84,7 +86,8 @@ class SendMail:
             return Outcome(verdict="refused", code=error.code, detail=error.detail)
         except NotSent as error:
             said = error if isinstance(error, Unavailable) else Unavailable(error.code)
-            if not said.pauses:  # who asks for a rest can be reached
+            # Who refuses a token or asks for a rest can be reached, and whose turn has not come was not asked.
+            if not (said.pauses or isinstance(error, Busy | TokenRefused)):
                 health.unreachable(mailbox.id)
             return Outcome(
                 verdict="not_sent",

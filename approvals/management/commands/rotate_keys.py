@@ -21,7 +21,7 @@ class Command(BaseCommand):
         lost += [f"webhook {webhook}" for webhook in Webhook.objects.all() if not self._webhook_rotated(webhook)]
         if lost:
             raise CommandError(f"No configured key opens: {', '.join(lost)}. All others are done.")
-        self.stdout.write("Every mailbox is on the first key.")
+        self.stdout.write("Everything is on the first key.")
 
     def _factors(self) -> list[int]:
         sealed = [Authenticator.Type.TOTP, Authenticator.Type.RECOVERY_CODES]

@@ -67,7 +67,9 @@ class GmailDrafts(GmailReading):
                 "drafts.get", lambda users: users.drafts().get(userId="me", id=id_, format=fmt), patient=patient
             )
         except Refused as error:
-            raise Refused(error.code, DRAFT_GONE if error.code == "not_found" else error.detail) from None
+            if error.code != "not_found":
+                raise
+            raise Refused("not_found", DRAFT_GONE) from None
 
     def _put(self, source: bytes, *, thread: str, draft_id: str | None = None) -> dict[str, Any]:
         """Create a draft, or change one; in its conversation as long as that is there."""

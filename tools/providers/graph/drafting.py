@@ -54,7 +54,9 @@ class GraphDrafts(GraphReading):
         try:
             state = self._client.get(self._path(draft_id), {"$select": f"{STATE},bccRecipients"}).body
         except Refused as error:
-            raise Refused(error.code, GONE if error.code == "not_found" else error.detail) from None
+            if error.code != "not_found":
+                raise
+            raise Refused("not_found", GONE) from None
         if not state.get("isDraft"):
             raise Refused("not_a_draft", NOT_A_DRAFT)
         if state.get("parentFolderId") != self._drafts_folder():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from tools.providers.base import Unavailable
+from tools.providers.base import Busy
 
 AT_ONCE = 3  # one is left for what else runs there
 WAIT_SECONDS = 30.0
@@ -23,7 +23,7 @@ POLL_SECONDS = 0.02
 
 @contextmanager
 def turn(key: object) -> Iterator[None]:
-    """Wait for a turn, and have it. Raises Unavailable when none comes: nothing has been asked then."""
+    """Wait for a turn, and have it. Raises Busy when none comes: nothing has been asked then."""
     give_up_at = time.monotonic() + WAIT_SECONDS
     here = _here(key)
     if not here.acquire(timeout=WAIT_SECONDS):
@@ -74,5 +74,5 @@ def _folder(home: Path) -> Path:
     return folder
 
 
-def _busy() -> Unavailable:
-    return Unavailable("busy", f"{AT_ONCE} calls are under way at this mailbox of Microsoft 365.")
+def _busy() -> Busy:
+    return Busy("busy", f"{AT_ONCE} calls are under way at this mailbox of Microsoft 365.")
