@@ -49,8 +49,10 @@ def cleaned(html: str) -> str:
 
 def text_of(html: str) -> str:
     """The plain-text reading of HTML; a nesting too deep for the renderer falls back to the bare text."""
+    # The renderer decodes once more what its parser has decoded: "&amp;lt;" is the text "&lt;", and no tag.
+    once = html.replace("&amp;", "&amp;amp;")
     try:
-        return str(get_text(html, ParserConfig(display_links=False))).strip("\n")
+        return str(get_text(once, ParserConfig(display_links=False))).strip("\n")
     except RecursionError:
         return nh3.clean(html, tags=set(), clean_content_tags=_WITH_CONTENT).strip()
 

@@ -200,6 +200,13 @@ def test_row53_text_that_nobody_sees_is_removed_and_it_is_said(office: Office, h
         assert "👨\u200d👩\u200d👧" in read["body"]
 
 
+def test_what_an_html_mail_says_of_signs_is_read_as_it_is_shown(office: Office) -> None:
+    mail = letter(to=office.ada)
+    mail.set_content("<p>Write &amp;lt;b&amp;gt; for &lt;b&gt;, &amp;amp; for &amp; &#8364;&nbsp;5</p>", subtype="html")
+    read = office.tool("read_email", message_id=office.receive(mail))
+    assert read["body"].split() == "Write &lt;b&gt; for <b>, &amp; for & € 5".split()
+
+
 def test_quoted_lines_are_folded(office: Office) -> None:
     quoted = "".join(f"> line {number}\n" for number in range(12))
     message_id = office.receive(letter(to=office.ada, text=f"Yes.\n\nYou wrote:\n{quoted}\nMira\n"))
