@@ -123,7 +123,7 @@ def test_row36_a_grant_that_ended_is_asked_for_once_and_said(alice: User) -> Non
     assert len(asked) == 1
     assert Mailbox.objects.get().status == "needs_reauth"
 
-    TokenRefresh.objects.update(try_again_at=timezone.now())
+    TokenRefresh.objects.update(try_again_at=timezone.now() - timedelta(seconds=1))
     with pytest.raises(GrantEnded):
         access_token(mailbox.pk, ended)
     assert len(asked) == 2

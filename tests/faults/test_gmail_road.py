@@ -503,7 +503,7 @@ def test_row36_a_client_that_google_refuses_lets_the_action_wait_and_says_what_t
     assert Mailbox.objects.get().status == "error"  # its grant is good: it need not be connected again
 
     gmail.token_error = ""
-    TokenRefresh.objects.update(try_again_at=timezone.now())
+    TokenRefresh.objects.update(try_again_at=timezone.now() - timedelta(seconds=1))
     look_again()
     assert (state(api, approved), len(gmail.ledger)) == (("succeeded", None), 1)
 

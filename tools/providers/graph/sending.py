@@ -101,7 +101,9 @@ class GraphSending(GraphDrafts):
                 self.discard({"draft": row["id"]})
             return
         try:
-            if self._state(prepared).get("isDraft"):
+            state = self._state(prepared)
+            # In Sent and still a draft: its person is sending it, or a late order is carried out.
+            if state.get("isDraft") and state.get("parentFolderId") != self._id_of_role("sent"):
                 self._client.call("DELETE", self._at(str(prepared["draft"])), scope=SCOPE)
         except Refused as error:
             if error.code != "not_found":
