@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import Mailbox
 from accounts.statements import Insert, Select, Update, slot
 from approvals.models import AuditChain, AuditEvent
-from approvals.models.audit import NO_MAILBOX
+from approvals.models.audit import NO_MAILBOX, PEOPLE
 
 _end_of_chain = Select(
     lambda: AuditChain.objects.select_for_update().filter(pk=slot(AuditChain, "id", "pk")).values_list("length", "head")
@@ -26,14 +26,20 @@ _move_head = Update(
 
 
 def record(
-    *, mailbox: Mailbox | UUID | None, event: str, actor: str, action_id: UUID | None = None, **data: Any
+    *,
+    mailbox: Mailbox | UUID | None,
+    event: str,
+    actor: str,
+    action_id: UUID | None = None,
+    of_people: bool = False,
+    **data: Any,
 ) -> None:
-    """Append one event to the chain of the mailbox, or to that of what has none.
+    """Append one event to the chain of the mailbox; without a mailbox, to the chain of people or of the server.
 
     `actor` is `user:<id>`, `token:<id>`, `worker` or `command`; `data` holds ids, codes, counts and hashes.
     """
     mailbox_id = mailbox.id if isinstance(mailbox, Mailbox) else mailbox
-    chain_id = mailbox_id or NO_MAILBOX
+    chain_id = mailbox_id or (PEOPLE if of_people else NO_MAILBOX)
     with transaction.atomic(savepoint=False):  # part of what happened, or it did not happen
         # A row lock on PostgreSQL; on SQLite the transaction has the write lock already. A fork is impossible.
         chain = _end_of_chain.first(pk=chain_id)

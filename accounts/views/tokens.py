@@ -57,8 +57,13 @@ def create(request: HttpRequest) -> HttpResponse:
                     user=person, name=wanted["name"], scopes=wanted["scopes"], mailboxes=list(wanted["mailboxes"]),
                     lifetime=timedelta(days=int(days)) if days else None,
                 )  # fmt: skip
-                for mailbox in wanted["mailboxes"]:
-                    told("token_created", person=person, mailbox=mailbox, token=str(token.pk), scopes=token.scopes)
+                told(
+                    "token_created",
+                    person=person,
+                    mailboxes=wanted["mailboxes"],
+                    token=str(token.pk),
+                    scopes=token.scopes,
+                )
         except IntegrityError:
             form.add_error("name", _("You have a token of that name already. Rotate it, or choose another name."))
         else:
@@ -76,8 +81,7 @@ def rotate(request: HttpRequest, token_id: UUID) -> HttpResponse:
         return ask_again(request, back=request.path.removesuffix(f"{token_id}/rotate/"))
     with transaction.atomic():
         secret = token.rotate()
-        for mailbox in token.mailboxes.all():
-            told("token_rotated", person=token.user, mailbox=mailbox, token=str(token.pk))
+        told("token_rotated", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
     return _shown_once(request, token, secret)
 
 
@@ -88,8 +92,7 @@ def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
     token = _mine(request, token_id)
     with transaction.atomic():
         ApiToken.objects.filter(pk=token.pk).update(revoked_at=timezone.now())
-        for mailbox in token.mailboxes.all():
-            told("token_revoked", person=token.user, mailbox=mailbox, token=str(token.pk))
+        told("token_revoked", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
     messages.success(
         request,
         _("%(name)s is revoked. What it proposed and is approved already comes back to be decided anew.")

@@ -1,4 +1,4 @@
-"""The chain of what happened, one for each mailbox and one for what has no mailbox, without personal data."""
+"""The chains of events, without personal data: one for each mailbox, one for people, one for the server."""
 
 import uuid
 
@@ -7,10 +7,12 @@ from django.db import models
 from accounts.models import Mailbox
 
 NO_MAILBOX = uuid.UUID(int=0)
+# Of its own, so that a flood of sign-ins never holds up the chains that sending needs.
+PEOPLE = uuid.UUID(int=1)
 
 
 class AuditChain(models.Model):
-    """The head of a chain; its row lock puts writers in line. Its id is the mailbox's, or NO_MAILBOX."""
+    """The head of a chain; its row lock puts writers in line. Its id is the mailbox's, PEOPLE or NO_MAILBOX."""
 
     id = models.UUIDField(primary_key=True, editable=False)
     mailbox = models.OneToOneField(Mailbox, models.PROTECT, null=True, related_name="+")

@@ -11,6 +11,7 @@ from accounts import requests
 from accounts.models import ApiToken, Mailbox, RequestRecord, User
 from approvals import maintenance
 from approvals.models import AuditEvent, PendingAction
+from approvals.models.audit import PEOPLE
 from tests.conftest import HELLO, Api, Reviewer, make_api, problem_of
 from tests.people import browser
 from tests.work import work
@@ -35,7 +36,12 @@ def test_a_token_is_shown_once_with_the_lines_to_paste(alice: User, mailbox: Mai
     token = ApiToken.objects.get()
     assert token.expires_at is not None
     assert Api(secret=secret).tool("list_mailboxes").status_code == 200
-    assert AuditEvent.objects.get(event="token_created").data["scopes"] == ["mail:propose", "mail:read"]
+    for_managers, for_staff = AuditEvent.objects.filter(event="token_created").order_by("-chain")
+    assert for_managers.mailbox == mailbox
+    assert for_staff.chain_id == PEOPLE
+    assert for_managers.data["scopes"] == for_staff.data["scopes"] == ["mail:propose", "mail:read"]
+    assert for_staff.data["network"] == "127.0.0.0/24"
+    assert for_staff.data["mailboxes"] == [str(mailbox.pk)]
 
     listed = browser(alice).get("/tokens/").content.decode()
     assert secret not in listed
