@@ -312,3 +312,17 @@ class RequestRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} {self.outcome}"
+
+
+class QuotaUse(models.Model):
+    """How much of a quota one subject has used; see `accounts.quotas`."""
+
+    key = models.CharField(max_length=150, unique=True)
+    used = models.BigIntegerField()
+    ends_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["ends_at"], name="quota_to_forget")]
+
+    def __str__(self) -> str:
+        return self.key

@@ -94,7 +94,12 @@ MAILHUB_QUEUES = {
     "celery": "approvals.queues.celery.CeleryQueue",
 }
 # What the sweeper sees to beside its own.
-MAILHUB_CHORES = ["mailhub.agent.models.purge", "tools.handles.purge", "approvals.webhooks.outbox.forget_old"]
+MAILHUB_CHORES = [
+    "mailhub.agent.models.purge",
+    "tools.handles.purge",
+    "approvals.webhooks.outbox.forget_old",
+    "accounts.quotas.forget_old",
+]
 MAILHUB_CELERY_APP = "mailhub.celery.app"
 MAILHUB_WITNESS = "approvals.audit.record"  # what accounts tells of tokens and mailboxes
 # One queue: with several, RQ pops by BLPOP, and a job popped by a dying worker is lost (rq/queue.py, dequeue_any).

@@ -13,7 +13,7 @@ from django.db import connection
 from django.http.response import HttpResponseBase
 from django.test import Client
 
-from accounts import credentials
+from accounts import credentials, quotas
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from approvals.models import PendingAction
 from tools.providers.memory import SERVERS, MemoryServer
@@ -92,6 +92,7 @@ def _quick(settings: Any) -> None:
     """No undo window unless a test is about it: nothing waits for a clock. And no memory of failed sign-ins."""
     settings.MAILHUB_UNDO_SECONDS = 0
     cache.clear()
+    quotas.forget_slices()
 
 
 @pytest.fixture

@@ -1,0 +1,108 @@
+"""Quotas: shared by processes, exact under races, and cheap for what happens often."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts import quotas
+from accounts.models import QuotaUse
+from accounts.problems import Problem
+from accounts.quotas import Quota, count, count_often, give_back, headers_of, take
+from tests.concurrently import all_at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+THREE = Quota(name="three", amount=3, seconds=60, refusal="Three are enough. Wait a minute.")
+MANY = Quota(name="many", amount=1000, seconds=60, refusal="Too many.")
+
+
+def end_window() -> None:
+    QuotaUse.objects.update(ends_at=timezone.now() - timedelta(seconds=1))
+
+
+def test_the_fourth_of_three_is_refused_with_a_time() -> None:
+    assert [take(THREE, "user:1").remaining for _ in range(3)] == [2, 1, 0]
+
+    with pytest.raises(Problem) as refused:
+        take(THREE, "user:1")
+
+    assert (refused.value.code, refused.value.status) == ("rate_limited", 429)
+    assert 1 <= (refused.value.retry_after or 0) <= 60
+    assert take(THREE, "user:2").remaining == 2
+
+
+def test_a_quota_is_whole_again_when_its_time_ends() -> None:
+    take(THREE, "user:1", 3)
+    end_window()
+
+    assert take(THREE, "user:1").remaining == 2
+
+
+def test_more_than_the_whole_quota_never_fits() -> None:
+    assert not count(THREE, "user:1", 4).granted
+    end_window()
+    assert not count(THREE, "user:1", 4).granted
+    assert count(THREE, "user:1", 3).granted
+
+
+def test_what_did_not_happen_is_given_back() -> None:
+    take(THREE, "user:1", 3)
+    give_back(THREE, "user:1", 2)
+
+    assert take(THREE, "user:1", 2).remaining == 0
+
+
+def test_racing_counts_never_exceed_the_quota() -> None:
+    granted = all_at_once([lambda: count(THREE, "user:1").granted] * 8)
+
+    assert sorted(granted) == [False] * 5 + [True] * 3
+
+
+def test_slices_never_grant_more_than_the_quota() -> None:
+    granted = 0
+    for _ in range(4):  # four processes: each forgets what it has taken
+        granted += sum(count_often(MANY, "token:1").granted for _ in range(247))
+        quotas.forget_slices()
+    granted += sum(count_often(MANY, "token:1").granted for _ in range(200))
+
+    assert 1000 - 4 * 10 <= granted <= 1000
+
+
+def test_a_hundred_counts_cost_a_few_statements() -> None:
+    count_often(MANY, "token:1")
+    with CaptureQueriesContext(connection) as asked:
+        for _ in range(100):
+            count_often(MANY, "token:1")
+
+    assert len([query for query in asked if query["sql"].startswith("UPDATE")]) == 10
+    assert len(asked) <= 30
+
+
+def test_a_refusal_is_remembered_without_asking_again() -> None:
+    one = Quota(name="one", amount=1, seconds=60, refusal="One.")
+    assert count_often(one, "token:1").granted
+    assert not count_often(one, "token:1").granted
+    with CaptureQueriesContext(connection) as asked:
+        assert not count_often(one, "token:1").granted
+
+    assert not len(asked)
+
+
+def test_headers_follow_the_draft() -> None:
+    stored = Quota(name="stored", amount=9, seconds=60, refusal="", unit="content-bytes")
+    fields = headers_of([take(THREE, "user:1"), take(stored, "user:1", 4)])
+
+    assert fields["RateLimit-Policy"] == '"three";q=3;w=60, "stored";q=9;qu="content-bytes";w=60'
+    assert fields["RateLimit"] == '"three";r=2;t=60, "stored";r=5;t=60'
+
+
+def test_old_counts_are_forgotten() -> None:
+    take(THREE, "user:1")
+    quotas.forget_old()
+    assert QuotaUse.objects.count() == 1
+    QuotaUse.objects.update(ends_at=timezone.now() - timedelta(days=2))
+    quotas.forget_old()
+    assert not QuotaUse.objects.exists()
