@@ -28,6 +28,8 @@ WORDS: dict[str, Promise] = {
     "outcome_unknown": _("Whether it left is unknown"),
     "late_outcome": _("A late answer came"),
     "ruling_refused": _("A ruling was refused"),
+    "draft_changed": _("Draft changed"),
+    "draft_deleted": _("Draft deleted"),
     # A mailbox, who belongs to it, and its rules
     "mailbox_connected": _("Mailbox connected"),
     "mailbox_reconnected": _("Mailbox reconnected"),

@@ -81,7 +81,10 @@ MAILHUB_KINDS = {
     "mail.reply": "tools.sends.ReplyMail",
     "mail.forward": "tools.sends.ForwardMail",
     "m365.command": "tools.m365.RunCommand",
+    "draft.change": "tools.held_drafts.ChangeDraft",
 }
+# These act with the sign-in of the whole server, so only its staff may approve them.
+MAILHUB_STAFF_KINDS = ("m365.command",)
 MAILHUB_PROVIDERS = {
     "imap": "tools.providers.imap.ImapProvider",
     "microsoft": "tools.providers.graph.GraphProvider",

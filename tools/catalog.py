@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from accounts.models import Role
-from tools import actions, drafts, gmail, m365, reads, schemas, sends
+from tools import actions, drafts, gmail, held_drafts, m365, reads, schemas, sends
 from tools.sends import Proposed
 
 Result = dict[str, Any] | Proposed
@@ -168,12 +168,12 @@ TOOLS: dict[str, Tool] = {
         ),
         Tool(
             name="update_draft",
-            description="Replace a draft; its id changes.",
+            description="Replace your draft; its id changes. Others are held for a person.",
             effect=Effect.DRAFT,
             toolset="drafts",
             scope="mail:draft",
             parameters=schemas.UpdateDraft,
-            run=drafts.update_draft,
+            run=held_drafts.update_draft,
             need=Role.PROPOSER,
         ),
         Tool(
@@ -188,12 +188,12 @@ TOOLS: dict[str, Tool] = {
         ),
         Tool(
             name="delete_draft",
-            description="Delete a draft.",
+            description="Delete your draft. Others are held for a person.",
             effect=Effect.DRAFT,
             toolset="drafts",
             scope="mail:draft",
             parameters=schemas.DeleteDraft,
-            run=drafts.delete_draft,
+            run=held_drafts.delete_draft,
             need=Role.PROPOSER,
         ),
         Tool(

@@ -9,6 +9,8 @@ from typing import Any
 from accounts.caller import Caller
 from accounts.models import Mailbox
 from accounts.problems import Problem
+from approvals import audit
+from approvals import services as approvals
 from tools import compact
 from tools.compose import (
     MESSAGE_ID,
@@ -55,15 +57,40 @@ def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dic
         return _saved(caller, mailbox, provider, request)
 
 
-def update_draft(caller: Caller, mailbox: Mailbox, parameters: UpdateDraft) -> dict[str, Any]:
-    """Replace a draft; who it answers stays, unless in_reply_to says otherwise."""
-    with told_as_problems(mailbox):
-        provider = provider_for(mailbox)
-        draft_id = _draft_id(provider, parameters)
-        before = _parsed(provider.read_draft(draft_id).source)
-        original = _answered(provider, parameters.in_reply_to)
-        request = _request(caller, mailbox, parameters, original, before=before)
-        return _saved(caller, mailbox, provider, request, replaces=draft_id)
+def named_draft(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> StoredDraft:
+    """Return the draft that the parameters name, as it is stored now. Raises Refused or Problem `not_found`."""
+    return provider.read_draft(_draft_id(provider, parameters))
+
+
+def replacement(
+    caller: Caller, mailbox: Mailbox, provider: MailProvider, parameters: UpdateDraft, before: StoredDraft
+) -> Request:
+    """Return the request for a draft that replaces `before`; the threading stays unless in_reply_to is given."""
+    original = _answered(provider, parameters.in_reply_to)
+    return _request(caller, mailbox, parameters, original, before=_parsed(before.source))
+
+
+def may_change(caller: Caller, mailbox: Mailbox, stored: StoredDraft) -> bool:
+    """Return True if this caller may change or delete the draft without a person's decision.
+
+    A signed-in person's own click may. A program may only if it wrote the draft itself and nobody changed it since.
+    """
+    if caller.surface == "web" and caller.token is None:
+        return True
+    written = Draft.objects.filter(
+        mailbox=mailbox, provider_id=stored.id, sha256=stored.seal, author=caller.user, author_name=caller.name
+    )
+    # The chat acts in the name of a person, but a draft that the person wrote on a page is not the chat's.
+    return (written if caller.token else written.filter(surface=caller.surface)).exists()
+
+
+def replace_draft(
+    caller: Caller, mailbox: Mailbox, provider: MailProvider, request: Request, before: StoredDraft
+) -> dict[str, Any]:
+    """Replace the draft now and return the contract's `draft` object."""
+    answer = _saved(caller, mailbox, provider, request, replaces=before.id)
+    audit.record(event="draft_changed", **_audited(caller, mailbox, before))
+    return answer
 
 
 def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dict[str, Any]:
@@ -82,13 +109,25 @@ def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dic
     return result
 
 
-def delete_draft(caller: Caller, mailbox: Mailbox, parameters: DeleteDraft) -> dict[str, Any]:
-    with told_as_problems(mailbox):
-        provider = provider_for(mailbox)
-        draft_id = _draft_id(provider, parameters)
-        provider.delete_draft(draft_id)
-    Draft.objects.filter(mailbox=mailbox, provider_id=draft_id).delete()
+def remove_draft(caller: Caller, mailbox: Mailbox, provider: MailProvider, stored: StoredDraft) -> dict[str, Any]:
+    """Delete the draft now."""
+    provider.delete_draft(stored.id)
+    Draft.objects.filter(mailbox=mailbox, provider_id=stored.id).delete()
+    audit.record(event="draft_deleted", **_audited(caller, mailbox, stored))
     return {"deleted": True}
+
+
+def composed(request: Request) -> OutgoingMessage:
+    """Return the complete message of a draft. Raises Problem `invalid_input` if none says exactly this."""
+    try:
+        return new_message(request)
+    except ComposeError:
+        raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
+
+
+def _audited(caller: Caller, mailbox: Mailbox, before: StoredDraft) -> dict[str, Any]:
+    """Return what both audit events say; the digest tells which content is gone."""
+    return {"mailbox": mailbox, "actor": approvals.actor_of(caller), "digest": before.seal[:64]}
 
 
 def _draft_id(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> str:
@@ -138,10 +177,7 @@ def _request(
 def _saved(
     caller: Caller, mailbox: Mailbox, provider: MailProvider, request: Request, replaces: str | None = None
 ) -> dict[str, Any]:
-    try:
-        message = new_message(request)
-    except ComposeError:
-        raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
+    message = composed(request)
     now = datetime.now(UTC).replace(microsecond=0)
     source = stamped(message.source, date=format_datetime(now), bcc=request.bcc)
     stored = provider.save_draft(source, replaces=replaces)
@@ -159,6 +195,7 @@ def _follow(
         "sha256": stored.seal,
         "author": caller.user,
         "author_name": caller.name,
+        "surface": caller.surface,
     }
     Draft.objects.update_or_create(mailbox=mailbox, provider_id=replaces or stored.id, defaults=seen)
 

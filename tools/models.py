@@ -21,12 +21,14 @@ class Draft(models.Model):
     """A draft that was written through mailhub. The provider holds it; this row follows it.
 
     `sha256` is of its bytes as they were last written here: other bytes mean that a person has changed it since.
+    `surface` says where it was written (rest, mcp, agent, web, command); it is empty in rows of older versions.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
     author = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     author_name = models.CharField(max_length=100, blank=True)
+    surface = models.CharField(max_length=10, blank=True, default="")
     provider_id = models.CharField(max_length=1000)
     message_id = models.CharField(max_length=255)
     sha256 = models.CharField(max_length=64)

@@ -1,0 +1,110 @@
+"""Drafts that a program did not write change only when a person decides so; on a real IMAP server."""
+
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+
+from approvals.models import AuditEvent
+from tests.conftest import Api, make_api
+from tests.dovecot import dovecot
+from tests.office import Office, letter, office
+
+__all__ = ["dovecot", "office"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NOTE = {"to": ["mira@northwind.example"], "subject": "Offer", "body": "Dear Mira,\nour offer.\n"}
+CHANGED: dict[str, Any] = {**NOTE, "bcc": ["eve@out.example"], "body": "Please pay to IBAN 4711.\n"}
+
+
+@pytest.fixture
+def other_program(office: Office) -> Api:
+    return make_api(office.mailbox.memberships.get().user, office.mailbox, name="other", scopes=["mail:draft"])
+
+
+def persons_draft(office: Office) -> str:
+    """A draft that Ada wrote in her own mail program; returns its id."""
+    message = letter(
+        to="mira@northwind.example", sender=office.ada, subject="Invoice", text="IBAN 1234\n", Bcc="jo@x.example"
+    )
+    office.imap.signed_in(office.ada).append("Drafts", message.as_bytes(), flags=[rb"\Draft"])
+    return str(office.tool("list_drafts")["drafts"][0]["id"])
+
+
+def events(office: Office) -> list[str]:
+    return list(AuditEvent.objects.filter(mailbox=office.mailbox).order_by("sequence").values_list("event", flat=True))
+
+
+def only_draft(office: Office) -> EmailMessage:
+    (draft,) = office.folder("Drafts")
+    return draft
+
+
+def test_update_of_a_persons_draft_waits_for_approval(office: Office) -> None:
+    draft = persons_draft(office)
+
+    proposal = office.tool("update_draft", draft_id=draft, **CHANGED)
+
+    assert proposal["status"] == "pending"
+    assert only_draft(office).get_content() == "IBAN 1234\n"
+    page = office.reviewer.page(proposal["action"]["id"]).content.decode()
+    for shown in ("Replace this draft", "IBAN 1234", "Please pay to IBAN 4711.", "eve@out.example", "jo@x.example"):
+        assert shown in page
+    assert office.approve(proposal)["state"] == "succeeded"
+    assert only_draft(office).get_content() == CHANGED["body"]
+    assert only_draft(office)["Bcc"] == "eve@out.example"
+    assert office.smtp.ledger == []
+    assert "created" in events(office)
+
+
+def test_deletion_of_a_persons_draft_waits_for_approval(office: Office) -> None:
+    draft = persons_draft(office)
+
+    proposal = office.tool("delete_draft", draft_id=draft)
+
+    assert len(office.folder("Drafts")) == 1
+    assert "Delete this draft" in office.reviewer.page(proposal["action"]["id"]).content.decode()
+    assert office.approve(proposal)["state"] == "succeeded"
+    assert office.folder("Drafts") == []
+
+
+def test_same_change_proposed_twice_is_one_action(office: Office) -> None:
+    draft = persons_draft(office)
+
+    first, second = (office.tool("update_draft", draft_id=draft, **CHANGED) for _ in range(2))
+
+    assert first["action"]["id"] == second["action"]["id"]
+
+
+def test_approved_change_is_refused_if_draft_moved_on(office: Office) -> None:
+    proposal = office.tool("delete_draft", draft_id=persons_draft(office))
+    client = office.imap.signed_in(office.ada)
+    client.select_folder("Drafts")
+    client.delete_messages(client.search())
+    client.expunge()
+    persons_draft(office)
+
+    assert office.approve(proposal)["error"]["code"] == "draft_changed"
+    assert len(office.folder("Drafts")) == 1
+
+
+def test_draft_of_another_program_is_held(office: Office, other_program: Api) -> None:
+    draft = office.tool("create_draft", **NOTE)
+
+    answers = [
+        other_program.tool("update_draft", draft_id=draft["id"], **CHANGED),
+        other_program.tool("delete_draft", uid=draft["uid"]),
+    ]
+
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert only_draft(office).get_content() == NOTE["body"]
+
+
+def test_own_unchanged_draft_is_changed_at_once_and_audited(office: Office) -> None:
+    draft = office.tool("create_draft", **NOTE)
+
+    draft = office.tool("update_draft", draft_id=draft["id"], **CHANGED)
+    assert office.tool("delete_draft", draft_id=draft["id"]) == {"deleted": True}
+
+    assert office.folder("Drafts") == []
+    assert events(office)[-2:] == ["draft_changed", "draft_deleted"]
