@@ -9,6 +9,7 @@ is claiming.
 
 from datetime import timedelta
 
+from django.conf import settings
 from django.db.models import Count, Exists, F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Greatest, Now
 from django.db.models.lookups import GreaterThan
@@ -110,6 +111,7 @@ def _approvals_that_count() -> Coalesce:
     counted = (
         Decision.objects.filter(
             somebody_else | (Q(action__approvals_needed=1) & ~Q(Exists(four_eyes))),
+            ~Q(action__kind__in=settings.MAILHUB_STAFF_KINDS) | Q(person__is_staff=True),
             action=OuterRef("pk"),
             verdict=Decision.Verdict.APPROVED,
             revision=OuterRef("revision"),

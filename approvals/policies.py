@@ -57,6 +57,11 @@ def may_approve_at_all(person: User, policy: ApprovalPolicy) -> bool:
     return approvers_of(policy).filter(user=person).exists()
 
 
+def asks_for_staff(action: PendingAction) -> bool:
+    """Return True if only staff may approve an action of this kind."""
+    return action.kind in settings.MAILHUB_STAFF_KINDS
+
+
 def own_counts(action: PendingAction, policy: ApprovalPolicy) -> bool:
     """Whether the approval of who proposed or edited it counts: only where one is enough and the mailbox allows it."""
     return policy.self_approval and needed_for(action, policy) == 1
@@ -70,6 +75,8 @@ def counted(action: PendingAction, policy: ApprovalPolicy) -> QuerySet[Decision]
         approval_round=action.approval_round, person__memberships__in=approvers_of(policy),
         created_at__gte=F("person__memberships__created_at"),
     )  # fmt: skip
+    if asks_for_staff(action):
+        said = said.filter(person__is_staff=True)
     if own_counts(action, policy):
         return said
     wrote = action.revisions.filter(author=OuterRef("person"))

@@ -7,6 +7,7 @@ from approvals.services.deciding import (
     cancel,
     may_approve,
     may_decide,
+    refusal_to_approve,
     reject,
     undo,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "paused_among",
     "policy_of",
     "propose",
+    "refusal_to_approve",
     "reject",
     "replaceable",
     "replay",

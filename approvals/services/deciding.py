@@ -18,7 +18,16 @@ from accounts.statements import Insert, Select, columns_of, instance, slot
 from approvals import audit
 from approvals.kinds import kind_named
 from approvals.models import ApprovalPolicy, Decision, PendingAction
-from approvals.policies import blocked, counted, may_approve_at_all, needed_for, own_counts, policy_of, undo_of
+from approvals.policies import (
+    asks_for_staff,
+    blocked,
+    counted,
+    may_approve_at_all,
+    needed_for,
+    own_counts,
+    policy_of,
+    undo_of,
+)
 from approvals.queues.base import queue
 from approvals.reading import read_action
 from approvals.returning import UNDECIDED
@@ -166,12 +175,19 @@ def may_decide(person: User, action: PendingAction) -> bool:
 
 
 def may_approve(person: User, action: PendingAction) -> bool:
-    return _refusal_to_approve(action, person, policy_of(action.mailbox)) is None
+    return refusal_to_approve(person, action) is None
+
+
+def refusal_to_approve(person: User, action: PendingAction) -> Problem | None:
+    """Return why this person may not approve the action, or None if they may."""
+    return _refusal_to_approve(action, person, policy_of(action.mailbox))
 
 
 def _refusal_to_approve(action: PendingAction, person: User, policy: ApprovalPolicy) -> Problem | None:
     if not may_approve_at_all(person, policy):
         return Problem("forbidden", "You may not approve for this mailbox.")
+    if asks_for_staff(action) and not person.is_staff:
+        return Problem("forbidden", "Only staff of this server may approve this. Ask your administrator.")
     if own_counts(action, policy):
         return None
     own = action.proposer_id == person.pk

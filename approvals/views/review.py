@@ -96,6 +96,7 @@ def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
     current = action.current
     policy = policy_of(action.mailbox)
     content = rendered(action, current.payload)
+    refusal = services.refusal_to_approve(person, action)
     return {
         "action": action,
         "preview": current.preview,
@@ -110,7 +111,8 @@ def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
         "views": VIEWS,
         "domains": _domains(current.preview),
         "may_decide": services.may_decide(person, action),
-        "may_approve": services.may_approve(person, action),
+        "may_approve": refusal is None,
+        "refusal": refusal,
         "may_edit": services.may_edit(person, action),
         "changes": _difference(action, 1) if view == "changes" else (),
         "past": history.of(action) if view == "history" or not content else (),

@@ -44,7 +44,9 @@ LOCAL_FILES = frozenset(
 # Dropped without a word: how much the CLI tells about itself (`--debug` prints headers), and the form of its answer,
 # which the reducers need as JSON.
 DROPPED = frozenset({"output", "o", "debug", "verbose"})
-OPTION_NAME = re.compile(r"[A-Za-z]\w*")
+# A quoted word with a space would be one word here and several for the CLI.
+COMMAND_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
+OPTION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 SHELL_CHARACTERS = re.compile(r"[;&|`$<>\n\r\0]")  # what the server refuses anywhere in the line, and NUL
 
 MESSAGE_LIST = "outlook message list"
@@ -144,6 +146,12 @@ def rewritten(command: Command, *, now: datetime) -> Command:
     return replace(command, options=tuple(options))
 
 
+def refuse_ambiguous(command: Command, known: Mapping[str, CliCommand]) -> None:
+    """Raise Refused unless the line that runs, read again, is the command that was judged."""
+    if classified(command.line, known) != command:
+        raise Refused("The command reads differently once it is quoted again. Write it without unusual quotes.")
+
+
 def for_the_server(command: Command) -> str:
     """The line that is handed to the MCP server, which asks for CSV where nobody says otherwise."""
     return f"{command.line} --output json"
@@ -153,6 +161,8 @@ def _refuse_outright(words: list[str]) -> None:
     """By the first word whatever follows, in any case: a list that is newer than ours cannot widen this."""
     if not words:
         raise Refused('Say which command: "m365 status", for example.')
+    if not all(COMMAND_WORD.fullmatch(word) for word in words):
+        raise Refused("The words of a command hold letters, digits and hyphens only, and are not quoted together.")
     group = words[0].lower()
     if group in REFUSED_GROUPS:
         raise Refused(f'"{PROGRAM} {group}" is never run here: {REFUSED_GROUPS[group]}.')

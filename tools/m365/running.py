@@ -16,11 +16,12 @@ from accounts.models import Mailbox, Role
 from accounts.problems import Problem
 from approvals import services as approvals
 from approvals.digest import digest_of
-from approvals.types import Preview, Proposal, Target
+from approvals.types import Preview, PreviewWarning, Proposal, Target
 from tools.addresses import domain_of
-from tools.m365.classify import Command, Nature, Refused, classified, for_the_server, rewritten
+from tools.m365.classify import Command, Nature, Refused, classified, for_the_server, refuse_ambiguous, rewritten
 from tools.m365.commands import known_commands
 from tools.m365.reduce import reduced
+from tools.preview import as_warnings
 from tools.schemas import M365RunCommand
 from tools.sends import Proposed, proposed, request_digest
 
@@ -30,6 +31,12 @@ NAME = "m365_run_command"
 PAYLOAD_VERSION = 1
 EXCERPT = 200
 RETRY_SECONDS = 30
+CHANGES_MICROSOFT_365 = PreviewWarning(
+    code="m365_write",
+    title="Changes something in Microsoft 365",
+    text="The command runs with the rights of this server's own sign-in, not with those of the mailbox.",
+    severity="risk",
+)
 
 
 def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | Proposed:
@@ -46,6 +53,7 @@ def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | 
         raise Problem("policy_blocked", f"{NAME} is switched off on this server (MCP_M365_TOOLS).")
     try:
         command = rewritten(classified(parameters.command, known_commands()), now=datetime.now(UTC))
+        refuse_ambiguous(command, known_commands())
     except Refused as refusal:
         raise Problem("policy_blocked", str(refusal)) from None
     if command.nature is Nature.READ:
@@ -103,17 +111,18 @@ def _held(caller: Caller, mailbox: Mailbox, parameters: M365RunCommand, command:
         "options": [list(option) for option in command.options],
         "line": for_the_server(command),
     }
+    preview = _preview(command, mailbox)
     if not parameters.confirm:
         text = f"Run in Microsoft 365: {command.line}. Nothing has been sent."
         shown = {
             "kind": "m365", "mailbox": mailbox.address, "command": command.line,
             "digest": digest_of(payload), "text": text,
         }  # fmt: skip
-        return {"status": "preview", "preview": shown, "warnings": []}
+        return {"status": "preview", "preview": shown, "warnings": as_warnings(preview)}
     action, replayed = approvals.propose(
         caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked,
         proposal=Proposal(
-            kind="m365.command", payload=payload, preview=_preview(command, mailbox), message_id=f"m365-{uuid4()}"
+            kind="m365.command", payload=payload, preview=preview, message_id=f"m365-{uuid4()}"
         ),
         replaces=parameters.replaces,
     )  # fmt: skip
@@ -136,4 +145,5 @@ def _preview(command: Command, mailbox: Mailbox) -> Preview:
         ),
         excerpt=shlex.join(command.argv)[:EXCERPT],
         fingerprint=hashlib.sha256(command.line.encode()).hexdigest(),
+        warnings=(CHANGES_MICROSOFT_365,),
     )

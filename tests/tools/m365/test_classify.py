@@ -93,6 +93,15 @@ def test_every_verb_that_is_not_known_to_read_is_taken_for_a_write() -> None:
         "m365 spo file get --webUrl https://c --url /f --path /tmp/x",
         "m365 spo file add --webUrl https://c --folder f --path /etc/passwd",
         "m365 teams team get --id " + "x" * 8000,
+        "m365 'request --url https://graph.example/'",
+        "m365 'login --authType secret'",
+        "m365 'cli config set --key output --value text'",
+        "m365 'spo file add' --webUrl https://c --folder f",
+        "m365 'spo file add --path /etc/passwd'",
+        'm365 teams" "team list',
+        "m365 teams team remove '--id 1 --path' /etc/passwd",
+        "m365 teams\u00a0team list",
+        "m365 requ\u200best --url https://graph.example/",
     ],
 )
 def test_what_nobody_runs_is_refused_with_a_reason(line: str) -> None:
@@ -123,3 +132,12 @@ def test_a_value_reaches_the_program_as_it_was_given_whatever_stands_in_it() -> 
     value = 'Q4 "plan" isn\'t *done* #1 (really) ~ !x \\ ü'
     line = run(f"m365 teams team get --name {shlex.quote(value)}")
     assert shlex.split(line) == ["m365", "teams", "team", "get", "--name", value, "--output", "json"]
+
+
+@pytest.mark.parametrize("quoted", ["'{}'", '"{}"'])
+@pytest.mark.parametrize("cut", range(1, 4))
+def test_quotes_never_join_the_words_of_a_command(quoted: str, cut: int) -> None:
+    words = "spo file add --webUrl https://c --folder f".split()
+    joined = quoted.format(" ".join(words[: cut + 1]))
+    with pytest.raises(Refused):
+        classified(" ".join(["m365", joined, *words[cut + 1 :]]), known_commands())

@@ -13,7 +13,7 @@ import pytest
 from mcp.client import Client
 
 from accounts.models import Mailbox, User
-from approvals import services
+from approvals import maintenance, services
 from approvals.models import Attempt, PendingAction
 from mailhub.asgi import application
 from tests.conformance.served import Door, served
@@ -35,8 +35,9 @@ def runner(alice: User, mailbox: Mailbox) -> Api:
 
 
 @pytest.fixture
-def writes(settings: Any) -> None:
+def writes(settings: Any, alice: User) -> None:
     settings.MCP_M365_STRICT_READONLY = False
+    User.objects.filter(pk=alice.pk).update(is_staff=True)
 
 
 def run(api: Api, command: str, **more: Any) -> Any:
@@ -149,6 +150,32 @@ def test_a_server_that_dies_under_an_approved_command_leaves_it_unknown_and_neve
     page = reviewer.page(action_id).content.decode()
     assert "Not known whether the command ran" in page
     assert "Sent folder" not in page
+
+
+@pytest.mark.usefixtures("writes")
+def test_write_is_a_high_risk_that_only_staff_approve(runner: Api, reviewer: Reviewer, m365: M365) -> None:
+    User.objects.filter(pk=reviewer.user.pk).update(is_staff=False)
+    proposal = run(runner, EVENT, confirm=True).json()
+    action_id = proposal["action"]["id"]
+    assert [warning["code"] for warning in proposal["warnings"]] == ["m365_write"]
+    assert "Only staff of this server may approve this." in reviewer.page(action_id).content.decode()
+
+    assert reviewer.decide(action_id, "approve").status_code == 403
+    assert runner.get(f"/actions/{action_id}").json()["state"] == "pending"
+    assert m365.calls == []
+
+
+@pytest.mark.usefixtures("writes")
+def test_approved_write_comes_back_if_approver_is_no_staff(runner: Api, reviewer: Reviewer, m365: M365) -> None:
+    action_id = run(runner, EVENT, confirm=True).json()["action"]["id"]
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    User.objects.filter(pk=reviewer.user.pk).update(is_staff=False)
+
+    work()
+    maintenance.send_back()
+
+    assert runner.get(f"/actions/{action_id}").json()["state"] == "pending"
+    assert m365.calls == []
 
 
 @pytest.mark.usefixtures("writes")
