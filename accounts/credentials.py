@@ -34,16 +34,16 @@ class Secrets(dict[str, Any]):
 
 def encrypt(secrets: dict[str, Any], *, mailbox_id: UUID) -> bytes:
     """Encrypt with the first configured key."""
-    key = _keys()[0]
+    key = configured_keys()[0]
     nonce = os.urandom(NONCE_BYTES)
-    return _key_id(key) + nonce + AESGCM(key).encrypt(nonce, json.dumps(secrets).encode(), _bound_to(mailbox_id))
+    return key_id(key) + nonce + AESGCM(key).encrypt(nonce, json.dumps(secrets).encode(), _bound_to(mailbox_id))
 
 
 def decrypt(record: bytes, *, mailbox_id: UUID) -> Secrets:
     """Decrypt with whichever configured key made the record; raises CannotDecrypt."""
-    key_id, nonce = record[:KEY_ID_BYTES], record[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES]
-    for key in _keys():
-        if _key_id(key) == key_id:
+    made_by, nonce = record[:KEY_ID_BYTES], record[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES]
+    for key in configured_keys():
+        if key_id(key) == made_by:
             try:
                 plain = AESGCM(key).decrypt(nonce, record[KEY_ID_BYTES + NONCE_BYTES :], _bound_to(mailbox_id))
             except InvalidTag:
@@ -54,18 +54,16 @@ def decrypt(record: bytes, *, mailbox_id: UUID) -> Secrets:
 
 def encrypt_text(text: str, *, bound_to: str) -> str:
     """Encrypt a short secret of a table that we do not own; `bound_to` names the table."""
-    key = _keys()[0]
+    key = configured_keys()[0]
     nonce = os.urandom(NONCE_BYTES)
-    return base64.b64encode(
-        _key_id(key) + nonce + AESGCM(key).encrypt(nonce, text.encode(), bound_to.encode())
-    ).decode()
+    return base64.b64encode(key_id(key) + nonce + AESGCM(key).encrypt(nonce, text.encode(), bound_to.encode())).decode()
 
 
 def decrypt_text(record: str, *, bound_to: str) -> str:
     """The counterpart of encrypt_text; raises CannotDecrypt."""
     raw = base64.b64decode(record)
-    for key in _keys():
-        if _key_id(key) == raw[:KEY_ID_BYTES]:
+    for key in configured_keys():
+        if key_id(key) == raw[:KEY_ID_BYTES]:
             nonce, sealed = raw[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES], raw[KEY_ID_BYTES + NONCE_BYTES :]
             try:
                 return AESGCM(key).decrypt(nonce, sealed, bound_to.encode()).decode()
@@ -74,11 +72,13 @@ def decrypt_text(record: str, *, bound_to: str) -> str:
     raise CannotDecrypt("the key that made the record is not configured")
 
 
-def _keys() -> list[bytes]:
+def configured_keys() -> list[bytes]:
+    """Return the keys of MAILHUB_ENCRYPTION_KEYS; the first encrypts."""
     return [base64.b64decode(key) for key in settings.MAILHUB_ENCRYPTION_KEYS]
 
 
-def _key_id(key: bytes) -> bytes:
+def key_id(key: bytes) -> bytes:
+    """Return the short public name of a key, which stands in each record that it made."""
     return hashlib.sha256(b"mailhub key id" + key).digest()[:KEY_ID_BYTES]
 
 

@@ -201,7 +201,9 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 # Failed tries are counted in the database, so that every web process knows of them.
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "accounts_cache"}}
+CACHES = {"default": {"BACKEND": "accounts.cache.JsonDatabaseCache", "LOCATION": "accounts_cache"}}
+# What the database holds for a session or in the cache is JSON: read as a pickle, it could run code here.
+SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
 ACCOUNT_ADAPTER = "accounts.adapters.AccountAdapter"
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_LOGIN_METHODS = {"email"}

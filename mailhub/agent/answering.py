@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessageChunk, HumanMessage, SystemMessage
 from accounts.caller import Caller
 from mailhub.agent import stream, threads
 from mailhub.agent.chat_models import NoModel, chat_model
+from mailhub.agent.checkpoints import UnreadableConversation
 from mailhub.agent.graph import Turn, make_agent, offered_tools, superstep_limit
 from mailhub.agent.models import Thread
 from mailhub.agent.policy import Mode
@@ -26,6 +27,10 @@ for _name in ("httpx", "httpx2", "openai", "anthropic", "langchain", "langgraph"
 PLAIN = "You are a helpful assistant. You have no tools here and cannot look anything up or send anything."
 WITHOUT_TOOLS = "⚠️ The agent failed; this answer comes from the model alone, without tools.\n\n"
 BROKEN = "⚠️ The answer broke off: the model gave an error ({error}). Nothing was sent by it."
+UNREADABLE = (
+    "⚠️ This conversation cannot be read: what was stored of it has been changed, or its key is no longer configured. "
+    "Start a new conversation."
+)
 TOO_LONG = f"⚠️ The answer took longer than {threads.RUN_SECONDS} seconds and was stopped."
 
 
@@ -81,6 +86,11 @@ async def _pieces(turn: Turn, prompt: str, said: list[str]) -> AsyncGenerator[st
         async with aclosing(_agent(model, turn, prompt, said)) as pieces:
             async for piece in pieces:
                 yield piece
+    except UnreadableConversation:
+        log.exception("conversation_unreadable", thread=str(turn.thread.pk))
+        said.append(UNREADABLE)
+        yield stream.text(UNREADABLE)
+        return
     except Exception as error:
         log.exception("agent_failed", thread=str(turn.thread.pk))
         if said:

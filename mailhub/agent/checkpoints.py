@@ -1,9 +1,15 @@
-"""LangGraph's checkpoints in the application's own database: the newest of each thread, gone with its thread."""
+"""LangGraph's checkpoints in the application's own database: the newest of each thread, gone with its thread.
 
+Only messages are kept, as JSON, encrypted and bound to their thread and checkpoint. No row can name a class to import:
+reading makes the message types of TYPES and nothing else.
+"""
+
+import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
@@ -11,9 +17,23 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    empty_checkpoint,
 )
+from pydantic import ValidationError
 
+from accounts.credentials import CannotDecrypt
+from accounts.keys import decrypt_content, encrypt_content
 from mailhub.agent import models
+
+FORMAT = "messages"
+MESSAGES = "messages"  # the one channel that outlives a run
+TYPES: dict[str, type[BaseMessage]] = {
+    "human": HumanMessage, "ai": AIMessage, "system": SystemMessage, "tool": ToolMessage,
+}  # fmt: skip
+
+
+class UnreadableConversation(Exception):
+    """The stored conversation was not written here, was altered, or its key is gone."""
 
 
 class DatabaseSaver(BaseCheckpointSaver[str]):
@@ -23,9 +43,12 @@ class DatabaseSaver(BaseCheckpointSaver[str]):
         found = await models.Checkpoint.objects.filter(pk=config["configurable"]["thread_id"]).afirst()
         if found is None:
             return None
-        checkpoint, metadata = self.serde.loads_typed((found.type, bytes(found.content)))
-        config_found = _config(found.pk, found.checkpoint_id)
-        return CheckpointTuple(config=config_found, checkpoint=checkpoint, metadata=metadata)
+        checkpoint = empty_checkpoint()
+        checkpoint["id"] = found.checkpoint_id
+        checkpoint["channel_values"] = {MESSAGES: messages_of(found)}
+        checkpoint["channel_versions"] = {MESSAGES: self.get_next_version(None, None)}
+        metadata: CheckpointMetadata = {"source": "loop", "step": 0, "parents": {}}
+        return CheckpointTuple(config=_config(found.pk, found.checkpoint_id), checkpoint=checkpoint, metadata=metadata)
 
     async def aput(
         self,
@@ -35,8 +58,8 @@ class DatabaseSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         thread_id = config["configurable"]["thread_id"]
-        kind, content = self.serde.dumps_typed([checkpoint, metadata])
-        await sync_to_async(_keep)(thread_id, checkpoint["id"], kind, content)
+        messages = checkpoint["channel_values"].get(MESSAGES, [])
+        await sync_to_async(keep)(thread_id, checkpoint["id"], messages)
         return _config(thread_id, checkpoint["id"])
 
     async def aput_writes(
@@ -54,9 +77,34 @@ class DatabaseSaver(BaseCheckpointSaver[str]):
         return f"{int(current or 0) + 1:032}"
 
 
-def _keep(thread_id: Any, checkpoint_id: str, kind: str, content: bytes) -> None:
-    values = {"checkpoint_id": checkpoint_id, "type": kind, "content": content}
+def keep(thread_id: Any, checkpoint_id: str, messages: Sequence[BaseMessage]) -> None:
+    """Store what the model remembers of a thread from now on."""
+    said = [
+        {"type": _type_of(message), "data": message.model_dump(mode="json", exclude={"type"})} for message in messages
+    ]
+    content = encrypt_content(json.dumps(said).encode(), bound_to=_bound_to(thread_id, checkpoint_id))
+    values = {"checkpoint_id": checkpoint_id, "type": FORMAT, "content": content}
     models.Checkpoint.objects.update_or_create(thread_id=thread_id, defaults=values)
+
+
+def messages_of(found: models.Checkpoint) -> list[BaseMessage]:
+    """Return what the model remembers; raises UnreadableConversation for a row that was not written by `keep`."""
+    try:
+        if found.type != FORMAT:
+            raise UnreadableConversation("another format")
+        plain = decrypt_content(bytes(found.content), bound_to=_bound_to(found.pk, found.checkpoint_id))
+        return [TYPES[each["type"]].model_validate(each["data"]) for each in json.loads(plain)]
+    except (CannotDecrypt, ValidationError, ValueError, KeyError, TypeError) as error:
+        raise UnreadableConversation(type(error).__name__) from error
+
+
+def _type_of(message: BaseMessage) -> str:
+    """Chunks of a streamed message are stored as the message that they make."""
+    return next(name for name, sort in TYPES.items() if isinstance(message, sort))
+
+
+def _bound_to(thread_id: Any, checkpoint_id: str) -> str:
+    return f"agent_checkpoint:content:{thread_id}:{checkpoint_id}"
 
 
 def _config(thread_id: Any, checkpoint_id: str) -> RunnableConfig:

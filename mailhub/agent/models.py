@@ -87,7 +87,7 @@ class ToolCall(models.Model):
 
 
 class Checkpoint(models.Model):
-    """The newest state of a thread's graph, as LangGraph serialises it."""
+    """What the model remembers of a thread, encrypted and bound to the row by `checkpoints`."""
 
     thread = models.OneToOneField(Thread, models.CASCADE, primary_key=True, related_name="checkpoint")
     checkpoint_id = models.CharField(max_length=64)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from accounts.models import Mailbox, User
 from approvals.maintenance import purge_others
+from mailhub.agent.checkpoints import keep, messages_of
 from mailhub.agent.history import BUDGET, KEPT_TURNS, compacted, fitted, size
 from mailhub.agent.models import Checkpoint, Message, Thread, ToolCall
 from tests.conftest import Reviewer, make_api
@@ -74,12 +74,8 @@ def test_two_megabytes_from_a_tool_and_two_hundred_turns_never_exceed_the_window
     assert all(len(result) <= 4020 for result in model.tool_results())
 
     thread = Thread.objects.get()
-    serde = JsonPlusSerializer()
     kept = Checkpoint.objects.get(thread=thread)
-    checkpoint, metadata = serde.loads_typed((kept.type, bytes(kept.content)))
-    checkpoint["channel_values"]["messages"] += long_talk(196)
-    kept.type, kept.content = serde.dumps_typed([checkpoint, metadata])
-    kept.save()
+    keep(thread.pk, kept.checkpoint_id, [*messages_of(kept), *long_talk(196)])
     for number in range(3):
         Message.objects.update(created_at=timezone.now() - timedelta(hours=1))
         model.says(Says(calls=(run,)), Says(text=f"Answer {number}."))
