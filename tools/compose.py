@@ -19,8 +19,9 @@ PRIORITY = {"high": "1 (Highest)", "low": "5 (Lowest)"}
 MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,500}>")
 MAX_REFERENCES = 100
 MAX_TOTAL_BYTES = 25 * 1024 * 1024  # of attachments: what nearly every server takes, once it is in base64
-REPLY_PREFIX = re.compile(r"^(?:\s*(?:re|aw|sv|antw)\s*(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
-FORWARD_PREFIX = re.compile(r"^(?:\s*(?:fwd?|wg)\s*:\s*)+", re.IGNORECASE)
+# Possessive: a subject is foreign text, and backtracking over its blanks would take quadratic time.
+REPLY_PREFIX = re.compile(r"^(?:\s*+(?:re|aw|sv|antw)\s*+(?:\[\d++\])?\s*+:\s*+)++", re.IGNORECASE)
+FORWARD_PREFIX = re.compile(r"^(?:\s*+(?:fwd?|wg)\s*+:\s*+)++", re.IGNORECASE)
 MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,100}")
 SUBJECT_CHARACTERS = 255
 

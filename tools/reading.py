@@ -13,14 +13,16 @@ from tools.html import cleaned, text_of
 from tools.providers.base import Message
 
 HTML_CHARACTERS = 500_000  # parsing is capped first: a megabyte of HTML costs a tenth of a second
+# Possessive: a style is foreign text, and backtracking over its blanks and digits would take quadratic time.
 HIDING = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*(hidden|collapse)|mso-hide\s*:\s*all|opacity\s*:\s*0(\.0*)?\s*(;|!|$)"
-    r"|font-size\s*:\s*[01](\.\d*)?\s*(px|pt|em|rem|%)?\s*(;|!|$)|max-height\s*:\s*0(px)?\s*(;|!|$)"
-    r"|(^|;)\s*(height|width)\s*:\s*0(px)?\s*(;|!|$)|text-indent\s*:\s*-\d{3,}|left\s*:\s*-\d{3,}",
+    r"display\s*+:\s*+none|visibility\s*+:\s*+(hidden|collapse)|mso-hide\s*+:\s*+all"
+    r"|opacity\s*+:\s*+0(\.0*+)?\s*+(;|!|$)|font-size\s*+:\s*+[01](\.\d*+)?\s*+(px|pt|em|rem|%)?\s*+(;|!|$)"
+    r"|max-height\s*+:\s*+0(px)?\s*+(;|!|$)|(^|;)\s*+(height|width)\s*+:\s*+0(px)?\s*+(;|!|$)"
+    r"|text-indent\s*+:\s*+-\d{3,}+|left\s*+:\s*+-\d{3,}+",
     re.IGNORECASE,
 )
 WHITE = re.compile(
-    r"(^|;)\s*color\s*:\s*(#fff(fff)?|white|rgb\(\s*255\s*,\s*255\s*,\s*255\s*\))\s*(;|!|$)", re.IGNORECASE
+    r"(^|;)\s*+color\s*+:\s*+(#fff(fff)?|white|rgb\(\s*+255\s*+,\s*+255\s*+,\s*+255\s*+\))\s*+(;|!|$)", re.IGNORECASE
 )
 BACKGROUND = re.compile(r"background", re.IGNORECASE)
 # Invisible in every font: what they spell is for programs alone. Joiners inside words and emoji stay.

@@ -18,7 +18,7 @@ _NAMED = re.compile(
 _SHAPED = re.compile(
     r"""(?x)
       -----BEGIN\ [A-Z ]{0,30}PRIVATE\ KEY----- [\s\S]*? (?: -----END\ [A-Z ]{0,30}PRIVATE\ KEY----- | \Z )
-    | \beyJ[\w-]{8,4000}\.[\w-]{8,8000}(?:\.[\w-]{0,4000})?     # a JSON Web Token
+    | \beyJ (?: (?! -eyJ ) [\w-] ){8,4000}+ \.[\w-]{8,8000}+ (?: \.[\w-]{0,4000}+ )?     # a JSON Web Token
     | \b(?i:bearer|basic)\s[\w.~+/=-]{16,8000}
     | \bmh_[\w-]{20,200}                                        # ours
     | \bsk-[\w-]{16,300} | \bgh[pousr]_\w{20,300} | \bxox[abprs]-[\w-]{10,300} | \bAKIA[0-9A-Z]{16}\b

@@ -44,7 +44,8 @@ ORDERS = (
     r"read_email|m365_run_command)\b",
     # The marks of a model's own conversation.
     r"<\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id)\|>|\[/?INST\]|<</?SYS>>|</?(?:system|assistant)_?prompt>",
-    r"(?m)^\s*(?:#{2,}\s*)?(?:system|assistant)\s*(?:message|prompt)?\s*:\s*you (?:are|must|will|should)\b",
+    # Blanks of its own line only, and possessive: a mail of empty lines would take quadratic time.
+    r"(?m)^[^\S\n]*+(?:#{2,}+\s*+)?(?:system|assistant)\s*+(?:message|prompt)?\s*+:\s*+you (?:are|must|will|should)\b",
 )
 FINDER = re.compile("|".join(f"(?:{order.removeprefix('(?m)')})" for order in ORDERS), re.IGNORECASE | re.MULTILINE)
 # Between letters, they hide a word from a pattern and not from a model.

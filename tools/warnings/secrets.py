@@ -13,10 +13,18 @@ KEYS = (
     (r"\bxox[abeoprs]-[\w-]{10,}", "a token of Slack"),
     (r"\b[rs]k_live_[A-Za-z0-9]{16,}", "a key of Stripe"),
     (r"\bAIza[\w-]{35}", "a key of Google"),
-    (r"\bsk-(?:proj-|ant-|svcacct-)?(?=[\w-]*\d)(?=[\w-]*[A-Z])[A-Za-z0-9_-]{32,}", "a key of a language model"),
+    # A run ends where the next one could begin, so that each character is looked at once.
+    (
+        r"\bsk-(?:proj-|ant-|svcacct-)?(?=(?:(?!\d|-sk-)[\w-])*+\d)(?=(?:(?![A-Z]|-sk-)[\w-])*+[A-Z])"
+        r"(?:(?!-sk-)[A-Za-z0-9_-]){32,}+",
+        "a key of a language model",
+    ),
     (r"\bnpm_[A-Za-z0-9]{36}\b|\bpypi-[\w-]{50,}", "a token of a package registry"),
     (r"\bmh_[\w-]{30,}", "a token of mailhub"),
-    (r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}", "a signed token"),
+    (
+        r"\beyJ(?:(?!-eyJ)[\w-]){10,}+\.eyJ(?:(?!-eyJ)[\w-]){10,}+\.[\w-]{10,}+",
+        "a signed token",
+    ),
     (r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,80}:[^\s:/@]{4,80}@[\w.-]+", "an address with a password in it"),
 )
 FINDERS = tuple((re.compile(pattern), what) for pattern, what in KEYS)
