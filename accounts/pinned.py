@@ -7,9 +7,9 @@ the name again.
 import contextlib
 import http.client
 import socket
-import threading
 from collections.abc import Collection, Iterator, Mapping
 
+from accounts.deadlines import Deadline
 from accounts.hosts import Endpoint, connect
 
 
@@ -23,23 +23,15 @@ def exchanged(
     Raises HostError when no connection came about, OSError or http.client.HTTPException when the exchange failed.
     """
     sock = connect(endpoint, timeout=seconds, ports=ports, allow_loopback=allow_loopback)
-    # The socket's own limit is for each piece, and who sends a byte now and then never reaches it.
-    limit = threading.Timer(seconds, _cut, [sock])
-    limit.daemon = True
-    limit.start()
+    deadline = Deadline(sock, seconds)
     connection = _Pinned(endpoint, sock)
     try:
         connection.request(method, path, body, {"Connection": "close", **headers})
         yield connection.getresponse()
     finally:
-        limit.cancel()
+        deadline.stop()
         connection.close()
         sock.close()
-
-
-def _cut(sock: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        sock.shutdown(socket.SHUT_RDWR)
 
 
 class _Pinned(http.client.HTTPConnection):

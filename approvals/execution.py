@@ -36,6 +36,7 @@ from approvals.types import LeaseLost, Outcome, Rechecks
 log = structlog.get_logger(__name__)
 
 RECORD_TRIES = 5  # the outcome of a send must not be lost to a database that is restarting
+RENEWAL_ENDS_SECONDS = 5.0
 LOOK_AGAIN = timedelta(seconds=30)  # after a recheck that could not be made
 NOT_LOOKED_AT = {
     "code": "not_looked_at",
@@ -206,14 +207,19 @@ def _wire_started(claim: Claim) -> None:
 
 @contextmanager
 def _lease_kept(claim: Claim) -> Iterator[None]:
-    """Renew the lease while the kind runs, but no longer than one sending call may take."""
+    """Renew the lease while the kind runs: for as long as it may take to the point of no return, and as long again
+    for the answer."""
     done = threading.Event()
     every = settings.MAILHUB_LEASE_SECONDS / 3
-    give_up_at = time.monotonic() + settings.MAILHUB_WIRE_TIMEOUT_SECONDS
+    began = time.monotonic()
+
+    def may_go_on() -> bool:
+        phases = 2 if claim.on_wire.is_set() else 1
+        return time.monotonic() < began + phases * settings.MAILHUB_WIRE_TIMEOUT_SECONDS
 
     def renew() -> None:
         try:
-            while not done.wait(every) and time.monotonic() < give_up_at:
+            while not done.wait(every) and may_go_on():
                 lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
                 try:
                     # A lease that has ended stays ended: somebody may have judged by it already.
@@ -231,7 +237,7 @@ def _lease_kept(claim: Claim) -> Iterator[None]:
         yield
     finally:
         done.set()
-        thread.join()
+        thread.join(RENEWAL_ENDS_SECONDS)  # it may wait for a database that does not answer
 
 
 def _record(claim: Claim, outcome: Outcome) -> None:

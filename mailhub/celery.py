@@ -24,7 +24,7 @@ app.conf.update(
     # Redis gives out again what was taken and not acknowledged in time; the shortest value of all apps on one Redis
     # counts. A task given out twice finds nothing to claim.
     broker_transport_options={
-        "visibility_timeout": max(60 * MINUTE, 2 * settings.MAILHUB_WIRE_TIMEOUT_SECONDS),
+        "visibility_timeout": max(60 * MINUTE, 3 * settings.MAILHUB_WIRE_TIMEOUT_SECONDS),
         "socket_connect_timeout": 1,
         "socket_timeout": 30,
     }
@@ -40,7 +40,7 @@ app.conf.update(
     # dead worker holds the row, and when it ends the sweeper rings. And on Redis a late acknowledgement ends the
     # worker when the connection was lost meanwhile (kombu 5.7 sends it over the channel that is gone).
     task_acks_late=False,
-    task_time_limit=settings.MAILHUB_WIRE_TIMEOUT_SECONDS + 2 * MINUTE,
+    task_time_limit=2 * settings.MAILHUB_WIRE_TIMEOUT_SECONDS + 2 * MINUTE,
     worker_prefetch_multiplier=1,
     worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_hijack_root_logger=False,

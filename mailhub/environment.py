@@ -55,7 +55,12 @@ class Environment(BaseSettings):
     MAILHUB_UNDO_SECONDS: int = Field(10, ge=0, le=3600, description="How long an approval can be undone")
     MAILHUB_ACTION_TTL_HOURS: int = Field(24, ge=1, le=24 * 30, description="How long a proposal waits for a person")
     MAILHUB_LEASE_SECONDS: int = Field(30, ge=3, le=3600, description="A worker's claim, renewed while it works")
-    MAILHUB_WIRE_TIMEOUT_SECONDS: int = Field(600, ge=1, le=3600, description="Bounds one sending call; then unknown")
+    MAILHUB_WIRE_TIMEOUT_SECONDS: int = Field(
+        600,
+        ge=1,
+        le=3600,
+        description="Bounds a send up to its final dot (then it is tried again), and its answer (then unknown)",
+    )
     MAILHUB_RETENTION_DAYS: int = Field(90, ge=1, description="How long the content of a finished action is kept")
     DUPLICATE_WINDOW_SECONDS: int = Field(120, ge=0, description="Same recipients, subject, text: warn within")
     MAILHUB_PROPOSALS_PER_MINUTE: int = Field(600, ge=120, description="How often a token may propose; then 429")

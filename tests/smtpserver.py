@@ -28,6 +28,7 @@ class Hold:
     """The server waits at a point until it is released; the client waits with it."""
 
     def __init__(self) -> None:
+        self.seconds: float = SECONDS
         self._reached = threading.Event()
         self._released = threading.Event()
 
@@ -40,7 +41,7 @@ class Hold:
 
     def stand(self) -> None:
         self._reached.set()
-        assert self._released.wait(SECONDS), "nobody released the server"
+        assert self._released.wait(self.seconds), "nobody released the server"
 
 
 @dataclass(kw_only=True)

@@ -5,6 +5,7 @@ servers have let the person in. No third party is asked, since that would tell i
 """
 
 import http.client
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +17,8 @@ from django.conf import settings
 from accounts.hosts import Endpoint, HostError
 from accounts.pinned import exchanged
 
-SECONDS = 4.0
+SECONDS = 4.0  # one question
+ALL_SECONDS = 12.0  # then nothing more is asked: a person waits, and a thread of the web server
 LARGEST_FILE = 64 * 1024
 Provider = Literal["imap", "gmail", "microsoft"]
 Lookup = Callable[[str, str], Sequence[str]]  # name and kind of record
@@ -69,7 +71,14 @@ class Found:
 
 def discover(address: str, *, lookup: Lookup | None = None, fetch: Fetch | None = None) -> Found:
     """Suggest how to connect an address; with nothing found, the usual names of its domain are not guessed."""
-    ask = lookup or _dns
+    ends_at = time.monotonic() + ALL_SECONDS
+
+    def ask(name: str, kind: str) -> Sequence[str]:
+        return (lookup or _dns)(name, kind) if time.monotonic() < ends_at else []
+
+    def get(host: str, path: str) -> str:
+        return (fetch or fetched)(host, path) if time.monotonic() < ends_at else ""
+
     domain = address.rpartition("@")[2].strip().lower()
     if provider := BY_OAUTH.get(domain):
         return Found(provider=provider, how="table")
@@ -84,7 +93,7 @@ def discover(address: str, *, lookup: Lookup | None = None, fetch: Fetch | None 
     imap, smtp = _by_srv(domain, "imap", ask), _by_srv(domain, "smtp", ask)
     if imap and smtp:
         return Found(imap=imap, smtp=smtp, username=address, how="srv")
-    return _by_autoconfig(address, domain, fetch or fetched) or Found(username=address)
+    return _by_autoconfig(address, domain, get) or Found(username=address)
 
 
 def _with_port(host: str, port: int) -> str:

@@ -10,17 +10,29 @@ import re
 import smtplib
 import socket
 import ssl
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self, cast
+from typing import Any, BinaryIO, Self, cast
 
 from django.conf import settings
 from imapclient import IMAPClient
 from imapclient.exceptions import LoginError
 
 from accounts.credentials import Secrets
+from accounts.deadlines import Deadline
 from accounts.hosts import Endpoint, HostError, connect, start_tls
 
 CONNECT_SECONDS = 15.0
+SIGN_IN_SECONDS = 30.0  # an IMAP session until it can be used
+ANSWER_SECONDS = 30.0  # the longest silence of an IMAP server
+LEAVE_SECONDS = 1.0
+# RFC 5321, 4.5.3.2.1 to 4.5.3.2.3: a client waits five minutes for the greeting and for the answers to MAIL and RCPT.
+COMMAND_SECONDS = 300.0
+SIGN_IN_BYTES = 256 * 1024  # all that an IMAP server may say before the session can be used
+REQUEST_BYTES = 64 * 1024 * 1024  # and then for one request: a message with its attachments, or a long list
+LINE_COST = 512  # a line counts as so many bytes more: it costs Python as much time and memory
+REPLY_BYTES = 64 * 1024  # one reply of an SMTP server, with all of its lines
 NOT_ASCII = "A user name or password with letters outside ASCII cannot be used here."
 # RFC 5530, section 3: what is no word about the password.
 NOT_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT|SERVERBUG)\b", re.IGNORECASE)
@@ -89,14 +101,44 @@ class _PinnedTls:
 
 
 class _PinnedImap(imaplib.IMAP4):
-    """imaplib on a socket that is connected already."""
+    """imaplib on a socket that is connected already.
+
+    The server may say `allowed` bytes; the session ends at the first literal or line beyond them. A literal counts
+    when its size is named, because imaplib makes room for all of it before a byte has come.
+    """
 
     def __init__(self, endpoint: Endpoint, sock: socket.socket) -> None:
         self._ready = sock
+        self.allowed = SIGN_IN_BYTES
         super().__init__(endpoint.host, endpoint.port)
 
     def _create_socket(self, timeout: float | None) -> socket.socket:
         return self._ready
+
+    def read(self, size: int) -> bytes:
+        self._spend(size)
+        return super().read(size)
+
+    def readline(self) -> bytes:
+        try:
+            line = super().readline()
+        except self.abort:
+            raise
+        except self.error as error:  # a line too long is no answer, so no refusal either
+            raise self.abort(str(error)) from None
+        self._spend(len(line) + LINE_COST)
+        return line
+
+    def _get_response(self) -> Any:
+        try:
+            return super()._get_response()  # type: ignore[misc]
+        except ValueError:  # Python reads no number of so many digits
+            raise self.abort("a literal of a size that is none") from None
+
+    def _spend(self, size: int) -> None:
+        self.allowed -= size
+        if self.allowed < 0:
+            raise self.abort("the answer is too long")
 
 
 class _PinnedImapClient(IMAPClient):
@@ -120,17 +162,23 @@ class _PinnedImapClient(IMAPClient):
         return _PinnedImap(self._endpoint, self._ready)
 
     def _set_read_timeout(self) -> None:
-        """The socket keeps the limit that `hosts.connect` gave it."""
+        """The socket keeps the limit that it has."""
 
 
-class _PinnedSmtp(smtplib.SMTP):
-    """smtplib on a socket that is connected already, and inside TLS when the endpoint asks for it."""
+class PinnedSmtp(smtplib.SMTP):
+    """smtplib on a socket that is connected already, and inside TLS when the endpoint asks for it.
 
-    def __init__(self, endpoint: Endpoint, sock: socket.socket, timeout: float) -> None:
+    From the greeting on the whole dialogue may take `seconds`; then the connection is cut. `wait_for` sets how long a
+    single answer may take.
+    """
+
+    def __init__(self, endpoint: Endpoint, sock: socket.socket, seconds: float) -> None:
         self._ready = sock
-        # Without a name of its own smtplib asks the resolver for ours, unbounded, and tells it the server.
-        super().__init__(endpoint.host, endpoint.port, local_hostname="[127.0.0.1]", timeout=timeout)
+        self._deadline = Deadline(sock, seconds)
+        sock.settimeout(COMMAND_SECONDS)
         try:
+            # Without a name of its own smtplib asks the resolver for ours, unbounded, and tells it the server.
+            super().__init__(endpoint.host, endpoint.port, local_hostname="[127.0.0.1]")
             self.ehlo_or_helo_if_needed()
             if endpoint.security == "starttls":
                 self.starttls(context=cast(ssl.SSLContext, _PinnedTls(endpoint.host)))
@@ -139,15 +187,80 @@ class _PinnedSmtp(smtplib.SMTP):
             self.close()  # nobody else has this client yet
             raise
 
+    def wait_for(self, seconds: float) -> None:
+        """Bound each single operation from now on."""
+        if self.sock is not None:
+            self.sock.settimeout(seconds)
+
+    def extend(self, seconds: float) -> bool:
+        """Let the dialogue take so many seconds from now on; returns False if its deadline has passed already."""
+        if self.sock is None or not self._deadline.stop():
+            return False
+        self._deadline = Deadline(self.sock, seconds)
+        return True
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None and self.sock is not None:
+            self.file = cast(Any, _Replies(self.sock.makefile("rb")))
+        if self.file is not None:
+            cast(_Replies, self.file).begin()
+        return super().getreply()
+
+    def close(self) -> None:
+        self._deadline.stop()
+        super().close()
+
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         return self._ready
 
 
+class _Replies:
+    """The answers of an SMTP server, line by line: a reply may have many lines, but not without end."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._left = 0
+
+    def begin(self) -> None:
+        self._left = REPLY_BYTES
+
+    def readline(self, limit: int) -> bytes:
+        line = self._stream.readline(limit)
+        self._left -= len(line)
+        if self._left < 0:
+            raise OSError("the reply is too long")  # smtplib ends the dialogue at that
+        return line
+
+    def close(self) -> None:
+        self._stream.close()
+
+
 def open_imap(
-    access: ImapAccess, *, timeout: float = CONNECT_SECONDS, allow_loopback: bool | None = None
+    access: ImapAccess, *, seconds: float = SIGN_IN_SECONDS, allow_loopback: bool | None = None
 ) -> IMAPClient:
-    """A signed-in IMAP session. Raises Unreachable or LoginRefused."""
-    sock = _socket(access.imap, "imap_connect", timeout, allow_loopback)
+    """Return a signed-in IMAP session after at most `seconds`. Raises Unreachable or LoginRefused."""
+    ends_at = time.monotonic() + seconds
+    sock = _socket(access.imap, "imap_connect", min(seconds, CONNECT_SECONDS), allow_loopback)
+    sock.settimeout(min(seconds, ANSWER_SECONDS))
+    deadline = Deadline(sock, max(ends_at - time.monotonic(), 0.0))
+    try:
+        return _signed_in(access, sock)
+    finally:
+        deadline.stop()
+
+
+@contextlib.contextmanager
+def conversation(client: IMAPClient, seconds: float) -> Iterator[None]:
+    """Bound what happens inside, by time and by how much the server says. Beyond that the session ends."""
+    client._imap.allowed = REQUEST_BYTES
+    deadline = Deadline(client.socket(), seconds)
+    try:
+        yield
+    finally:
+        deadline.stop()
+
+
+def _signed_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
     try:
         client = _PinnedImapClient(access.imap, sock)
     except (IMAPClient.Error, HostError, OSError):
@@ -170,15 +283,17 @@ def open_imap(
 
 
 def open_smtp(
-    access: ImapAccess, *, timeout: float = CONNECT_SECONDS, allow_loopback: bool | None = None
-) -> smtplib.SMTP:
-    """An SMTP session that is ready for MAIL. Raises Unreachable or LoginRefused.
+    access: ImapAccess, *, seconds: float = SIGN_IN_SECONDS, allow_loopback: bool | None = None
+) -> PinnedSmtp:
+    """Return an SMTP session that is ready for MAIL, whose dialogue ends after `seconds`, connecting included.
 
-    It signs in when the server offers AUTH; a server that offers none takes mail by other rules of its own.
+    It signs in when the server offers AUTH; a server that offers none takes mail by other rules of its own. Raises
+    Unreachable or LoginRefused.
     """
-    sock = _socket(access.smtp, "smtp_connect", timeout, allow_loopback)
+    ends_at = time.monotonic() + seconds
+    sock = _socket(access.smtp, "smtp_connect", min(seconds, CONNECT_SECONDS), allow_loopback)
     try:
-        smtp = _PinnedSmtp(access.smtp, sock, timeout)
+        smtp = PinnedSmtp(access.smtp, sock, ends_at - time.monotonic())
     except (smtplib.SMTPException, HostError, OSError):
         sock.close()
         raise Unreachable("smtp_connect", "The SMTP server did not offer a safe connection.") from None
@@ -201,14 +316,22 @@ def open_smtp(
 
 
 def prove(access: ImapAccess, *, on_the_web: bool = False) -> None:
-    """Sign in to both services and leave again; raises Unreachable or LoginRefused.
+    """Sign in to both services and leave again, in at most MAILHUB_PROVE_SECONDS; raises Unreachable or LoginRefused.
 
     On the web a host on loopback is refused like any inward one, sandbox or not: who signs in there need not be the one
     who runs the machine.
     """
     inward = settings.MAILHUB_WIZARD_REACHES_LOOPBACK if on_the_web else settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
-    open_imap(access, allow_loopback=inward).logout()
-    open_smtp(access, allow_loopback=inward).quit()
+    ends_at = time.monotonic() + settings.MAILHUB_PROVE_SECONDS
+    imap = open_imap(access, seconds=settings.MAILHUB_PROVE_SECONDS, allow_loopback=inward)
+    with contextlib.suppress(IMAPClient.Error, OSError), conversation(imap, LEAVE_SECONDS):
+        imap.logout()
+    with contextlib.suppress(OSError):
+        imap.shutdown()
+    smtp = open_smtp(access, seconds=max(ends_at - time.monotonic(), LEAVE_SECONDS), allow_loopback=inward)
+    with contextlib.suppress(smtplib.SMTPException, OSError):
+        smtp.putcmd("quit")  # and nobody waits for the answer
+    smtp.close()
 
 
 def _socket(endpoint: Endpoint, step: str, timeout: float, allow_loopback: bool | None) -> socket.socket:

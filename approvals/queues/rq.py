@@ -50,7 +50,7 @@ class RqQueue:
             job_id,
             job_id=job_id,
             description=job_id,
-            job_timeout=settings.MAILHUB_WIRE_TIMEOUT_SECONDS + GRACE_SECONDS,
+            job_timeout=2 * settings.MAILHUB_WIRE_TIMEOUT_SECONDS + GRACE_SECONDS,
             result_ttl=0,
             failure_ttl=KEPT_SECONDS,
         )

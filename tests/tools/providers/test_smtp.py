@@ -162,7 +162,7 @@ def test_row40_a_drop_in_a_short_content_is_never_taken_for_sent(smtp: FaultySmt
 def test_no_verdict_after_the_dot_leaves_it_unknown(
     smtp: FaultySmtp, settings: Any, plan: Plan, in_ledger: int
 ) -> None:
-    settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 0.3
+    settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 1
     plan(smtp)
     wire = Wire()
 

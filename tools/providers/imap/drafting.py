@@ -12,7 +12,7 @@ class ImapDrafts(ImapMailbox):
     """What happens in the drafts folder, and nowhere else."""
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
-        with self._session() as session:
+        with self._session(uploaded=len(source)) as session:
             folder = self._folder(session, "drafts")
             old_uid = self._draft_uid(session, replaces) if replaces is not None else None
             old_id = self._message_id(session, old_uid) if old_uid is not None else ""

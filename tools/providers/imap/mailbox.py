@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from typing import Any, Self
 from uuid import UUID
 
+from django.conf import settings
 from imapclient import IMAPClient
 
 from accounts import credentials
-from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, open_imap
+from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, conversation, open_imap
 from accounts.models import Mailbox
 from tools.providers import lenient
 from tools.providers.base import NotAuthorized, Refused, Unavailable, role_of
@@ -18,6 +19,7 @@ from tools.providers.imap.message_ids import Place
 from tools.providers.imap.sessions import POOL, Session
 
 FIRST_WINDOW = 500
+SLOWEST_UPLOAD = 100_000  # bytes a second
 
 # RFC 6154 roles first; servers without it go by the names that mail programs use.
 SPECIAL_USE = {
@@ -65,8 +67,15 @@ class ImapMailbox:
         )
 
     @contextmanager
-    def _session(self) -> Iterator[Session]:
-        with errors_translated(), POOL.session(self._key, lambda: open_imap(self._access)) as session:
+    def _session(self, *, uploaded: int = 0) -> Iterator[Session]:
+        """Lend a session for one request, which ends in time whatever the server does; handing over bytes takes
+        longer."""
+        seconds = settings.MAILHUB_REQUEST_SECONDS + uploaded / SLOWEST_UPLOAD
+        with (
+            errors_translated(),
+            POOL.session(self._key, lambda: open_imap(self._access)) as session,
+            conversation(session.client, seconds),
+        ):
             yield session
 
     def _select(self, session: Session, folder: str) -> None:

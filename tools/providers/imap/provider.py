@@ -29,11 +29,10 @@ class ImapProvider(ImapReading, ImapDrafts):
         """Nothing: only the server knows what it takes."""
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
+        seconds = settings.MAILHUB_WIRE_TIMEOUT_SECONDS
         with errors_translated():
-            smtp = open_smtp(self._access)
-        return hand_over(
-            smtp, envelope, wire_started=handover.wire_started, answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS
-        )
+            smtp = open_smtp(self._access, seconds=seconds)
+        return hand_over(smtp, envelope, wire_started=handover.wire_started, answer_seconds=seconds)
 
     def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
         return False  # nothing is prepared: SMTP takes a message at once or not at all
@@ -47,7 +46,7 @@ class ImapProvider(ImapReading, ImapDrafts):
             return self._sent_as(session, message_id)
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
-        with self._session() as session:
+        with self._session(uploaded=len(source)) as session:
             folder = self._folder(session, "sent")
             self._select(session, folder)
             if self._sent_as(session, message_id) is None:

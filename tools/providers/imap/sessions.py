@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 
 from imapclient import IMAPClient
 
+from accounts.connect.imap import conversation
 from tools.providers.base import Refused
 
 MAX_IDLE_SECONDS = 240.0
 MAX_KEPT = 3
+ALIVE_SECONDS = 10.0
 
 
 @dataclass
@@ -42,7 +44,8 @@ class Session:
 
     def alive(self) -> bool:
         try:
-            self.client.noop()
+            with conversation(self.client, ALIVE_SECONDS):
+                self.client.noop()
         except (IMAPClient.Error, OSError):
             return False
         return True

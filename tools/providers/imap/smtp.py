@@ -10,17 +10,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from accounts.connect.imap import PinnedSmtp
 from tools.providers.base import Envelope, OutcomeUnknown, Receipt, Refused, Unavailable
 
+# RFC 5321, 4.5.3.2.4 and 4.5.3.2.5: how long a client waits for the answer to DATA, and to pass on one block.
+DATA_SECONDS = 120.0
+BLOCK_SECONDS = 180.0
+BLOCK_BYTES = 64 * 1024
 MESSAGE_REFUSED = {550: "refused", 552: "too_large", 553: "send_as_denied", 554: "refused"}
 # A server that takes a bare line end for a line's end would see a final dot where there is none, and commands after it.
 BARE_LINE_END = re.compile(rb"\r(?!\n)|(?<!\r)\n")
 
 
 def hand_over(
-    smtp: smtplib.SMTP, envelope: Envelope, *, wire_started: Callable[[], None], answer_seconds: float
+    smtp: PinnedSmtp, envelope: Envelope, *, wire_started: Callable[[], None], answer_seconds: float
 ) -> Receipt:
-    """Send once. `answer_seconds` bounds the wait for the answer to the final dot.
+    """Send once. All before the final dot ends with the deadline of `smtp`; `answer_seconds` bounds the answer to it.
 
     1. MAIL and RCPT; if one recipient is refused, RSET: nobody gets it, for what was approved was the whole list.
     2. DATA and the content, all but the final dot: without the dot no server takes it.
@@ -29,10 +34,16 @@ def hand_over(
     """
     try:
         _envelope(smtp, envelope)
+        smtp.wait_for(DATA_SECONDS)
         code, _ = smtp.docmd("DATA")
         if code != 354:
             raise _refusal(code)
-        smtp.send(_dot_stuffed(envelope.source))
+        smtp.wait_for(BLOCK_SECONDS)
+        content = memoryview(_dot_stuffed(envelope.source))
+        for start in range(0, len(content), BLOCK_BYTES):
+            smtp.send(content[start : start + BLOCK_BYTES])
+        if not smtp.extend(answer_seconds):
+            raise smtplib.SMTPServerDisconnected("the dialogue took too long")
     except (smtplib.SMTPServerDisconnected, OSError):
         smtp.close()
         raise Unavailable("connection_lost") from None
@@ -45,8 +56,7 @@ def hand_over(
         smtp.close()  # the connection ends without the dot: the server drops the message
         raise
     try:
-        assert smtp.sock is not None
-        smtp.sock.settimeout(answer_seconds)
+        smtp.wait_for(answer_seconds)
         smtp.send(b".\r\n")
         code, _ = smtp.getreply()
     except (smtplib.SMTPException, OSError):
@@ -61,7 +71,7 @@ def hand_over(
     raise OutcomeUnknown("no_verdict")  # smtplib makes a number of half a line, too
 
 
-def _envelope(smtp: smtplib.SMTP, envelope: Envelope) -> None:
+def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
     if BARE_LINE_END.search(envelope.source):
         raise Refused("refused", "The message has line ends that a mail server could misread.")
     limit = smtp.esmtp_features.get("size", "")
@@ -106,7 +116,7 @@ def _dot_stuffed(source: bytes) -> bytes:
     return stuffed if stuffed.endswith(b"\r\n") else stuffed + b"\r\n"
 
 
-def _leave(smtp: smtplib.SMTP) -> None:
+def _leave(smtp: PinnedSmtp) -> None:
     """The verdict is in; a drop at QUIT changes nothing, and nobody waits for its answer."""
     with suppress(smtplib.SMTPException, OSError):
         smtp.putcmd("quit")

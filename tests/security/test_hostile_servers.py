@@ -1,0 +1,136 @@
+"""Mail servers that mean harm: a conversation with them ends in time, and costs little memory."""
+
+import threading
+import time
+import tracemalloc
+import uuid
+from typing import Any
+
+import pytest
+
+from accounts.connect.imap import CONNECT_SECONDS, ImapAccess, Unreachable, open_imap, open_smtp, prove
+from accounts.models import Mailbox, User
+from tests.hostile import Harm, HostileImap, HostileSmtp
+from tests.mailserver import ADA, plain
+from tests.people import browser
+from tests.smtpserver import FaultySmtp
+from tools.providers.base import Envelope, Handover, OutcomeUnknown, Unavailable
+from tools.providers.imap import ImapProvider
+
+IMAP_HARMS: list[Harm] = ["drip", "silent", "endless_lines", "endless_line", "literal", "literal_in_pieces", "digits"]
+SMTP_HARMS: list[Harm] = ["drip", "silent", "endless_lines", "endless_line"]
+SECONDS = 0.4  # what a conversation may take here
+SLACK = 5.0  # a busy machine
+MEGABYTES = 1024 * 1024
+SOURCE = b"Subject: Hello\r\nTo: charles@lovelace.example\r\n\r\n" + b"Hello.\r\n" * 100
+ENVELOPE = Envelope(sender=ADA, recipients=("a@x.example",), source=SOURCE)
+
+
+def access(imap: int = 1, smtp: int = 1) -> ImapAccess:
+    return ImapAccess(imap=plain(imap), smtp=plain(smtp), username=ADA, password="a password")
+
+
+def provider(imap: int = 1, smtp: int = 1) -> ImapProvider:
+    return ImapProvider(access(imap, smtp), mailbox_id=uuid.uuid4(), key=uuid.uuid4())
+
+
+class Bounded:
+    """The block inside takes little time and memory."""
+
+    def __enter__(self) -> None:
+        tracemalloc.start()
+        self._began = time.monotonic()
+
+    def __exit__(self, *error: object) -> None:
+        took, (_, peak) = time.monotonic() - self._began, tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert took < SECONDS + SLACK, f"it took {took:.1f} s"
+        assert peak < 16 * MEGABYTES, f"it took {peak / MEGABYTES:.0f} MB"
+
+
+@pytest.mark.parametrize("at", ["greeting", "capability", "login"])
+@pytest.mark.parametrize("harm", IMAP_HARMS)
+def test_signing_in_to_hostile_imap_ends(harm: Harm, at: str) -> None:
+    with HostileImap(harm, at=at) as server, Bounded(), pytest.raises(Unreachable):
+        open_imap(access(imap=server.port), seconds=SECONDS)
+
+
+@pytest.mark.parametrize("at", ["greeting", "ehlo", "auth"])
+@pytest.mark.parametrize("harm", SMTP_HARMS)
+def test_signing_in_to_hostile_smtp_ends(harm: Harm, at: str) -> None:
+    with HostileSmtp(harm, at=at) as server, Bounded(), pytest.raises(Unreachable):
+        open_smtp(access(smtp=server.port), seconds=SECONDS)
+
+
+@pytest.mark.parametrize("at", ["select", "search", "fetch"])
+@pytest.mark.parametrize("harm", ["drip", "silent", "digits"])
+def test_reading_a_hostile_mailbox_ends(harm: Harm, at: str, settings: Any) -> None:
+    settings.MAILHUB_REQUEST_SECONDS = SECONDS
+    with HostileImap(harm, at=at) as server, Bounded(), pytest.raises(Unavailable) as caught:
+        provider(imap=server.port).list_messages(folder="inbox", unread=None, limit=2, page_token=None)
+    assert caught.value.code == "connection_lost"
+
+
+@pytest.mark.parametrize("harm", ["endless_lines", "endless_line", "literal", "literal_in_pieces"])
+def test_what_a_hostile_mailbox_says_is_capped(harm: Harm) -> None:
+    with HostileImap(harm, at="fetch") as server, pytest.raises(Unavailable):
+        provider(imap=server.port).list_messages(folder="inbox", unread=None, limit=2, page_token=None)
+    assert server.sent < 128 * MEGABYTES
+
+
+@pytest.mark.parametrize("at", ["greeting", "ehlo", "mail", "rcpt", "data"])
+@pytest.mark.parametrize("harm", SMTP_HARMS)
+def test_a_send_that_ends_before_its_dot_is_not_sent(harm: Harm, at: str, settings: Any) -> None:
+    settings.MAILHUB_WIRE_TIMEOUT_SECONDS = SECONDS
+    wire: list[int] = []
+    with HostileSmtp(harm, at=at) as server, Bounded(), pytest.raises(Unavailable):
+        provider(smtp=server.port).send(ENVELOPE, Handover(wire_started=lambda: wire.append(1)))
+    assert (wire, server.contents) == ([], 0)
+
+
+@pytest.mark.parametrize("harm", SMTP_HARMS)
+def test_a_send_that_ends_after_its_dot_is_unknown(harm: Harm, settings: Any) -> None:
+    settings.MAILHUB_WIRE_TIMEOUT_SECONDS = SECONDS
+    with HostileSmtp(harm, at="dot") as server, Bounded(), pytest.raises(OutcomeUnknown):
+        provider(smtp=server.port).send(ENVELOPE, Handover(wire_started=lambda: None))
+    assert server.contents == 1
+
+
+def test_connecting_does_not_bound_the_dialogue() -> None:
+    with FaultySmtp() as server:
+        smtp = open_smtp(access(smtp=server.port), seconds=600)
+        assert smtp.sock is not None
+        assert smtp.sock.gettimeout() == 300  # RFC 5321, 4.5.3.2: for MAIL and RCPT
+        smtp.close()
+
+
+@pytest.mark.long
+def test_a_server_that_takes_its_time_for_data_gets_the_mail() -> None:
+    with FaultySmtp() as server:
+        hold = server.hold(at="data")
+        threading.Timer(CONNECT_SECONDS + 2, hold.release).start()
+        hold.seconds = CONNECT_SECONDS + 30
+        provider(smtp=server.port).send(ENVELOPE, Handover(wire_started=lambda: None))
+        assert len(server.ledger) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_hostile_server_holds_the_wizard_only_shortly(alice: User, settings: Any) -> None:
+    settings.MAILHUB_WIZARD_REACHES_LOOPBACK = True
+    settings.MAILHUB_PROVE_SECONDS = SECONDS
+    person = browser(alice)
+    assert person.get("/mailboxes/connect/imap/").status_code == 200  # what a first page loads is not measured
+    with HostileImap("drip") as imap, Bounded():
+        address = f"127.0.0.1:{imap.port}:starttls"
+        given = {"address": "m@evil.example", "username": "m", "password": "x", "imap": address, "smtp": address}
+        answer = person.post("/mailboxes/connect/imap/", given)
+    assert answer.status_code == 422
+    assert not Mailbox.objects.exists()
+
+
+@pytest.mark.parametrize("at", ["ehlo", "auth"])
+def test_the_time_of_a_connection_test_covers_both_servers(at: str, settings: Any) -> None:
+    settings.MAILHUB_PROVE_SECONDS = SECONDS
+    imap, smtp = HostileImap("drip", at="logout"), HostileSmtp("drip", at=at)
+    with imap, smtp, Bounded(), pytest.raises(Unreachable):
+        prove(access(imap.port, smtp.port))
