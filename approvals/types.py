@@ -177,16 +177,26 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Passage:
+    """A stretch of the plain text. `only_here`: the HTML does not hold its words."""
+
+    text: str
+    only_here: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rendered:
     """An action as a person reads it: the text, the HTML if there is one, and the bytes that leave, decoded.
 
     The HTML is shown in a sandbox without scripts and without network; `size` is that of the source in bytes.
+    `passages` is the text again if it says something else than the HTML: then both are shown together.
     """
 
     text: str
     html: str | None
     source: str
     size: int
+    passages: tuple[Passage, ...] = ()
 
 
 class Kind(Protocol):

@@ -6,6 +6,7 @@ from datetime import datetime
 from html import escape
 from typing import Literal
 
+from tools.characters import without_invisible
 from tools.html import cleaned, lost_something, text_of
 
 # Tags, entities, and all white space but single blanks between words.
@@ -47,7 +48,7 @@ class Original:
 def written(body: str, body_type: Literal["text", "html"]) -> Content:
     """What a caller wrote, alone."""
     if body_type == "text":
-        return Content(body=body, text=body)
+        return Content(body=body, text=without_invisible(body))
     html = cleaned(body)
     return Content(
         body=body, text=text_of(html), html=html, proposed_html=body, content_removed=lost_something(body, html)
@@ -55,14 +56,21 @@ def written(body: str, body_type: Literal["text", "html"]) -> Content:
 
 
 def answering(comment: Content, original: Original) -> Content:
-    """The comment above the quoted original; in HTML too when either is HTML."""
+    """The comment above the quoted original; in HTML too when either is HTML.
+
+    An HTML original is quoted from its HTML in both parts: its own plain text may say something else.
+    """
     line = f"On {_when(original)}, {_who(original)} wrote:"
-    quoted = "\n".join(f"> {row}" if row else ">" for row in original.text.rstrip("\n").split("\n"))
+    text = original.text if original.html is None else text_of(cleaned(original.html))
+    quoted = "\n".join(f"> {row}" if row else ">" for row in text.rstrip("\n").split("\n"))
     return _with_original(comment, original, f"{line}\n{quoted}", f"<p>{escape(line)}</p>")
 
 
 def forwarding(comment: Content | None, original: Original) -> Content:
-    """The comment, if any, above the original with its most telling headers."""
+    """The comment, if any, above the original with its most telling headers.
+
+    The original keeps its own plain text and its own HTML: the warnings compare them.
+    """
     head = [
         "---------- Forwarded message ----------",
         f"From: {_who(original)}",

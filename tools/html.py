@@ -29,6 +29,7 @@ _ATTRIBUTES = {
 }
 _TAGS = (nh3.ALLOWED_TAGS | {"font", "tt", "big"}) - {"map", "area"}
 _WITH_CONTENT = {"script", "style", "title", "noscript", "template", "svg", "math", "iframe", "object", "select"}
+WRITTEN_OUT = {("a", "href"), ("img", "src"), ("img", "alt")}
 # What a parser adds or drops without anybody losing anything.
 _SCAFFOLD = {"html", "head", "body", "tbody", "meta", "title", "colgroup"}
 
@@ -55,6 +56,24 @@ def text_of(html: str) -> str:
         return str(get_text(once, ParserConfig(display_links=False))).strip("\n")
     except RecursionError:
         return nh3.clean(html, tags=set(), clean_content_tags=_WITH_CONTENT).strip()
+
+
+def attribute_values(html: str) -> list[str]:
+    """Return the targets of links, and the sources and names of pictures."""
+    reader = _Values()
+    reader.feed(html)
+    return reader.found
+
+
+class _Values(HTMLParser):
+    """Collects the attributes that a plain-text version of HTML writes out."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if value and (tag, name) in WRITTEN_OUT]
 
 
 def lost_something(before: str, after: str) -> bool:

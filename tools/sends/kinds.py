@@ -12,6 +12,7 @@ from accounts import health
 from accounts.models import Mailbox
 from accounts.problems import Problem
 from approvals.types import ApprovedAction, Changes, EditField, Outcome, PreviewWarning, Proposal, Rendered, Revisable
+from tools.alternatives import passages
 from tools.compose import stamped
 from tools.models import Draft
 from tools.providers import provider_for
@@ -49,9 +50,11 @@ class SendMail:
 
     def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
         source = blob(payload["source_sha256"])
+        text, html = payload["text"], payload["html"]
         return Rendered(
-            text=payload["text"], html=payload["html"], source=source.decode("ascii", "replace"), size=len(source)
-        )
+            text=text, html=html, source=source.decode("ascii", "replace"), size=len(source),
+            passages=passages(text, html) if html is not None else (),
+        )  # fmt: skip
 
     def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:
         return revising.fields(payload)

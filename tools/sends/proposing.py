@@ -266,6 +266,8 @@ def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters
         open_twin=asking and approvals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
         reply_all=composed.reply_all,
         prompted_by=all_text(composed.original) if composed.original else "",
+        asked_by=composed.original.from_address if composed.original and request.kind == "reply" else "",
+        answers_to=composed.original.reply_to if composed.original else (),
         later=composed.later,
         quote_by_provider=composed.quote_by_provider,
     )

@@ -11,6 +11,7 @@ from accounts.models import Mailbox
 from accounts.problems import FieldError, Problem
 from approvals.types import Changes, EditField, FilesGiven, HeldFile, PreviewWarning, Proposal, Revisable
 from tools import preview as previews
+from tools.addresses import domain_of
 from tools.compose import MAX_TOTAL_BYTES, Attachment, ComposeError, Request, attachments_in, media_type, new_message
 from tools.content import Content, as_html, written
 from tools.providers import provider_for
@@ -28,7 +29,7 @@ from tools.uploads import TOO_LARGE
 
 REVISED = "revised"
 # What was found in other mail than this one: it holds for the edited text too.
-CARRIED_OVER = ("injection", "thread_moved")
+CARRIED_OVER = ("injection", "thread_moved", "reply_to_differs")
 # Only the comment can be told there: an edited answer would begin a new conversation, an edited forward lack its mail.
 COMPLETED = (
     "The provider itself completes the answers and forwards of this mailbox, so they cannot be edited: it was"
@@ -86,7 +87,12 @@ def revised(current: Revisable, changes: Changes) -> Proposal:
     except ComposeError:
         raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
     preview = previews.of_message(message, surroundings(mailbox, message.recipients))
-    carried = [PreviewWarning(**w) for w in current.preview.get("warnings", []) if w["code"] in CARRIED_OVER]
+    domains = {domain_of(address) for address in message.recipients}
+    carried = [
+        PreviewWarning(**w)
+        for w in current.preview.get("warnings", [])
+        if w["code"] in CARRIED_OVER and (w["code"] != "reply_to_differs" or w["mark"] in domains)
+    ]
     return Proposal(
         kind=payload["kind"],
         payload={

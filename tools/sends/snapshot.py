@@ -7,6 +7,7 @@ from typing import Literal
 from accounts.models import Mailbox
 from accounts.problems import Problem
 from tools.addresses import bare_address, file_name, header_text
+from tools.characters import without_invisible
 from tools.compose import MESSAGE_ID, Attachment, Request, media_type
 from tools.content import Content
 from tools.html import cleaned, lost_something, text_of
@@ -57,7 +58,9 @@ def _addresses(draft: EmailMessage, header: str) -> tuple[str, ...]:
 
 def _content(draft: EmailMessage) -> Content:
     plain, page = draft.get_body(("plain",)), draft.get_body(("html",))
-    text = str(plain.get_content()).replace("\r\n", "\n") if plain else ""
+    text = without_invisible(str(plain.get_content()).replace("\r\n", "\n")) if plain else ""
+    if not text.strip():
+        text = ""
     if page is None:
         return Content(body=text, text=text)
     given = str(page.get_content()).replace("\r\n", "\n")
@@ -77,8 +80,15 @@ def _attachments(draft: EmailMessage) -> tuple[Attachment, ...]:
     for part in draft.walk():
         if part.is_multipart() and part.get_content_maintype() == "multipart":
             continue
-        if id(part) in bodies or (part.get_content_maintype() == "text" and part.get_content_disposition() is None):
+        if id(part) in bodies:
             continue
+        unnamed = part.get_content_disposition() is None and not part.get_filename()
+        if unnamed and part.get_content_maintype() == "text":
+            raise Problem(
+                "invalid_input",
+                f"The draft holds a part ({part.get_content_type()}) that cannot be shown here."
+                " Send it from the program that made it.",
+            )
         found.append(
             Attachment(
                 name=_named(part.get_filename() or ""),

@@ -1,7 +1,7 @@
 """What a person should know before deciding: each warning a small pure function of the message and what is known
 around it. The HTML is judged as it was proposed; what leaves is the cleaned one.
 
-High risk are `lookalike_domain`, `secret`, `injection`, `bidi` and `link_mismatch`: they ask for a closer look.
+High risk (severity `risk`) asks for a fresh sign-in and cannot be approved in bulk.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from tools.compose import OutgoingMessage
 from tools.warnings.context import Context, Later
 from tools.warnings.course import no_sent_copy, possible_duplicate, quote_by_provider, thread_moved
 from tools.warnings.files import attachment_missing, attachment_type
+from tools.warnings.parts import alternatives_differ, hidden_part
 from tools.warnings.recipients import (
     bcc,
     external_recipient,
@@ -18,6 +19,7 @@ from tools.warnings.recipients import (
     lookalike_domain,
     many_recipients,
     reply_all,
+    reply_to_differs,
 )
 from tools.warnings.wording import bidi, content_removed, hidden_text, injection, link_mismatch, long_query, secret
 
@@ -29,6 +31,9 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     secret,
     link_mismatch,
     bidi,
+    alternatives_differ,
+    hidden_part,
+    reply_to_differs,
     external_recipient,
     first_time_recipient,
     many_recipients,
@@ -48,4 +53,5 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
 
 def of(message: OutgoingMessage, context: Context) -> tuple[PreviewWarning, ...]:
     """All warnings that apply, the high risks first, in a stable order."""
-    return tuple(found for check in ALL if (found := check(message, context)))
+    found = [warning for check in ALL if (warning := check(message, context))]
+    return tuple(sorted(found, key=lambda warning: warning.severity != "risk"))

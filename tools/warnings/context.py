@@ -26,7 +26,8 @@ class Context:
 
     `own_domains` are one's own, `known_domains` those this mailbox has written to. `strangers` are recipients for whom
     nothing was found in Sent, `unasked` those that were not looked up, because they are too many or Sent could not be
-    read. `prompted_by` is the text of the mail that is answered or forwarded, hidden text included.
+    read. `prompted_by` is the text of the mail that is answered or forwarded, hidden text included; `asked_by` is its
+    From and `answers_to` its Reply-To, if it is answered.
     """
 
     own_domains: frozenset[str]
@@ -37,6 +38,8 @@ class Context:
     open_twin: bool = False
     reply_all: bool = False
     prompted_by: str = ""
+    asked_by: str = ""
+    answers_to: tuple[str, ...] = ()
     later: Later | None = None
     quote_by_provider: bool = False
 

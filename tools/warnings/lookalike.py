@@ -1,5 +1,5 @@
-"""Domains that are taken for others: by letters that look the same (UTS #39 skeletons), by one letter that differs, or
-by beginning like another. Pure."""
+"""Domains that are taken for others: by letters that look the same (UTS #39 skeletons), by one letter that differs, by
+beginning like another, by another ending, or by an added word. Pure."""
 
 import re
 import unicodedata
@@ -25,6 +25,33 @@ WELL_KNOWN = frozenset(
 # Last labels that are slips of another one.
 SLIPS = {"com": {"co", "cm", "om", "con", "cpm", "comm", "xom"}, "net": {"ne", "met", "nett"}, "org": {"og", "orq"}}
 SECOND_LEVEL = re.compile(r"(?:co|com|net|org|gov|edu|ac|or|ne)\.[a-z]{2}")
+# Countries whose ending anybody uses; a company has its own name under the other countries' endings too.
+OPEN_COUNTRIES = frozenset("ai app cc cf cm co fm ga gg gq io la ly me ml pw sh su tk to tv ws".split())
+# A name of so many letters is rather one company's than a word that many use.
+OWN_NAME = 5
+COMMON_NAMES = frozenset(
+    """
+    about agency bank blog books business capital care center central church clinic cloud college
+    community company connect consulting data design digital direct energy engineering europe events express family
+    finance first forum foundation garden global group hello health holding homes hotel house image india info
+    insurance institute international jobs legal library local logistics market marketing media medical mobile money
+    music national network news office online open partners people photo post press print projects public radio
+    research reserve review school schools science security server service services shop smart social software
+    solutions sport sports store studio support systems team tech technology times today tools trade training travel
+    university video water website weekly wiki women world youth
+    """.split()
+)
+# Words that make another's name look like a part of that company.
+BAIT = frozenset(
+    """
+    access account accounts admin alert alerts app apps auth bank billing care center check claim client clients cloud
+    confirm connect contact corp corporate customer customers delivery desk docs document documents email finance group
+    help helpdesk hr id inc info internal invoice invoices invoicing it jobs legal limited login ltd mail mailing
+    meeting message my notice notification office official online order orders pay payment payments payroll portal
+    procurement refund remittance reset safe secure security server service services share shipping sign signin sso
+    staff support team tech transfer treasury update updates vendor verification verify wallet web webmail
+    """.split()
+)
 # Written together in one language (UTS #39, "highly restrictive").
 TOGETHER = (
     {"LATIN", "HAN", "HIRAGANA", "KATAKANA"},
@@ -39,7 +66,10 @@ def model_of(domain: str, known: frozenset[str]) -> str | None:
         return None
     shape, read = skeleton(domain), readable(domain)
     for each in sorted(known):
-        if skeleton(each) == shape or _begins_like(domain, each) or _one_slip(read, readable(each)):
+        other = readable(each)
+        if skeleton(each) == shape or _begins_like(domain, each) or _one_slip(read, other):
+            return each
+        if _other_ending(read, other) or _added_word(read, other):
             return each
     return None
 
@@ -107,6 +137,37 @@ def _one_house(domain: str, known: str) -> bool:
 def _begins_like(domain: str, known: str) -> bool:
     """`northwind.example.pay.example`, `northwind-example.pay.example`"""
     return domain.startswith((f"{known}.", f"{known}-", known.replace(".", "-")))
+
+
+def _other_ending(domain: str, known: str) -> bool:
+    """`northwind.co` for `northwind.example`; not `northwind.de`, where the same company most often is."""
+    (name, ending), (known_name, known_ending) = _name_and_ending(domain), _name_and_ending(known)
+    if name != known_name or ending == known_ending or len(name) < OWN_NAME or name in COMMON_NAMES:
+        return False
+    return not _is_country(ending) and not (_is_country(known_ending) and ending == "com")
+
+
+def _is_country(ending: str) -> bool:
+    last = ending.rpartition(".")[2]
+    return len(last) == 2 and ending not in OPEN_COUNTRIES
+
+
+def _added_word(domain: str, known: str) -> bool:
+    """`northwind-secure.example`, `secure-northwind.net`, `northwindpayments.com`"""
+    name, known_name = _name_and_ending(domain)[0], _name_and_ending(known)[0]
+    if len(known_name) < OWN_NAME or known_name in COMMON_NAMES or name == known_name or known_name not in name:
+        return False
+    added = [word for word in re.split(r"[-_]", name.replace(known_name, "-", 1)) if word]
+    return bool(added) and all(word in BAIT or word.isdigit() for word in added)
+
+
+def _name_and_ending(domain: str) -> tuple[str, str]:
+    """`mail.northwind.co.uk` → (`northwind`, `co.uk`)"""
+    labels = domain.split(".")
+    long = len(labels) > 2 and SECOND_LEVEL.fullmatch(".".join(labels[-2:]))
+    ending = labels[-2:] if long else labels[-1:]
+    rest = labels[: -len(ending)]
+    return (rest[-1] if rest else ""), ".".join(ending)
 
 
 def _one_slip(domain: str, known: str) -> bool:

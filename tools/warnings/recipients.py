@@ -53,6 +53,33 @@ def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarni
     )
 
 
+def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    """An answer that goes to another domain than the one that wrote. It is a high risk if the mailbox knows only the
+    domain of the writer: somebody may write in the name of an acquaintance and collect the answers."""
+    asked_by = domain_of(context.asked_by)
+    receiving = {domain_of(address) for address in message.recipients}
+    known = context.own_domains | context.known_domains
+    elsewhere = [
+        address
+        for address in context.answers_to
+        if domain_of(address) in receiving and not _same_house(domain_of(address), asked_by)
+    ]
+    if not asked_by or not elsewhere:
+        return None
+    strange = asked_by in known and any(domain_of(address) not in known for address in elsewhere)
+    return PreviewWarning(
+        code="reply_to_differs",
+        title="The answer goes elsewhere.",
+        text=f"{context.asked_by} wrote the mail and asks for answers to {_named(elsewhere)}.",
+        severity="risk" if strange else "notice",
+        mark=domain_of(elsewhere[0]),
+    )
+
+
+def _same_house(domain: str, other: str) -> bool:
+    return domain == other or domain.endswith("." + other) or other.endswith("." + domain)
+
+
 def many_recipients(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     count = len(message.recipients)
     if count < MANY:

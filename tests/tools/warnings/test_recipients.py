@@ -34,6 +34,20 @@ def ascii_of(domain: str) -> str:
         ("muller-söhne.de", "müller-söhne.de"),
         ("exarnple.co.uk", "example.co.uk"),
         ("lovelaoe.example", "lovelace.example"),
+        ("northwind.co", "northwind.example"),
+        ("mail.northwind.co", "northwind.example"),
+        ("northwind.com", "northwind.example"),
+        ("paypal.net", "paypal.com"),
+        ("paypal.org", "paypal.com"),
+        ("paypal.support", "paypal.com"),
+        ("paypal-secure.com", "paypal.com"),
+        ("secure-paypal.net", "paypal.com"),
+        ("paypal-login-verify.com", "paypal.com"),
+        ("paypalpayments.com", "paypal.com"),
+        ("paypal24.com", "paypal.com"),
+        ("mail.paypal-billing.co.uk", "paypal.com"),
+        ("northwind-invoices.example", "northwind.example"),
+        ("lovelace-payroll.com", "lovelace.example"),
     ],
 )
 def test_a_domain_that_looks_like_a_known_one_is_a_risk(domain: str, like: str) -> None:
@@ -62,11 +76,79 @@ def test_a_domain_that_looks_like_a_known_one_is_a_risk(domain: str, like: str) 
         "unrelated.co.uk",
         "acme.example",
         "acne.example",
+        "paypal.co.uk",
+        "northwind.de",
+        "northwindmills.com",
+        "paypalace.com",
+        "lovelace-family.com",
+        "mylovelace-history.org",
+        "example-consulting.com",
+        "northwind.zendesk.com",
     ],
 )
 def test_another_domain_is_none(domain: str) -> None:
     outgoing = message(to=(f"mira@{ascii_of(domain)}",))
     assert "lookalike_domain" not in codes(outgoing, known_domains=KNOWN | {"acme.example"})
+
+
+# Companies that write to each other every day: hardly any of them may look like another.
+HONEST = """
+adobe.com airbus.com akamai.com allianz.de amazon.com amazon.de apple.com arm.com asana.com ascii.jp asus.com
+atlassian.com att.com audi.de autodesk.com axa.fr basf.com bayer.com bbc.co.uk bmw.de boeing.com booking.com
+bosch.com box.com bp.com broadcom.com bt.com canon.co.jp cern.ch cisco.com citrix.com cloudflare.com coca-cola.com
+commerzbank.de continental.com cornell.edu daimler.com datadog.com deloitte.com dell.com delta.com delta-dental.com
+deutsche-bank.de dhl.com dhl.de discover.com docusign.com dropbox.com dtu.dk ebay.com elastic.co epson.com
+ericsson.com esa.int etsy.com expedia.com facebook.com fedex.com fastly.com figma.com ford.com forbes.com
+fujitsu.com ge.com generali.it github.com gitlab.com godaddy.com goldman.com google.com google.de grammarly.com
+harvard.edu hashicorp.com heise.de henkel.com heroku.com hertz.com hilton.com honda.co.jp honeywell.com hp.com
+hsbc.co.uk hubspot.com hyatt.com ibm.com ikea.com infineon.com ing.nl intel.com intuit.com jetbrains.com
+johndeere.com klarna.com kpmg.com kuka.com lenovo.com lg.com linde.com linkedin.com linode.com logitech.com
+lufthansa.com maersk.com mailchimp.com marriott.com mastercard.com merck.com merckgroup.com meta.com michelin.fr
+microsoft.com mit.edu mongodb.com mozilla.org munichre.com nasa.gov nestle.com netflix.com nike.com nokia.com
+notion.so novartis.com nvidia.com okta.com openai.com opera.com oracle.com orange.fr otto.de oxford.ac.uk paypal.de
+pepsico.com pfizer.com philips.com porsche.de postbank.de puppet.com pwc.com python.org qualcomm.com reddit.com
+renault.fr reuters.com rewe.de roche.com ryanair.com samsung.com sap.com schneider.com sendgrid.com servicenow.com
+shell.com shopify.com siemens.com siemens.de siemens-energy.com siemens-healthineers.com slack.com snowflake.com
+sony.co.jp spotify.com stanford.edu stripe.com suse.com swisscom.ch target.com telekom.de tesla.com thyssenkrupp.com
+toyota.co.jp trello.com tum.de twilio.com uber.com ubs.com unilever.com ups.com vattenfall.de verizon.com visa.com
+vmware.com vodafone.de volvo.se vw.de walmart.com wikimedia.org wikipedia.org wipro.com wordpress.com wordpress.org
+xerox.com yelp.com zalando.de zeiss.de zendesk.com zoom.us
+""".split()
+
+
+def test_honest_domains_do_not_look_like_each_other() -> None:
+    alarms = {(one, like) for one in HONEST if (like := lookalike.model_of(one, frozenset(HONEST) - {one}))}
+    # Nobody can tell from the names who belongs to whom; merck and merckgroup are two companies.
+    assert alarms == {
+        ("wordpress.com", "wordpress.org"), ("wordpress.org", "wordpress.com"),
+        ("wikipedia.org", "wikimedia.org"), ("wikimedia.org", "wikipedia.org"),
+        ("merckgroup.com", "merck.com"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked_by", "answers_to", "known", "severity"),
+    [
+        ("ceo@lovelace.example", "ceo@mail.example", (), "risk"),
+        ("mira@northwind.example", "mira@evil.example", ("northwind.example",), "risk"),
+        ("mira@northwind.example", "list@lists.example", (), "notice"),
+        ("mira@northwind.example", "bob@lovelace.example", ("northwind.example",), "notice"),
+        ("mira@northwind.example", "mira@mail.northwind.example", (), None),
+        ("mira@northwind.example", "sales@northwind.example", (), None),
+    ],
+)
+def test_an_answer_to_another_domain_is_said(
+    asked_by: str, answers_to: str, known: tuple[str, ...], severity: str | None
+) -> None:
+    context = Context(own_domains=OWN, known_domains=frozenset(known), asked_by=asked_by, answers_to=(answers_to,))
+    found = [w for w in of(message(to=(answers_to,)), context) if w.code == "reply_to_differs"]
+    assert [w.severity for w in found] == ([severity] if severity else [])
+    assert all(asked_by in w.text and answers_to in w.text for w in found)
+
+
+def test_an_answer_that_was_turned_back_to_the_writer_is_not_said() -> None:
+    outgoing = message(to=("mira@northwind.example",))
+    assert "reply_to_differs" not in codes(outgoing, asked_by="mira@northwind.example", answers_to=("x@evil.example",))
 
 
 def test_neighbours_that_differ_in_a_number_or_in_their_house_are_none() -> None:
