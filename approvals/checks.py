@@ -1,13 +1,15 @@
 """What must be true before anything starts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.module_loading import import_string
 
+SQLITE_FULL = 2  # PRAGMA synchronous: 0 OFF, 1 NORMAL, 2 FULL, 3 EXTRA
 DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
 GATE = "gate"  # the tag of what a worker needs, which serves no address and need not load them
 
@@ -54,21 +56,30 @@ def the_queue_has_its_server(**_: Any) -> list[CheckMessage]:
 
 
 @register(Tags.database)
-def the_database_keeps_what_it_says_it_keeps(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """What a server forgets in a crash may be that a mail was handed over: it would leave twice. Looked at by `migrate`
-    and `check --database default`."""
-    warnings: list[CheckMessage] = []
-    for alias in databases or ():
-        if connections[alias].vendor != "postgresql":
-            continue
-        with connections[alias].cursor() as cursor:
+def database_is_durable(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Warn if a crash or a power cut may forget a commit: a mail that was handed over would be sent again.
+
+    `migrate` and `check --database default` run it.
+    """
+    return [
+        Warning(
+            f"{each} {hint}",
+            hint="A crash may forget that a mail was handed over, and it would be sent twice. Change this setting.",
+            id="approvals.W001",
+        )
+        for alias in databases or ()
+        for each, hint in _forgetful(connections[alias])
+    ]
+
+
+def _forgetful(connection: BaseDatabaseWrapper) -> Iterator[tuple[str, str]]:
+    """Yield the settings of this connection that let the database forget a commit."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
             cursor.execute("SELECT name FROM pg_settings WHERE name = ANY(%s) AND setting = 'off'", [list(DURABLE)])
-            warnings += [
-                Warning(
-                    f"PostgreSQL runs with {name} off.",
-                    hint="A crash may forget that a mail was handed over, and it would leave twice. Turn it on.",
-                    id="approvals.W001",
-                )
-                for (name,) in cursor.fetchall()
-            ]
-    return warnings
+            yield from (("PostgreSQL runs with", f"{name} off.") for (name,) in cursor.fetchall())
+            return
+        cursor.execute("PRAGMA synchronous")
+        (level,) = cursor.fetchone()
+        if level < SQLITE_FULL:
+            yield "SQLite runs with", f"synchronous={level}, and FULL is {SQLITE_FULL}."

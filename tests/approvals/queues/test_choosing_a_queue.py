@@ -90,3 +90,20 @@ def test_a_postgresql_that_may_forget_is_warned_about() -> None:
             assert set(named()) == {"fsync", "full_page_writes"}
         finally:
             cursor.execute("RESET synchronous_commit")
+
+
+@pytest.mark.sqlite_only
+@pytest.mark.django_db(transaction=True)
+def test_sqlite_that_forgets_commits_is_warned_about() -> None:
+    def warnings() -> list[str]:
+        found = run_checks(tags=[Tags.database], databases=["default"])
+        return [each.id for each in found if each.id == "approvals.W001"]
+
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute("PRAGMA synchronous=NORMAL")
+            assert warnings() == ["approvals.W001"]
+            cursor.execute("PRAGMA synchronous=FULL")
+            assert warnings() == []
+        finally:
+            cursor.execute("PRAGMA synchronous=OFF")

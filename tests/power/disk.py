@@ -1,0 +1,30 @@
+"""A disk that keeps only what was synced: see synced.c beside this file."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("synced.c")
+
+
+class Disk:
+    """What a power cut leaves of one folder. `environment` preloads the recorder into a process."""
+
+    def __init__(self, folder: Path, scratch: Path) -> None:
+        self._folder = folder
+        self._kept = scratch / "disk"
+        library = scratch / "synced.so"
+        subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", library, SOURCE, "-ldl"], check=True, timeout=60)
+        self.environment = {"LD_PRELOAD": library, "POWER_SOURCE": folder, "POWER_DISK": self._kept}
+
+    def begin(self) -> None:
+        """Take the folder as it is now for synced."""
+        shutil.copytree(self._folder, self._kept)
+        self._kept.chmod(0o700)
+
+    def cut(self) -> None:
+        """Let everything be lost that was not synced; nothing may use the folder any more."""
+        for path in self._folder.rglob("*"):
+            if path.is_file():
+                path.unlink()
+        shutil.copytree(self._kept, self._folder, dirs_exist_ok=True)
