@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import cast
 
+from allauth.account.authentication import get_authentication_records
 from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
@@ -47,3 +48,10 @@ def caller_of_bearer(request: HttpRequest, *, surface: Surface = "rest") -> Call
 def caller_of_session(request: HttpRequest) -> Caller:
     """The signed-in person; the view stands behind `login_required`."""
     return Caller(user=cast(User, request.user), surface="web")
+
+
+def sign_in_method(request: HttpRequest) -> str:
+    """Return how this session was signed in, such as `password+mfa`; `session` if nothing was recorded."""
+    records = get_authentication_records(request, cast(User, request.user))
+    methods = {str(record.get("method", "")) for record in records}
+    return "+".join(sorted(methods - {""}))[:60] or "session"

@@ -16,20 +16,23 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
-from django.db.models import DurationField, F, Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import Count, DurationField, F, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Now
+from django.db.models.lookups import Exact
 
 from accounts.statements import Insert, Select, Slot, Update, slot
 from approvals import audit
 from approvals.conditions import may_execute
+from approvals.decisions import approvals_of
 from approvals.kinds import kind_named
-from approvals.models import Attempt, PendingAction
+from approvals.models import Attempt, Decision, PendingAction
 from approvals.outcomes import record_outcome
 from approvals.preparing import discard_outdated, keep
 from approvals.queues.base import queue
 from approvals.reading import Read, read_action
-from approvals.returning import return_if_void, return_with_warnings
+from approvals.returning import return_if_void, return_unproven, return_with_warnings
 from approvals.revisions import untold
+from approvals.seals import order_holds
 from approvals.states import Status
 from approvals.types import LeaseLost, Outcome, Rechecks
 
@@ -49,10 +52,22 @@ def _free() -> QuerySet[PendingAction]:
     free = PendingAction.objects.select_for_update(skip_locked=True).filter(pk=slot(PendingAction, "id", "pk"))
     return PendingAction.objects.filter(
         may_execute(),
+        Exact(_approvals_written(), Slot("approvals", IntegerField())),
         digest=slot(PendingAction, "digest"),
         approval_round=slot(PendingAction, "approval_round"),
+        fence=slot(PendingAction, "fence", "claimed_before"),
         pk__in=free.values("pk"),
     )
+
+
+def _approvals_written() -> Coalesce:
+    """How many approvals of this revision, digest and round there are. Rows of them are only ever added, so the same
+    number means the same rows."""
+    written = Decision.objects.filter(
+        action=OuterRef("pk"), verdict=Decision.Verdict.APPROVED, revision=OuterRef("revision"),
+        digest=OuterRef("digest"), approval_round=OuterRef("approval_round"),
+    )  # fmt: skip
+    return Coalesce(Subquery(written.order_by().values("action").annotate(n=Count("pk")).values("n")), 0)
 
 
 _claimed = Update(
@@ -161,13 +176,25 @@ def _still_right(read: Read) -> bool:
 def _claim(action: PendingAction, worker: str) -> Claim | None:
     """One conditional UPDATE decides; the attempt is written in the same transaction, before any call.
 
-    None when another worker was faster, with this action or with another one of the same mailbox.
+    Before it, the seals of the order to leave and of every approval are checked, and the UPDATE is for exactly what
+    was checked. None when another worker was faster, with this action or with another one of the same mailbox, or
+    when a seal does not hold: then the action goes back to a person.
     """
+    if not order_holds(action):
+        return_unproven(action)
+        return None
     lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
     try:
         with transaction.atomic():
+            approvals = approvals_of(action)
+            if not all(approvals.values()):
+                return_unproven(action)
+                return None
             # What was looked at again is what is claimed, not a later round of it.
-            claimed = _claimed(pk=action.pk, digest=action.digest, approval_round=action.approval_round, lease=lease)
+            claimed = _claimed(
+                pk=action.pk, digest=action.digest, approval_round=action.approval_round, lease=lease,
+                claimed_before=action.fence, approvals=len(approvals),
+            )  # fmt: skip
             if not claimed:
                 return None
             ((fence,),) = claimed

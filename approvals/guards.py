@@ -187,8 +187,10 @@ RULES = (
         table="approvals_decision",
         event="UPDATE",
         refused_when=_changed(
-            "id", "action_id", "person_id", "verdict", "revision", "approval_round", "digest", "created_at"
+            "id", "action_id", "person_id", "verdict", "revision", "approval_round", "digest", "created_at", "method"
         )
+        # A seal of another key may take the place of one; nobody seals later what had none.
+        + f" OR (({_changed('seal')}) AND (OLD.seal = '' OR NEW.seal = ''))"
         + f" OR (({_changed('note')}) AND (NEW.note <> '' OR {_child('NEW', _ENDED)}))",
         says="a decision is never changed, only its note emptied after the end",
     ),

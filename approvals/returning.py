@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
+import structlog
 from django.db import transaction
 from django.db.models import Q
 
@@ -15,6 +16,8 @@ from approvals.models import PendingAction
 from approvals.revisions import add_notice
 from approvals.states import Status
 from approvals.types import PreviewWarning
+
+log = structlog.get_logger(__name__)
 
 UNDECIDED: dict[str, Any] = {
     "approvals_given": 0, "approved_at": None, "approved_until": None, "undo_until": None, "not_before": None,
@@ -58,6 +61,18 @@ def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarnin
     if moved:
         add_notice(action, warnings)
     return moved
+
+
+@transaction.atomic
+def return_unproven(action: PendingAction) -> bool:
+    """Send back what has no proof that mailhub's own code approved it; False when it has moved since."""
+    log.warning("approval_unproven", action=str(action.pk), fence=action.fence)
+    return _returned(
+        action, code="approval_unproven",
+        detail="The approval carries no valid seal. It is from before an upgrade or a change of keys, or somebody "
+        "wrote it into the database. Look at the message and decide again.",
+        only_if=Q(approval_round=action.approval_round),
+    )  # fmt: skip
 
 
 def sent_after_all(action: PendingAction) -> bool:

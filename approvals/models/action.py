@@ -11,6 +11,7 @@ from django.db.models import F, Q
 
 from accounts.models import Mailbox
 from accounts.statements import update_row
+from approvals.seals import seal_of_order
 from approvals.states import APPROVED_OR_LATER, TRANSITIONS, Status
 
 
@@ -22,7 +23,8 @@ class PendingAction(models.Model):
     `returned` says why the last time, when it was not a person: `{"code", "detail", "warnings"}`. `send_at` is the
     moment that was asked for, `not_before` the one that holds now: undo window and back-off included. `replaces` is
     the action that this one took the place of; `fingerprint` stays that of what was proposed, whatever is edited.
-    `rules_version` is that of the recipient rules under which it was approved.
+    `rules_version` is that of the recipient rules under which it was approved. `order_seal` proves that mailhub itself
+    ordered it to leave (`approvals.seals`).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -42,6 +44,7 @@ class PendingAction(models.Model):
     approvals_needed = models.PositiveSmallIntegerField(default=1)
     approvals_given = models.PositiveSmallIntegerField(default=0)
     rules_version = models.PositiveIntegerField(default=0)
+    order_seal = models.CharField(max_length=80, blank=True)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     approved_at = models.DateTimeField(null=True)
@@ -110,10 +113,15 @@ class PendingAction(models.Model):
         return f"{self.kind} {self.id} {self.status}"
 
     def move(self, source: Status, target: Status, *conditions: Q, **changes: Any) -> bool:
-        """The one way a state changes: one conditional UPDATE. False means somebody else was first."""
+        """The one way a state changes: one conditional UPDATE. False means somebody else was first.
+
+        To `approved` it also seals the order to leave, for the row as `self` shows it: lock the row first.
+        """
         assert target in TRANSITIONS[source], f"{source} → {target} is not a transition"
         if target is not Status.EXECUTING:
             changes.setdefault("lease_until", None)
+        if target is Status.APPROVED:
+            changes["order_seal"] = seal_of_order(self)
         return update_row(self, *conditions, where={"status": source}, changes={"status": target, **changes})
 
     @property

@@ -64,7 +64,11 @@ class ApprovalPolicy(models.Model):
 
 
 class Decision(models.Model):
-    """What one person said about one revision; never changed. It counts for its round only."""
+    """What one person said about one revision; never changed. It counts for its round only.
+
+    `method` says how the person had signed in. `seal` proves that mailhub wrote the row (`approvals.seals`); it is
+    empty for decisions from before there were seals, and these let nothing leave.
+    """
 
     class Verdict(models.TextChoices):
         APPROVED = "approved"
@@ -79,6 +83,8 @@ class Decision(models.Model):
     digest = models.CharField(max_length=64)
     note = models.TextField(blank=True)
     created_at = models.DateTimeField()
+    method = models.CharField(max_length=60, blank=True)
+    seal = models.CharField(max_length=80, blank=True)
 
     class Meta:
         ordering = ["created_at", "id"]

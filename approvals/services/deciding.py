@@ -14,8 +14,9 @@ from django.utils import timezone
 from accounts.caller import Caller
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem, not_found
-from accounts.statements import Insert, Select, columns_of, instance, slot
+from accounts.statements import Select, columns_of, instance, slot
 from approvals import audit
+from approvals.decisions import approvals_of, record_decision
 from approvals.kinds import kind_named
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 from approvals.policies import (
@@ -42,8 +43,8 @@ STALE = "This is not what was shown to you: it has changed since. Look at it aga
 NEWS = "Something has happened since this was shown to you. Look at it again."
 
 
-def approve(*, action_id: UUID, person: User, digest: str, revision: int) -> PendingAction:
-    """A signed-in person says yes to exactly what was shown.
+def approve(*, action_id: UUID, person: User, digest: str, revision: int, method: str = "") -> PendingAction:
+    """A signed-in person says yes to exactly what was shown; `method` is how they had signed in.
 
     Raises `forbidden` for who may not, `conflict` when something else is stored than was shown, when the kind finds
     out something new about it (the page then shows it as a warning), or when it is too late. A second yes of the same
@@ -60,7 +61,7 @@ def approve(*, action_id: UUID, person: User, digest: str, revision: int) -> Pen
                 action_id=action.id, code=refusal.code, shown=digest[:64], stored=action.digest,
             )  # fmt: skip
         elif action.status == Status.PENDING and person.pk not in (said_yes := _who_approved(action, policy)):
-            _count_approval(action, person, policy, given=len(said_yes) + 1)
+            _count_approval(action, person, policy, given=len(said_yes) + 1, method=method)
     # Raised outside: the audit event of a refusal must stay.
     if refusal:
         raise refusal
@@ -107,16 +108,13 @@ def _noticed(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
     return True
 
 
-def _count_approval(action: PendingAction, person: User, policy: ApprovalPolicy, *, given: int) -> None:
-    if person.pk in _said(action):  # before they left and came back: that counts no more, and stands in the way
+def _count_approval(action: PendingAction, person: User, policy: ApprovalPolicy, *, given: int, method: str) -> None:
+    if person.pk in approvals_of(action):  # before they left and came back: that counts no more, and stands in the way
         following = action.approval_round + 1
         PendingAction.objects.filter(pk=action.pk).update(approval_round=following, approvals_given=0)
         action.refresh_from_db()
         given = 1
-    _decide(
-        action=action.pk, person=person.pk, verdict=Decision.Verdict.APPROVED, revision=action.revision,
-        approval_round=action.approval_round, digest=action.digest, created_at=timezone.now(),
-    )  # fmt: skip
+    record_decision(action, person, Decision.Verdict.APPROVED, method=method)
     needed = needed_for(action, policy)
     if given >= needed:
         moved = action.move(
@@ -145,28 +143,10 @@ def leaving(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
     }
 
 
-_decide = Insert(Decision, "action person verdict revision approval_round digest created_at")
-_said_yes = Select(
-    lambda: Decision.objects.filter(
-        action=slot(Decision, "action"), verdict=Decision.Verdict.APPROVED, revision=slot(Decision, "revision"),
-        digest=slot(Decision, "digest"), approval_round=slot(Decision, "approval_round"),
-    ).order_by().values_list("person_id")
-)  # fmt: skip
-
-
-def _said(action: PendingAction) -> set[int]:
-    """The people who said yes to this revision, digest and round, whether it still counts or not."""
-    said = _said_yes(
-        action=action.pk, revision=action.revision, digest=action.digest, approval_round=action.approval_round
-    )
-    return {person for (person,) in said}
-
-
 def _who_approved(action: PendingAction, policy: ApprovalPolicy) -> set[int]:
     """The people whose approval counts."""
-    if not _said(action):
-        return set()
-    return set(counted(action, policy).values_list("person_id", flat=True))
+    proven = {person for person, holds in approvals_of(action).items() if holds}
+    return proven & set(counted(action, policy).values_list("person_id", flat=True)) if proven else set()
 
 
 def may_decide(person: User, action: PendingAction) -> bool:
@@ -212,8 +192,9 @@ def _refusal_of_stale(action: PendingAction, policy: ApprovalPolicy, digest: str
 
 
 def reject(
-    *, action_id: UUID, person: User, note: str = "", digest: str | None = None, revision: int | None = None
-) -> PendingAction:
+    *, action_id: UUID, person: User, note: str = "", digest: str | None = None, revision: int | None = None,
+    method: str = "",
+) -> PendingAction:  # fmt: skip
     """A signed-in person says no, with a reason that the proposer will read.
 
     With the digest and revision that were shown, something else that is stored is not rejected: `conflict`.
@@ -227,10 +208,7 @@ def reject(
         if refusal is None and not action.move(Status.PENDING, Status.REJECTED, finished_at=timezone.now()):
             refusal = Problem("conflict", f"Too late to reject: it is {Status(action.status).label}.")
         if refusal is None:
-            Decision.objects.create(
-                action=action, person=person, verdict=Decision.Verdict.REJECTED, revision=action.revision,
-                approval_round=action.approval_round, digest=action.digest, note=note, created_at=timezone.now(),
-            )  # fmt: skip
+            record_decision(action, person, Decision.Verdict.REJECTED, method=method, note=note)
         event = "rejection_refused" if refusal else "rejected"
         audit.record(mailbox=action.mailbox, event=event, actor=f"user:{person.pk}", action_id=action.id)
     if refusal:

@@ -11,6 +11,7 @@ from accounts.models import Role, User
 from accounts.problems import FieldError, Problem
 from approvals import audit
 from approvals import changes as comparing
+from approvals.decisions import record_decision
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Decision, PendingAction, Seen
 from approvals.policies import judge
@@ -78,7 +79,9 @@ def may_edit(person: User, action: PendingAction) -> bool:
     )
 
 
-def ask_back(*, action_id: UUID, person: User, digest: str, revision: int, note: str) -> PendingAction:
+def ask_back(
+    *, action_id: UUID, person: User, digest: str, revision: int, note: str, method: str = ""
+) -> PendingAction:
     """A reviewer asks the proposer for another proposal, with a note. It stays open; approvals given so far are void.
 
     Raises `forbidden`, `conflict` when something else is stored than was shown or it is decided, and `invalid_input`
@@ -94,11 +97,8 @@ def ask_back(*, action_id: UUID, person: User, digest: str, revision: int, note:
         if refusal is None:
             following = action.approval_round + 1
             PendingAction.objects.filter(pk=action.pk).update(approval_round=following, approvals_given=0)
-            Decision.objects.create(
-                action=action, person=person, verdict=Decision.Verdict.CHANGES_REQUESTED, revision=action.revision,
-                approval_round=following, digest=action.digest, note=note.strip(), created_at=timezone.now(),
-            )  # fmt: skip
             action.refresh_from_db()
+            record_decision(action, person, Decision.Verdict.CHANGES_REQUESTED, method=method, note=note.strip())
         audit.record(
             mailbox=action.mailbox, event="ask_back_refused" if refusal else "changes_requested",
             actor=f"user:{person.pk}", action_id=action.id, revision=revision,

@@ -11,6 +11,7 @@ from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
+from accounts.auth import sign_in_method
 from accounts.models import User
 from accounts.problems import Problem
 from approvals import queries, services
@@ -64,11 +65,13 @@ def approve(request: HttpRequest) -> HttpResponse:
         context: dict[str, Any] = {"chosen": chosen, "refusal": refusal, "people": _people(chosen)}
         return render(request, "approvals/bulk.html", context, status=409)
     results: list[tuple[Chosen, Problem | None]] = []
+    method = sign_in_method(request)
     for each in chosen:
         try:
             services.approve(
-                action_id=each.action.pk, person=cast(User, request.user), digest=each.digest, revision=each.revision
-            )
+                action_id=each.action.pk, person=cast(User, request.user), digest=each.digest, revision=each.revision,
+                method=method,
+            )  # fmt: skip
             results.append((each, None))
         except Problem as problem:
             results.append((each, problem))

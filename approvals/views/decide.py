@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from accounts.auth import caller_of_session
+from accounts.auth import caller_of_session, sign_in_method
 from accounts.models import User
 from accounts.problems import Problem
 from approvals import listing, services
@@ -34,7 +34,8 @@ def approve(request: HttpRequest, action_id: UUID) -> HttpResponse:
     return decided(
         request, action, shown=(shown["digest"], shown["revision"]),
         decide=lambda person: services.approve(
-            action_id=action_id, person=person, digest=shown["digest"], revision=shown["revision"]
+            action_id=action_id, person=person, digest=shown["digest"], revision=shown["revision"],
+            method=sign_in_method(request),
         ),
     )  # fmt: skip
 
@@ -52,7 +53,8 @@ def reject(request: HttpRequest, action_id: UUID) -> HttpResponse:
     return decided(
         request, action, shown=_shown(said),
         decide=lambda person: services.reject(
-            action_id=action_id, person=person, note=said["note"], digest=said["digest"], revision=said["revision"]
+            action_id=action_id, person=person, note=said["note"], digest=said["digest"], revision=said["revision"],
+            method=sign_in_method(request),
         ),
     )  # fmt: skip
 

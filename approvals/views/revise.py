@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
+from accounts.auth import sign_in_method
 from accounts.models import User
 from accounts.problems import Problem
 from approvals import listing, services
@@ -63,7 +64,8 @@ def ask_back(request: HttpRequest, action_id: UUID) -> HttpResponse:
     return decided(
         request, action, shown=(shown["digest"], shown["revision"]),
         decide=lambda person: services.ask_back(
-            action_id=action_id, person=person, digest=shown["digest"], revision=shown["revision"], note=note
+            action_id=action_id, person=person, digest=shown["digest"], revision=shown["revision"], note=note,
+            method=sign_in_method(request),
         ),
     )  # fmt: skip
 

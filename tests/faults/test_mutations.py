@@ -105,7 +105,8 @@ MUTATIONS = {
     ),
     "the claim does not look at the state": Mutation(
         edits=(
-            (EXECUTION, "        may_execute(),\n        digest=", "        digest="),
+            (EXECUTION, "        may_execute(),\n        Exact(", "        Exact("),
+            (EXECUTION, "if not order_holds(action):", "if False:"),
             (EXECUTION, " or read.action.status != Status.APPROVED", ""),
         ),
         plan=trouble(blows={"jobs doubled": 1}, blow_every=(0.1, 0.3)),

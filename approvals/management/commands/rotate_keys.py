@@ -8,17 +8,22 @@ from django.db import transaction
 from accounts import credentials
 from accounts.credentials import CannotDecrypt
 from accounts.models import Mailbox
+from approvals import rotation
 from approvals.models import Webhook
 from approvals.webhooks.addresses import bound_to
 
 
 class Command(BaseCommand):
-    help = "Encrypts anew, with the first key: access data of mailboxes, keys of one-time codes, secrets of webhooks."
+    help = (
+        "Moves to the first key: access data of mailboxes, keys of one-time codes, secrets of webhooks, and the seals "
+        "of decisions."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         lost = [str(pk) for pk in Mailbox.objects.values_list("pk", flat=True) if not self._rotated(pk)]
         lost += [f"one-time codes {pk}" for pk in self._factors() if not self._factor_rotated(pk)]
         lost += [f"webhook {webhook}" for webhook in Webhook.objects.all() if not self._webhook_rotated(webhook)]
+        lost += rotation.reseal()
         if lost:
             raise CommandError(f"No configured key opens: {', '.join(lost)}. All others are done.")
         self.stdout.write("Everything is on the first key.")

@@ -1,0 +1,42 @@
+"""Writing decisions, each with its seal, and reading back those that carry one."""
+
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.statements import Insert, Select, slot
+from approvals.models import Decision, PendingAction
+from approvals.seals import decision_holds, seal_of_decision
+
+_insert = Insert(Decision, "action person verdict method revision approval_round digest note created_at seal")
+_approving = Select(
+    lambda: Decision.objects.filter(
+        action=slot(Decision, "action"), verdict=Decision.Verdict.APPROVED, revision=slot(Decision, "revision"),
+        digest=slot(Decision, "digest"), approval_round=slot(Decision, "approval_round"),
+    ).order_by().values_list("person_id", "method", "created_at", "seal")
+)  # fmt: skip
+
+
+def record_decision(
+    action: PendingAction, person: User, verdict: Decision.Verdict, *, method: str, note: str = ""
+) -> None:
+    """Write what a person decided about the action as it stands. `method` is how they had signed in."""
+    said = {
+        "action": action.pk, "person": person.pk, "method": method, "verdict": verdict.value,
+        "revision": action.revision, "approval_round": action.approval_round, "digest": action.digest,
+        "created_at": timezone.now(),
+    }  # fmt: skip
+    _insert(**said, note=note, seal=seal_of_decision(**said))
+
+
+def approvals_of(action: PendingAction) -> dict[int, bool]:
+    """Return who approved this revision, digest and round, and whether the seal of their decision holds."""
+    what = {
+        "action": action.pk, "revision": action.revision, "digest": action.digest,
+        "approval_round": action.approval_round,
+    }  # fmt: skip
+    return {
+        person: decision_holds(
+            seal, **what, person=person, method=method, verdict=Decision.Verdict.APPROVED.value, created_at=at
+        )
+        for person, method, at, seal in _approving(**what)
+    }

@@ -1,0 +1,247 @@
+"""Somebody can write to the database and has no key. The guards stand, or they take them away: nothing leaves."""
+
+import base64
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.models import F
+from django.utils import timezone
+
+from accounts.models import Mailbox, Membership, Role, User
+from approvals import guards, maintenance
+from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
+from tests.approvals.conftest import approve, approved, script
+from tests.approvals.kinds import Script, handed_over
+from tests.conftest import Api, Reviewer
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+__all__ = ["approved", "script"]
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OTHER_KEY = base64.b64encode(b"o" * 32).decode()
+
+
+def forge_decision(action: PendingAction, person: User, **changes: Any) -> None:
+    Decision.objects.create(
+        **{
+            "action": action, "person": person, "verdict": "approved", "revision": action.revision,
+            "approval_round": action.approval_round, "digest": action.digest, "created_at": timezone.now(),
+            "method": "password", **changes,
+        }
+    )  # fmt: skip
+
+
+def forge_status(action: PendingAction, **changes: Any) -> None:
+    now = timezone.now()
+    PendingAction.objects.filter(pk=action.pk).update(
+        **{
+            "status": "approved", "approvals_given": 2, "approved_at": now, "not_before": now,
+            "rules_version": 0, **changes,
+        }
+    )  # fmt: skip
+
+
+def came_back(action: PendingAction) -> bool:
+    action.refresh_from_db()
+    events = AuditEvent.objects.filter(event="returned", action_id=action.pk, data__code="approval_unproven")
+    return (action.status, (action.returned or {}).get("code")) == ("pending", "approval_unproven") and events.exists()
+
+
+def test_a_forged_approval_does_not_leave(api: Api, alice: User, reviewer: Reviewer, server: MemoryServer) -> None:
+    action = PendingAction.objects.get(pk=api.propose())
+    forge_decision(action, alice)
+    forge_status(action)
+
+    work()
+
+    assert server.ledger == []
+    assert came_back(action)
+    assert "carries no valid seal" in reviewer.page(str(action.pk)).content.decode()
+    assert reviewer.decide(str(action.pk), "approve").status_code == 302
+    work()
+    assert len(server.ledger) == 1
+
+
+def test_a_forged_second_approval_does_not_count(
+    api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    others = [User.objects.create_user(f"{name}@lovelace.example") for name in ("carol", "dave")]
+    for other in others:
+        Membership.objects.create(mailbox=mailbox, user=other, role=Role.APPROVER)
+    action = PendingAction.objects.get(pk=api.propose())
+    approve(action.pk, bob)
+    forge_decision(action, others[0])
+    assert approve(action.pk, bob).status == "pending"
+    forge_status(action)
+    work()
+    assert server.ledger == []
+    assert came_back(action)
+
+    forge_decision(action, others[0])
+    approve(action.pk, bob)  # the forged one is not counted with it
+    action.refresh_from_db()
+    assert action.status == "pending"
+    approve(action.pk, others[1])
+    work()
+    assert server.ledger == []  # one forged row is enough to ask again
+    assert came_back(action)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"person": "bob"}, {"method": "mfa"}, {"seal": ""}, {"seal": "x"}, {"seal": f"{'0' * 8}:{'0' * 64}"},
+        {"created_at": datetime(2026, 1, 1, tzinfo=UTC)},
+    ],
+)  # fmt: skip
+def test_an_altered_approval_does_not_leave(
+    approved: Callable[..., PendingAction], bob: User, server: MemoryServer, changes: dict[str, Any]
+) -> None:
+    """Somebody who owns the database has taken the guards away."""
+    action = approved()
+    Membership.objects.update(created_at=datetime(2025, 1, 1, tzinfo=UTC))
+    with guards.lifted(connection):
+        Decision.objects.update(**{name: bob.pk if value == "bob" else value for name, value in changes.items()})
+    work()
+    assert server.ledger == []
+    assert came_back(action)
+
+
+def test_the_approval_of_one_mail_is_none_for_another(
+    approved: Callable[..., PendingAction], api: Api, alice: User, server: MemoryServer
+) -> None:
+    good = approved()
+    work()
+    said, good_order = Decision.objects.get(), PendingAction.objects.get(pk=good.pk).order_seal
+    forged = PendingAction.objects.get(pk=api.propose(subject="Another"))
+    forge_decision(forged, alice, method=said.method, created_at=said.created_at, seal=said.seal)
+    forge_status(forged, order_seal=good_order)
+
+    work()
+
+    assert len(server.ledger) == 1
+    assert came_back(forged)
+
+
+def test_an_unknown_mail_is_not_sent_again_by_a_forged_ruling(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    """The approval is real; what nobody ordered is the second attempt."""
+    action = approved()
+    script.instead = handed_over
+    work()
+    script.instead = None
+    action.refresh_from_db()
+    assert action.status == "unknown"
+    Attempt.objects.update(verdict="not_sent", evidence="person")
+    forge_status(action, approvals_given=1)
+
+    work()
+
+    assert server.ledger == []
+    assert came_back(action)
+
+
+def test_a_sent_mail_is_not_sent_again_by_its_old_order(
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    action = approved()
+    work()
+    with guards.lifted(connection):
+        forge_status(action, approvals_given=1, receipt=None, finished_at=None)
+
+    work()
+
+    assert len(server.ledger) == 1
+    assert came_back(action)
+
+
+def test_a_mail_that_was_taken_back_does_not_leave(
+    api: Api, reviewer: Reviewer, settings: Any, server: MemoryServer
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    action = PendingAction.objects.get(pk=api.propose())
+    reviewer.decide(str(action.pk), "approve")
+    reviewer.decide(str(action.pk), "undo")
+    with guards.lifted(connection):
+        forge_status(action, approvals_given=1)
+        Decision.objects.update(approval_round=2)
+
+    work()
+
+    assert server.ledger == []
+    assert came_back(action)
+
+
+def test_an_approval_from_before_there_were_seals_is_asked_for_again(
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    action = approved()
+    with guards.lifted(connection):
+        Decision.objects.update(seal="", method="")
+        PendingAction.objects.update(order_seal="")
+    work()
+    assert server.ledger == []
+    assert came_back(action)
+
+
+def test_a_mail_that_is_ordered_again_by_a_person_leaves(
+    approved: Callable[..., PendingAction], script: Script, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action = approved()
+    script.instead = handed_over
+    work()
+    script.instead = None
+    PendingAction.objects.update(next_probe_at=timezone.now() + timedelta(hours=1))
+    assert reviewer.decide(str(action.pk), "resolve", ruling="not_sent").status_code == 302
+    PendingAction.objects.filter(not_before__isnull=False).update(not_before=F("created_at"))
+
+    work()
+
+    assert len(server.ledger) == 1
+
+
+def test_seals_move_to_the_first_key_and_a_lost_key_asks_again(
+    approved: Callable[..., PendingAction], settings: Any, server: MemoryServer, mailbox: Mailbox
+) -> None:
+    action, old = approved(), list(settings.MAILHUB_ENCRYPTION_KEYS)
+    settings.MAILHUB_ENCRYPTION_KEYS = [OTHER_KEY, *old]
+    call_command("rotate_keys", verbosity=0)
+    call_command("rotate_keys", verbosity=0)  # there is nothing left to do
+    settings.MAILHUB_ENCRYPTION_KEYS = [OTHER_KEY]
+    work()
+    assert len(server.ledger) == 1
+
+    second = approved(subject="Second")
+    with guards.lifted(connection):  # as if it had been approved under a key that is gone
+        Decision.objects.filter(action=second).update(seal=f"{'0' * 8}:{'0' * 64}")
+    work()
+    assert len(server.ledger) == 1
+    assert came_back(second)
+    assert maintenance.due() == []
+    action.refresh_from_db()
+    assert action.status == "succeeded"
+
+
+def test_a_decision_names_how_its_person_had_signed_in(api: Api, alice: User) -> None:
+    alice.set_password("correct horse battery staple")
+    alice.save()
+    window = Reviewer.signed_in(alice)
+    window.client.logout()
+    page = window.client.get("/sign-in/")
+    window.client.post(
+        "/sign-in/",
+        {
+            "login": alice.email, "password": "correct horse battery staple",
+            "csrfmiddlewaretoken": page.cookies["csrftoken"].value,
+        },
+    )  # fmt: skip
+    window.decide(api.propose(), "approve")
+    assert Decision.objects.get().method == "password"
