@@ -7,6 +7,7 @@ from allauth.mfa.webauthn.forms import AddWebAuthnForm
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from accounts.idn import plain_address
 from accounts.models import SCOPES, STAFF_SCOPES, Mailbox, User
 
 LIFETIMES = (("30", _("30 days")), ("90", _("90 days")), ("365", _("a year")), ("", _("until it is revoked")))
@@ -33,6 +34,19 @@ class PasskeyForm(AddWebAuthnForm):
         self.fields["passwordless"].help_text = _(
             "It then asks for your finger, face or PIN. Without this it is a second step after a password."
         )
+
+
+class MailboxAddressField(forms.EmailField):
+    """An address with its domain in ASCII; one that some server reads as another is refused."""
+
+    def clean(self, value: Any) -> str:
+        address: str = super().clean(value)
+        try:
+            return plain_address(address) if address else ""
+        except ValueError:
+            raise forms.ValidationError(
+                _("Enter a plain e-mail address, such as name@company.example."), code="invalid"
+            ) from None
 
 
 class TokenForm(forms.Form):

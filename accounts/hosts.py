@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Literal, Self, get_args
 
-import idna
+from accounts.idn import ascii_domain
 
 
 class HostError(Exception):
@@ -226,10 +226,9 @@ def _canonical_host(text: str) -> str:
     # 253 is the longest name there is; the check stands before IDNA, whose work grows with the length.
     if len(text) <= 254:
         try:
-            name = text if text.isascii() else idna.encode(text, uts46=True).decode()
-        except idna.IDNAError:
+            name = ascii_domain(text)
+        except ValueError:
             name = ""  # refused below, with our own sentence
-        name = name.lower().removesuffix(".")
         labels = name.split(".")
         if len(name) <= 253 and all(map(_LABEL.fullmatch, labels)) and not _NUMBER.fullmatch(labels[-1]):
             return name

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import Now
 
+from accounts.idn import comparable
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem
 from accounts.statements import Select, columns_of, instance, slot
@@ -115,7 +116,7 @@ def blocked_by(policy: ApprovalPolicy, addresses: Iterable[str]) -> list[str]:
 
 def _listed(address: str, entries: Iterable[str]) -> bool:
     """An entry is an address, or a domain that stands for itself and everything below it."""
-    address = address.lower()
+    address = comparable(address)
     domain = address.rpartition("@")[2]
     return any(
         address == entry if "@" in entry else domain == entry or domain.endswith(f".{entry}") for entry in entries

@@ -11,6 +11,7 @@ from django.core.validators import validate_email
 from django.utils.dates import WEEKDAYS
 from django.utils.translation import gettext_lazy as _
 
+from accounts.idn import ascii_domain, plain_address
 from approvals.models import ApprovalPolicy
 from approvals.policies import DAYS
 
@@ -35,14 +36,14 @@ class RecipientList(forms.CharField):
 
     def _entry(self, part: str) -> str:
         entry = part.lower().removeprefix("*.").removeprefix("@").rstrip(".")
-        local, at, domain = entry.rpartition("@")
+        is_address = "@" in entry
         try:
-            written = f"{local}{at}{domain.encode('idna').decode()}"
-            if at:
+            written = plain_address(entry) if is_address else ascii_domain(entry)
+            if is_address:
                 validate_email(written)
             elif not DOMAIN.fullmatch(written):
                 raise ValidationError("")
-        except (UnicodeError, ValidationError):
+        except (ValueError, ValidationError):
             raise ValidationError(
                 _("“%(part)s” is neither an address nor a domain."), params={"part": part[:80]}
             ) from None

@@ -20,6 +20,18 @@ def _mcp() -> Any:
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "http" and scope["path"].rstrip("/") == "/mcp":
-        await _mcp()(scope, receive, send)
+        await _mcp()(scope, receive, _uncached(send))
     else:
         await pages(scope, receive, send)
+
+
+def _uncached(send: Any) -> Any:
+    """Forbid caching, as `mailhub.no_store` does for everything else."""
+
+    async def sent(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            others = [(name, value) for name, value in message.get("headers", []) if name != b"cache-control"]
+            message = {**message, "headers": [*others, (b"cache-control", b"no-store")]}
+        await send(message)
+
+    return sent

@@ -9,24 +9,25 @@ import fcntl
 import os
 import secrets
 import shlex
+import stat
 import sys
 from email.utils import parseaddr
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import dj_database_url
 from dotenv import dotenv_values
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from mailhub.endpoints import check_mail_server, checked_base_url, is_loopback
+from mailhub.endpoints import mail_settings as mail_settings
+
 KEY_BYTES = 32  # AES-256
 DATABASE_SCHEMES = ("sqlite:///", "postgres://", "postgresql://")
 REDIS_SCHEMES = ("redis://", "rediss://")
 AMQP_SCHEMES = ("amqp://", "amqps://")
-MAIL_PORTS = {"smtp": 25, "submission": 587, "smtps": 465}
-MAIL_SECONDS = 10  # somebody waits for the page meanwhile
 
 
 class Environment(BaseSettings):
@@ -64,6 +65,8 @@ class Environment(BaseSettings):
     MAILHUB_RETENTION_DAYS: int = Field(90, ge=1, description="How long the content of a finished action is kept")
     DUPLICATE_WINDOW_SECONDS: int = Field(120, ge=0, description="Same recipients, subject, text: warn within")
     MAILHUB_PROPOSALS_PER_MINUTE: int = Field(600, ge=120, description="How often a token may propose; then 429")
+    MAILHUB_SESSION_IDLE_HOURS: int = Field(12, ge=1, le=24 * 30, description="Signs out a browser that is not used")
+    MAILHUB_SESSION_DAYS: int = Field(14, ge=1, le=90, description="A sign-in ends after so many days, used or not")
     OIDC_ISSUER: str = Field("", description="Single sign-on: the issuer of an OpenID provider; empty: none")
     OIDC_CLIENT_ID: str = Field("", description="Under which id mailhub is known there")
     OIDC_CLIENT_SECRET: str = Field("", description="The secret that goes with it")
@@ -204,47 +207,34 @@ class Environment(BaseSettings):
     @field_validator("MICROSOFT_AUTHORITY")
     @classmethod
     def _is_https(cls, url: str) -> str:
-        if url and not url.startswith("https://"):
+        if url and urlsplit(url).scheme != "https":
             raise ValueError("must start with https://")
-        return url.rstrip("/")
+        return checked_base_url(url) if url else ""
+
+    @field_validator(
+        "OIDC_ISSUER",
+        "GRAPH_BASE_URL",
+        "GOOGLE_AUTH_URI",
+        "GOOGLE_TOKEN_URI",
+        "GMAIL_BASE_URL",
+        "OPENAI_BASE_URL",
+        "AZURE_OPENAI_ENDPOINT",
+    )
+    @classmethod
+    def _is_safe(cls, url: str) -> str:
+        return checked_base_url(url) if url else ""
 
     @field_validator("GRAPH_BASE_URL")
     @classmethod
-    def _is_graph(cls, url: str) -> str:
-        """With its version: `https://graph.microsoft.us` is as good as `https://graph.microsoft.us/v1.0`."""
-        url = cls._is_http(url).rstrip("/")
+    def _has_version(cls, url: str) -> str:
+        """`https://graph.microsoft.us` is as good as `https://graph.microsoft.us/v1.0`."""
         return url if url.endswith(("/v1.0", "/beta")) else f"{url}/v1.0"
-
-    @field_validator("GOOGLE_AUTH_URI", "GOOGLE_TOKEN_URI", "GMAIL_BASE_URL")
-    @classmethod
-    def _is_google(cls, url: str) -> str:
-        """Access tokens go there: in the clear to loopback alone."""
-        address = urlsplit(url)
-        if address.scheme != "https" and not (address.scheme == "http" and is_loopback(address.hostname or "")):
-            raise ValueError("must start with https:// (http:// is for loopback alone)")
-        return url
-
-    @field_validator("OIDC_ISSUER")
-    @classmethod
-    def _is_issuer(cls, url: str) -> str:
-        if url and not url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
-            raise ValueError("must start with https://")
-        return url.rstrip("/")
 
     @field_validator("EMAIL_URL")
     @classmethod
     def _is_mail_server(cls, url: str) -> str:
-        address = urlsplit(url)
-        try:
-            good = address.scheme in MAIL_PORTS and address.hostname and address.port != 0 and address.path in ("", "/")
-        except ValueError:
-            good = False
-        if url and not good:
-            raise ValueError(
-                f"must be {', '.join(f'{scheme}://host' for scheme in MAIL_PORTS)}, with a port or without"
-            )
-        if address.password and address.scheme == "smtp" and not is_loopback(address.hostname or ""):
-            raise ValueError("would send its password in the clear: use submission:// or smtps://")
+        if url:
+            check_mail_server(url)
         return url
 
     @field_validator("DEFAULT_FROM_EMAIL")
@@ -349,35 +339,28 @@ def _only_one(home: Path) -> None:
         sys.exit(f"mailhub cannot start: another one runs on {home}")
 
 
-def mail_settings(url: str) -> dict[str, Any]:
-    """Django's settings for the mail that mailhub itself sends; without a server it sends none."""
-    address = urlsplit(url)
-    return {
-        "EMAIL_BACKEND": f"django.core.mail.backends.{'smtp' if url else 'dummy'}.EmailBackend",
-        "EMAIL_HOST": address.hostname or "",
-        "EMAIL_PORT": address.port or MAIL_PORTS.get(address.scheme, 0),
-        "EMAIL_HOST_USER": unquote(address.username or ""),
-        "EMAIL_HOST_PASSWORD": unquote(address.password or ""),
-        "EMAIL_USE_TLS": address.scheme == "submission",
-        "EMAIL_USE_SSL": address.scheme == "smtps",
-        "EMAIL_TIMEOUT": MAIL_SECONDS,
-    }
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _new_key() -> str:
     return base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
+
+
+def _close_to_others(home: Path) -> None:
+    """Let only this user read what mailhub makes, also the files that an older version left readable in the home."""
+    os.umask(0o077)
+    for path in [*home.glob("*"), *home.glob("*/*")]:
+        try:
+            found = path.lstat()
+            if found.st_uid == os.geteuid() and found.st_mode & 0o077 and stat.S_ISREG(found.st_mode):
+                path.chmod(found.st_mode & 0o700)
+            elif found.st_uid != os.geteuid() and found.st_mode & 0o007 and stat.S_ISREG(found.st_mode):
+                sys.stderr.write(f"mailhub: other users can read {path}. Close it with chmod o-rwx.\n")
+        except OSError:  # gone since, or of a file system without modes
+            continue
 
 
 def load() -> Environment:
     """Read and check everything; a wrong or missing value ends the process with one line."""
     home = Path(os.environ.get("MAILHUB_HOME") or "var")
+    _close_to_others(home)
     try:
         return Environment(_env_file=env_file(home))
     except ValidationError as error:

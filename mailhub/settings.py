@@ -127,10 +127,10 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
-    "allauth.usersessions",
+    "accounts.apps.BrowsersConfig",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
-    "accounts",
+    "accounts.apps.AccountsConfig",
     "approvals",
     "tools",
     "mailhub",
@@ -140,8 +140,9 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "mailhub.no_store.forbid_caching",
     "django_structlog.middlewares.RequestMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "accounts.sessions.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "accounts.zones.in_their_zone",
     "django.middleware.common.CommonMiddleware",
@@ -256,6 +257,11 @@ WHITENOISE_USE_FINDERS = True  # no collectstatic step between a clone and a run
 
 _https = _public.scheme == "https"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
+if _https:  # browsers take a cookie of this name from this host only, over TLS and for all paths
+    SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-sessionid", "__Host-csrftoken"
+SESSION_ENGINE = "accounts.sessions"
+SESSION_COOKIE_AGE = ENV.MAILHUB_SESSION_DAYS * 86_400  # the absolute limit
+MAILHUB_SESSION_IDLE_HOURS = ENV.MAILHUB_SESSION_IDLE_HOURS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
 SECURE_HSTS_SECONDS = 31_536_000 if _https else 0
 SECURE_SSL_REDIRECT = False  # the proxy in front does that

@@ -5,6 +5,8 @@ import unicodedata
 
 from email_validator import EmailNotValidError, validate_email
 
+from accounts.idn import check_local_part
+
 ENCODED_WORD = re.compile(r"=\?[^?\s]*\?[bBqQ]\?[^?]*\?=")
 # Bidirectional controls make an address or a file name read as another.
 BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -13,11 +15,12 @@ BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 def bare_address(value: str) -> str:
     """The address with its domain in ASCII (IDNA), as it goes into envelope and header; ValueError otherwise.
 
-    Groups, comments, display names, quoted local parts, literals and routes are refused: an address that reads as
-    one thing and goes to another is how a person is deceived.
+    Groups, comments, display names, quoted local parts, literals, routes, pipes and options are refused: an address
+    that reads as one thing and goes to another deceives a person.
     """
-    if "%" in value or BIDI.search(value):
+    if BIDI.search(value):
         raise ValueError("is not a plain e-mail address")
+    check_local_part(value.rpartition("@")[0])
     try:
         found = validate_email(value, check_deliverability=False, allow_smtputf8=False)
     except EmailNotValidError:

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods
 from accounts.connect import discovery
 from accounts.connect.connecting import connect_mailbox
 from accounts.connect.imap import ConnectError, ImapAccess, prove
+from accounts.forms import MailboxAddressField
 from accounts.hosts import Endpoint
 from accounts.models import Mailbox, Membership, Role, User
 
@@ -36,13 +37,13 @@ TAKEN = gettext_lazy("This mailbox is connected already, and you do not manage i
 
 
 class AddressForm(forms.Form):
-    address = forms.EmailField(label=gettext_lazy("E-mail address of the mailbox"), max_length=254)
+    address = MailboxAddressField(label=gettext_lazy("E-mail address of the mailbox"), max_length=254)
 
 
 class ImapForm(forms.Form):
     """Servers, user name and password of one mailbox."""
 
-    address = forms.EmailField(label=gettext_lazy("E-mail address"), max_length=254)
+    address = MailboxAddressField(label=gettext_lazy("E-mail address"), max_length=254)
     imap = forms.CharField(label=gettext_lazy("Server for incoming mail (IMAP), as host:port"), max_length=300)
     smtp = forms.CharField(label=gettext_lazy("Server for outgoing mail (SMTP), as host:port"), max_length=300)
     username = forms.CharField(label=gettext_lazy("User name"), max_length=254)

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from accounts.browsers import browsers_of, end_sessions, is_this
 from accounts.models import User
 
 
@@ -23,12 +24,11 @@ from accounts.models import User
 def index(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     factors = Authenticator.objects.filter(user=person)
-    sessions = UserSession.objects.purge_and_list(person)
     context = {
         "passkeys": [each for each in factors if each.type == Authenticator.Type.WEBAUTHN],
         "codes": [each for each in factors if each.type == Authenticator.Type.TOTP],
         "recovery": [each for each in factors if each.type == Authenticator.Type.RECOVERY_CODES],
-        "sessions": sorted(sessions, key=lambda each: each.created_at, reverse=True),
+        "sessions": [{"row": each, "is_this": is_this(each, request)} for each in browsers_of(person)],
         "sign_on": settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"],
         "no_passkeys_here": _is_address(request.get_host()),
     }
@@ -50,11 +50,7 @@ def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def end_other_sessions(request: HttpRequest) -> HttpResponse:
-    others = UserSession.objects.filter(user=cast(User, request.user)).exclude(
-        session_key=request.session.session_key or ""
-    )
-    for session in others:
-        session.end()
+    end_sessions(cast(User, request.user), but=request)
     messages.success(request, _("All other browsers are signed out."))
     return redirect("security")
 

@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import lxml.html
 from lxml.etree import ParserError
 
+from accounts.idn import ascii_domain
 from approvals.types import PreviewWarning
 from tools.compose import OutgoingMessage
 from tools.reading import HTML_CHARACTERS, INVISIBLE, TAGS, visible
@@ -182,11 +183,10 @@ def _host(target: str) -> str | None:
 
 
 def _in_ascii(host: str) -> str:
-    host = unicodedata.normalize("NFKC", host.rstrip(".")).lower()
     try:
-        return host.encode("idna").decode("ascii")
-    except UnicodeError:
-        return host
+        return ascii_domain(host)
+    except ValueError:
+        return unicodedata.normalize("NFKC", host.rstrip(".")).lower()
 
 
 def _split(target: str) -> SplitResult | None:

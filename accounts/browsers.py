@@ -1,0 +1,52 @@
+"""Where people are signed in: one row for each session, named by the hash of its key."""
+
+from typing import Any
+
+from allauth.account.adapter import get_adapter
+from allauth.core.internal.httpkit import HTTP_USER_AGENT_MAX_LENGTH
+from allauth.usersessions.models import UserSession
+from django.db import transaction
+from django.http import HttpRequest
+
+from accounts.models import User
+from accounts.sessions import stored_key
+
+
+def remember_browser(request: HttpRequest, person: User) -> None:
+    """Write down the session of this request, in the place of what is known of it."""
+    if not request.session.session_key:
+        request.session.save()
+    UserSession.objects.update_or_create(
+        session_key=stored_key(request.session.session_key or ""),
+        defaults={
+            "user": person,
+            "ip": get_adapter().get_client_ip(request),
+            "user_agent": request.META.get("HTTP_USER_AGENT", "")[:HTTP_USER_AGENT_MAX_LENGTH],
+        },
+    )
+
+
+def browsers_of(person: User) -> list[UserSession]:
+    """Return the sessions that are still good, the newest first; rows of ended ones are deleted."""
+    found: list[UserSession] = UserSession.objects.purge_and_list(person)
+    return sorted(found, key=lambda each: each.created_at, reverse=True)
+
+
+def is_this(session: UserSession, request: HttpRequest) -> bool:
+    """Return True if the row is of the session that this request came with."""
+    return bool(session.session_key == stored_key(request.session.session_key or ""))
+
+
+@transaction.atomic
+def end_sessions(person: User, *, but: HttpRequest | None = None) -> int:
+    """End all sessions of a person, except that of the request `but`; return how many ended."""
+    found = list(UserSession.objects.filter(user=person))
+    ended = [each for each in found if but is None or not is_this(each, but)]
+    for each in ended:
+        each.end()
+    return len(ended)
+
+
+def on_signed_in(sender: Any, request: HttpRequest, user: User, **_: Any) -> None:
+    browsers_of(user)
+    remember_browser(request, user)

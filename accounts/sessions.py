@@ -1,0 +1,116 @@
+"""Sessions whose key only the browser knows, with an idle limit and an absolute limit.
+
+The tables hold `stored_key(key)`, a hash, in the place of the key, so a copy of the database opens no session. The
+hash is longer than a key, so the two cannot be mistaken for each other: `accounts.browsers` and the sign-in library
+name a session by its hash, and the middleware takes only a key from a cookie.
+"""
+
+import hashlib
+import re
+import time
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from django.conf import settings
+from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.backends import db
+from django.contrib.sessions.base_session import AbstractBaseSession
+from django.contrib.sessions.middleware import SessionMiddleware as DjangosMiddleware
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+BEGAN = "began_at"
+RENEW_EVERY = timedelta(minutes=10)
+KEY = re.compile(r"[a-z0-9]{32}")
+STORED = re.compile(r"[0-9a-f]{40}")
+# An open page asks these by itself: they are no sign of a person.
+BACKGROUND = frozenset({"live", "changes", "presence"})
+
+
+def stored_key(key: str) -> str:
+    """Return the name of a session in the tables: 160 bits of the SHA-256 of its key; a stored key stays as it is."""
+    return key if STORED.fullmatch(key) else hashlib.sha256(key.encode()).hexdigest()[:40]
+
+
+class SessionStore(db.SessionStore):
+    """Django's sessions in the database, found by the hash of their key."""
+
+    expires_at: datetime | None = None
+
+    def _get_session_from_db(self) -> AbstractBaseSession | None:
+        rows = self.model.objects.filter(session_key=self._name(), expire_date__gt=timezone.now())
+        return self._found(rows.first())
+
+    async def _aget_session_from_db(self) -> AbstractBaseSession | None:
+        rows = self.model.objects.filter(session_key=self._name(), expire_date__gt=timezone.now())
+        return self._found(await rows.afirst())
+
+    def _found(self, row: AbstractBaseSession | None) -> AbstractBaseSession | None:
+        if row is None:
+            self._session_key = None
+        else:
+            self.expires_at = row.expire_date
+        return row
+
+    def _name(self) -> str:
+        return stored_key(self.session_key or "")
+
+    def exists(self, session_key: str) -> bool:
+        return super().exists(stored_key(session_key))
+
+    async def aexists(self, session_key: str) -> bool:
+        return await super().aexists(stored_key(session_key))
+
+    def delete(self, session_key: str | None = None) -> None:
+        key = session_key or self.session_key
+        if key is not None:
+            super().delete(stored_key(key))
+
+    async def adelete(self, session_key: str | None = None) -> None:
+        key = session_key or self.session_key
+        if key is not None:
+            await super().adelete(stored_key(key))
+
+    def create_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
+        return self._named(super().create_model_instance(data), data)
+
+    async def acreate_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
+        return self._named(await super().acreate_model_instance(data), data)
+
+    def _named(self, row: AbstractBaseSession, data: dict[str, Any]) -> AbstractBaseSession:
+        row.session_key = stored_key(row.session_key)
+        row.expire_date = self.expires_at = end_of(data)
+        return row
+
+    def renew(self) -> None:
+        """Note that the person is here: the idle limit begins again, at most once in ten minutes."""
+        data = cast(dict[str, Any], self._get_session())  # type: ignore[attr-defined]
+        later = end_of(data)
+        if self.expires_at is not None and later - self.expires_at >= RENEW_EVERY:
+            self.model.objects.filter(session_key=self._name(), expire_date__gt=timezone.now()).update(
+                expire_date=later
+            )
+
+
+def end_of(data: dict[str, Any]) -> datetime:
+    """Return when a session with this content ends if nobody uses it from now on."""
+    now = time.time()
+    idle = now + settings.MAILHUB_SESSION_IDLE_HOURS * 3600
+    absolute = data.get(BEGAN, now) + settings.SESSION_COOKIE_AGE
+    return datetime.fromtimestamp(min(idle, absolute), tz=timezone.get_default_timezone())
+
+
+class SessionMiddleware(DjangosMiddleware):
+    """Django's, but a cookie must hold a key: the hash of one, read from the database, opens nothing."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
+        request.session = self.SessionStore(key if KEY.fullmatch(key) else None)
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        session = request.session
+        match = request.resolver_match
+        by_a_person = match is not None and match.url_name not in BACKGROUND
+        if by_a_person and session.accessed and SESSION_KEY in session:
+            cast(SessionStore, session).renew()
+        return super().process_response(request, response)

@@ -1,0 +1,61 @@
+"""Addresses of the servers that mailhub itself talks to: which may be used, and what Django needs to know of them."""
+
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+MAIL_PORTS = {"smtp": 25, "submission": 587, "smtps": 465}
+MAIL_SECONDS = 10  # somebody waits for the page meanwhile
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def checked_base_url(url: str) -> str:
+    """Return the URL without a slash at its end; raise ValueError if secrets would go there in the clear.
+
+    The host is parsed: `http://127.0.0.1.evil.example` only begins like loopback.
+    """
+    address = urlsplit(url)
+    host, port_is_valid = address.hostname or "", _has_valid_port(url)
+    if not host or not port_is_valid or address.username is not None:
+        raise ValueError("must be an address such as https://host")
+    if address.scheme != "https" and not (address.scheme == "http" and is_loopback(host)):
+        raise ValueError("must start with https:// (http:// is only for this machine: localhost, 127.0.0.1 or [::1])")
+    return url.rstrip("/")
+
+
+def _has_valid_port(url: str) -> bool:
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:
+        return False
+
+
+def check_mail_server(url: str) -> None:
+    """Raise ValueError if the URL names no mail server, or would send its password in the clear."""
+    address = urlsplit(url)
+    good = address.scheme in MAIL_PORTS and address.hostname and _has_valid_port(url) and address.path in ("", "/")
+    if not good:
+        raise ValueError(f"must be {', '.join(f'{scheme}://host' for scheme in MAIL_PORTS)}, with a port or without")
+    if address.password and address.scheme == "smtp" and not is_loopback(address.hostname or ""):
+        raise ValueError("would send its password in the clear: use submission:// or smtps://")
+
+
+def mail_settings(url: str) -> dict[str, Any]:
+    """Django's settings for the mail that mailhub itself sends; without a server it sends none."""
+    address = urlsplit(url)
+    return {
+        "EMAIL_BACKEND": f"django.core.mail.backends.{'smtp' if url else 'dummy'}.EmailBackend",
+        "EMAIL_HOST": address.hostname or "",
+        "EMAIL_PORT": address.port or MAIL_PORTS.get(address.scheme, 0),
+        "EMAIL_HOST_USER": unquote(address.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(address.password or ""),
+        "EMAIL_USE_TLS": address.scheme == "submission",
+        "EMAIL_USE_SSL": address.scheme == "smtps",
+        "EMAIL_TIMEOUT": MAIL_SECONDS,
+    }

@@ -1,0 +1,36 @@
+"""No page stays in a cache: each response forbids it, so that no page with a secret can be forgotten."""
+
+from collections.abc import Callable
+from inspect import iscoroutinefunction
+from typing import Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.cache import add_never_cache_headers
+from django.utils.decorators import sync_and_async_middleware
+
+# Names of views whose answer is the same for everybody and holds nothing of anybody.
+CACHEABLE = frozenset({"jsi18n"})
+
+
+@sync_and_async_middleware
+def forbid_caching(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Add `Cache-Control: no-store` to every response; static files are answered before this is reached."""
+    if iscoroutinefunction(answer):
+
+        async def answered_later(request: HttpRequest) -> Any:
+            return _forbid(request, await answer(request))
+
+        return answered_later
+
+    def answered(request: HttpRequest) -> Any:
+        return _forbid(request, answer(request))
+
+    return answered
+
+
+def _forbid(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    match = request.resolver_match
+    if not (match and match.url_name in CACHEABLE) and "no-store" not in response.get("Cache-Control", ""):
+        add_never_cache_headers(response)
+    return response

@@ -1,0 +1,92 @@
+"""One spelling for domains and addresses, and none that a mail server could read as another."""
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accounts.idn import ascii_domain, plain_address
+from accounts.models import Mailbox, User
+from approvals.models import ApprovalPolicy
+from tests.conftest import HELLO, Api, problem_of
+from tests.people import browser, set_rules
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ROOT = Path(__file__).parent.parent.parent
+SOURCES = [
+    path for part in ("accounts", "approvals", "tools", "mailhub") for path in (ROOT / part).rglob("*.py")
+]  # fmt: skip
+ODD = [
+    "evil.example!a@b.example",
+    "-oQ/tmp@b.example",
+    "-a@b.example",
+    "a%c.example@b.example",
+    "@c.example:a@b.example",
+    '"a b"@b.example',
+    "|prog@b.example",
+    "/tmp/x@b.example",
+    "`id`@b.example",
+    "a\\b@b.example",
+    ".a@b.example",
+    "a..b@b.example",
+    "a@b@c.example",
+]
+
+
+@pytest.mark.parametrize("address", ODD)
+def test_odd_address_is_refused_as_recipient(api: Api, mailbox: Mailbox, address: str) -> None:
+    answer = api.tool("send_email", **{**HELLO, "to": [address]}, confirm=True)
+    assert problem_of(answer)["errors"][0]["field"] == "to.0"
+
+
+@pytest.mark.parametrize("address", ODD)
+def test_odd_address_is_refused_in_rules_and_wizard(alice: User, mailbox: Mailbox, address: str) -> None:
+    set_rules(alice, mailbox, refused=address)
+    assert not ApprovalPolicy.objects.filter(mailbox=mailbox).exclude(refused=[]).exists()
+    assert browser(alice).post("/mailboxes/connect/", {"address": address}).context["form"].errors
+
+
+@pytest.mark.parametrize(
+    ("rule", "address"),
+    [
+        ("straße.de", "a@straße.de"),
+        ("straße.de", "a@mail.xn--strae-oqa.de"),
+        ("\uff25\uff38AMPLE.com", "a@example.com"),  # full-width letters
+        ("a@faß.example", "A@FAß.example"),
+        ("müller.de.", "a@MÜLLER.de"),
+    ],
+)
+def test_refused_domain_holds_in_every_spelling(
+    api: Api, alice: User, mailbox: Mailbox, rule: str, address: str
+) -> None:
+    set_rules(alice, mailbox, refused=rule)
+    answer = api.tool("send_email", **{**HELLO, "to": [address]}, confirm=True)
+    assert problem_of(answer)["code"] == "policy_blocked"
+
+
+def test_sharp_s_is_another_domain_than_double_s(api: Api, alice: User, mailbox: Mailbox) -> None:
+    set_rules(alice, mailbox, refused="straße.de")
+    assert api.propose(to=["a@strasse.de"])
+
+
+def test_wizard_writes_the_domain_in_ascii(alice: User, mailbox: Mailbox) -> None:
+    page: Any = browser(alice).post("/mailboxes/connect/imap/", {"address": "a@straße.de"})
+    assert page.context["form"].cleaned_data["address"] == "a@xn--strae-oqa.de"
+
+
+def test_plain_addresses_stay_as_they_are() -> None:
+    for address in ("a+b@c.example", "SRS0=x=y@c.example", "o'neil@c.example", "a_b-c.d@c.example", "x=y@c.example"):
+        assert plain_address(address) == address
+    assert ascii_domain("A_b.Example.") == "a_b.example"
+
+
+def test_no_code_uses_the_old_idna() -> None:
+    """Python's own codec is IDNA 2003, which reads straße.de as strasse.de."""
+    old = [
+        path.name
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value == "idna"
+    ]
+    assert old == []

@@ -1,0 +1,96 @@
+"""What a session is worth: its key is nowhere but in the browser, and it ends by itself."""
+
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import time_machine
+from allauth.usersessions.models import UserSession
+from django.contrib.sessions.models import Session
+from django.core import serializers
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import User
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PASSWORD = "a long and quiet word"
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def window(alice: User) -> Client:
+    alice.set_password(PASSWORD)
+    alice.save()
+    client = Client()
+    client.post("/sign-in/", {"login": alice.email, "password": PASSWORD})
+    assert is_signed_in(client)
+    return client
+
+
+def is_signed_in(client: Client) -> bool:
+    return client.get("/mailboxes/").status_code == 200
+
+
+def holding(cookie: str) -> Client:
+    client = Client()
+    client.cookies["sessionid"] = cookie
+    return client
+
+
+def test_stored_session_keys_open_nothing(window: Client) -> None:
+    stored = [*Session.objects.values_list("pk", flat=True), *UserSession.objects.values_list("session_key", flat=True)]
+    assert len(stored) == 2
+    assert not any(is_signed_in(holding(key)) for key in stored)
+    tables = serializers.serialize("json", [*Session.objects.all(), *UserSession.objects.all()])
+    assert window.cookies["sessionid"].value not in tables
+    assert is_signed_in(holding(window.cookies["sessionid"].value))
+
+
+def test_password_change_keeps_this_session_and_stores_no_key(window: Client) -> None:
+    new = "another long and quiet word"
+    window.post("/account/password/", {"oldpassword": PASSWORD, "password1": new, "password2": new})
+    assert is_signed_in(window)
+    tables = serializers.serialize("json", [*Session.objects.all(), *UserSession.objects.all()])
+    assert window.cookies["sessionid"].value not in tables
+    assert window.get("/account/").content.count(b"This browser") == 1
+
+
+def test_unused_session_ends_after_the_idle_limit(window: Client) -> None:
+    start = timezone.now()
+    for hours in (11, 22, 33):  # each use begins the limit again
+        with time_machine.travel(start + timedelta(hours=hours), tick=False):
+            assert is_signed_in(window)
+    with time_machine.travel(start + timedelta(hours=33 + 13), tick=False):
+        assert not is_signed_in(window)
+
+
+def test_open_page_alone_keeps_no_session_alive(window: Client) -> None:
+    start = timezone.now()
+    for hours in (5, 10):
+        with time_machine.travel(start + timedelta(hours=hours), tick=False):
+            assert window.get("/live/changes/").status_code == 200
+    with time_machine.travel(start + timedelta(hours=13), tick=False):
+        assert not is_signed_in(window)
+
+
+def test_used_session_ends_after_the_absolute_limit(window: Client, settings: Any) -> None:
+    start = timezone.now()
+    for halves in range(1, 28):
+        with time_machine.travel(start + timedelta(hours=halves * 11.9), tick=False):
+            assert is_signed_in(window)
+    with time_machine.travel(start + timedelta(days=14, minutes=1), tick=False):
+        assert not is_signed_in(window)
+
+
+def test_cookies_belong_to_this_host_only_behind_tls(tmp_path: Path) -> None:
+    names = "s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, s.SESSION_COOKIE_SECURE"
+    code = f"from django.conf import settings as s; print({names})"
+    env = {**os.environ, "MAILHUB_PUBLIC_URL": "https://mail.example", "MAILHUB_HOME": str(tmp_path)}
+    env["DJANGO_SETTINGS_MODULE"] = "mailhub.settings"
+    said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
+    assert said.stdout.split() == ["__Host-sessionid", "__Host-csrftoken", "True"], said.stderr
