@@ -11,6 +11,8 @@ from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 from html import unescape
 
+from tools.charsets import codec_of
+
 REFERENCE = re.compile(r"<[^<>\s]+>")
 # Where servers that give a message a Message-ID of their own keep the one it came with: Outlook.com and others.
 ORIGINAL_ID_HEADERS = ("X-Microsoft-Original-Message-ID", "X-Original-Message-ID")
@@ -18,6 +20,18 @@ CUT_CHARACTER = 6  # more bytes than may be left of one: three, of which quoted-
 CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 # Only for the few words of a list row: what is shown of a message goes through a real parser.
 TAG = re.compile(r"(?s)<(style|script|head)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^>]*(>|$)", re.IGNORECASE)
+
+
+# Bounds for what one header may cost. The library takes 4 microseconds for each character of a list of addresses.
+TEXT_CHARACTERS = 10_000
+LIST_CHARACTERS = 64_000
+ROW_CHARACTERS = 4_000  # of the addresses in a row of a list, of which a page has many
+DATE_CHARACTERS = 200
+PARAMETER_CHARACTERS = 2_000  # the library takes quadratic time for the parameters of a header
+CUT = "[…]"
+# They stand in place of an address, and are none: an answer to all of them is refused, nobody is left out in silence.
+MORE_ADDRESSES = "[more addresses]"
+UNREADABLE = "[unreadable addresses]"
 
 
 def headers(block: bytes) -> Message:
@@ -28,29 +42,64 @@ def headers(block: bytes) -> Message:
 def decoded(value: object) -> str:
     """A header's text for reading: encoded words decoded, control and line characters gone."""
     text = _raw(value)
+    if len(text) > TEXT_CHARACTERS:
+        text = text[:TEXT_CHARACTERS] + CUT
     with suppress(
         HeaderParseError, LookupError, UnicodeError, ValueError, binascii.Error
     ):  # what cannot be decoded is shown as it stands
-        text = str(make_header(decode_header(text)))
+        words = decode_header(text)
+        text = str(make_header([(word, _codec(charset)) for word, charset in words]))
     return CONTROL.sub(" ", text).strip()
 
 
-def addresses(block: Message, header: str) -> tuple[tuple[str, str], ...]:
-    """(name, address) of each entry; for showing, never for deciding where mail goes."""
-    values = [_raw(value) for value in block.get_all(header, [])]
-    return tuple((decoded(name), CONTROL.sub("", address)) for name, address in getaddresses(values) if address)
+def _codec(charset: str | None) -> str | None:
+    """Raises LookupError for a label that mail is not read in."""
+    if charset is None or charset == "unknown-8bit":  # the library's own name for raw 8-bit letters
+        return charset
+    codec = codec_of(charset)
+    if codec is None:
+        raise LookupError(charset)
+    return codec
+
+
+def addresses(block: Message, header: str, *, most: int = LIST_CHARACTERS) -> tuple[tuple[str, str], ...]:
+    """(name, address) of each entry; for showing, never for deciding where mail goes.
+
+    The header is read up to `most` characters. If there are more, or if it cannot be read, an entry says so.
+    """
+    values = ", ".join(_raw(value) for value in block.get_all(header, []))
+    kept = values if len(values) <= most else values[:most].rpartition(",")[0]
+    try:
+        found = [(decoded(name), CONTROL.sub("", address)) for name, address in getaddresses([kept]) if address]
+    except RecursionError:  # the library calls itself for each parenthesis that is open
+        return (("", UNREADABLE),)
+    return (*found, ("", MORE_ADDRESSES)) if len(kept) < len(values) else tuple(found)
+
+
+def sender(block: Message) -> tuple[str, str]:
+    """(name, address) of the first entry of From; both are empty if there is none."""
+    return next(iter(addresses(block, "From", most=ROW_CHARACTERS)), ("", ""))
+
+
+def parameter(block: Message, name: str) -> str:
+    """Return a parameter of Content-Type, or nothing if there is none or the header is too long to be parsed."""
+    if len(_raw(block["Content-Type"])) > PARAMETER_CHARACTERS:
+        return ""
+    found = block.get_param(name, "")
+    return found[2] if isinstance(found, tuple) else str(found or "")
 
 
 def references(block: Message) -> tuple[str, ...]:
     """The ids of the conversation, oldest first; In-Reply-To stands in where there are no References."""
-    given = REFERENCE.findall(_raw(block["References"])) or REFERENCE.findall(_raw(block["In-Reply-To"]))
+    texts = (_raw(block[name])[-LIST_CHARACTERS:] for name in ("References", "In-Reply-To"))
+    given: list[str] = next(filter(None, map(REFERENCE.findall, texts)), [])
     return tuple(dict.fromkeys(given))
 
 
 def date_of(block: Message, arrived: datetime | None) -> datetime | None:
     """What the Date header says, else when it arrived."""
     try:
-        claimed = parsedate_to_datetime(_raw(block["Date"]))
+        claimed = parsedate_to_datetime(_raw(block["Date"])[:DATE_CHARACTERS])
         claimed.astimezone(UTC)  # at the edge of the calendar a date cannot be told in another zone
     except (TypeError, ValueError, IndexError, OverflowError):
         return arrived
@@ -69,7 +118,7 @@ def text_of(content: bytes, charset: str, *, whole: bool = True) -> str:
 
     Of what is not `whole` the last character may be cut, which costs that one alone.
     """
-    for name in (charset or "utf-8", "utf-8", "windows-1252"):
+    for name in (codec_of(charset) or "utf_8", "utf_8", "cp1252"):
         text = read_as(content, name, whole=whole)
         if text is not None:
             return text
@@ -77,7 +126,7 @@ def text_of(content: bytes, charset: str, *, whole: bool = True) -> str:
 
 
 def read_as(content: bytes, charset: str, *, whole: bool) -> str | None:
-    """The text in this character set, or None when it is in another."""
+    """The text in this character set, one of `tools.charsets`, or None when it is in another."""
     for left_out in range(1 if whole else CUT_CHARACTER):
         # Some of Python's codecs raise a bare UnicodeError, and a name with NUL in it is a ValueError.
         with suppress(LookupError, ValueError):

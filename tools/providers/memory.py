@@ -134,7 +134,7 @@ class MemoryProvider:
     def read_message(self, message_id: str, *, body: bool) -> Message:
         self.test()
         parsed = lenient.headers(self._stored(message_id).source)
-        name, address = next(iter(lenient.addresses(parsed, "From")), ("", ""))
+        name, address = lenient.sender(parsed)
         parts = list(_leaves(parsed))
         text, html = (
             next((_text(part) for part in parts if _reads_as(part, f"text/{kind}")), None) if body else None
@@ -323,4 +323,4 @@ def _content(part: Content) -> bytes:
 
 
 def _text(part: Content) -> str:
-    return lenient.text_of(_content(part), str(part.get_param("charset", "")))
+    return lenient.text_of(_content(part), lenient.parameter(part, "charset"))

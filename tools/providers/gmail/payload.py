@@ -72,7 +72,7 @@ def leaves(payload: Mapping[str, Any], depth: int = 0) -> Iterator[Part]:
         id=str(payload.get("partId") or "0"),
         type=kind or "text/plain",
         name=lenient.decoded(payload.get("filename", "")),
-        charset=str(_parameter(block, "charset")),
+        charset=lenient.parameter(block, "charset"),
         disposition=str(block["Content-Disposition"] or "").partition(";")[0].strip().lower(),
         content_id=str(block["Content-ID"] or "").strip(" <>"),
         size=int(body.get("size", 0)),
@@ -116,7 +116,7 @@ def body_part(parts: list[Part], subtype: str) -> Part | None:
 
 def message(answer: Mapping[str, Any], *, id_: str, text: str | None, html: str | None) -> Message:
     block = headers(answer.get("payload", {}))
-    name, address = next(iter(lenient.addresses(block, "From")), ("", ""))
+    name, address = lenient.sender(block)
     return Message(
         id=id_, from_address=address, from_name=name,
         to=_addresses(block, "To"), cc=_addresses(block, "Cc"), reply_to=_addresses(block, "Reply-To"),
@@ -129,9 +129,9 @@ def message(answer: Mapping[str, Any], *, id_: str, text: str | None, html: str 
 
 def card(answer: Mapping[str, Any], *, id_: str) -> Card:
     block = headers(answer.get("payload", {}))
-    name, address = next(iter(lenient.addresses(block, "From")), ("", ""))
+    name, address = lenient.sender(block)
     return Card(
-        id=id_, from_address=address, from_name=name, to=_addresses(block, "To"),
+        id=id_, from_address=address, from_name=name, to=_addresses(block, "To", most=lenient.ROW_CHARACTERS),
         subject=lenient.decoded(block["Subject"]), date=lenient.date_of(block, arrived(answer)),
         snippet=snippet(answer), unread="UNREAD" in answer.get("labelIds", ()),
         thread_id=str(answer.get("threadId", "")),
@@ -151,10 +151,5 @@ def arrived(answer: Mapping[str, Any]) -> datetime | None:
         return None
 
 
-def _addresses(block: Block, header: str) -> tuple[str, ...]:
-    return tuple(address for _, address in lenient.addresses(block, header))
-
-
-def _parameter(block: Block, name: str) -> str:
-    found = block.get_param(name, "")
-    return found[2] if isinstance(found, tuple) else str(found or "")
+def _addresses(block: Block, header: str, *, most: int = lenient.LIST_CHARACTERS) -> tuple[str, ...]:
+    return tuple(address for _, address in lenient.addresses(block, header, most=most))

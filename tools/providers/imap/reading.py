@@ -135,7 +135,7 @@ class ImapReading(ImapMailbox):
             for part in (structure.body_part(parts, "plain"), structure.body_part(parts, "html"))
         )
         block = lenient.headers(body_of(row))
-        name, address = next(iter(lenient.addresses(block, "From")), ("", ""))
+        name, address = lenient.sender(block)
         return Message(
             id=self._id(session, uid),
             from_address=address,
@@ -211,13 +211,13 @@ class ImapReading(ImapMailbox):
         self, session: Session, uid: int, row: dict[bytes, Any], parts: list[structure.Part], snippet: str
     ) -> Card:
         block = lenient.headers(body_of(row))
-        name, address = next(iter(lenient.addresses(block, "From")), ("", ""))
+        name, address = lenient.sender(block)
         arrived: datetime = row[b"INTERNALDATE"]
         return Card(
             id=self._id(session, uid),
             from_address=address,
             from_name=name,
-            to=tuple(address for _, address in lenient.addresses(block, "To")),
+            to=tuple(address for _, address in lenient.addresses(block, "To", most=lenient.ROW_CHARACTERS)),
             subject=lenient.decoded(block["Subject"]),
             date=lenient.date_of(block, arrived),
             snippet=snippet,

@@ -1,0 +1,79 @@
+"""One mail that a stranger made to be unreadable costs nobody the list, and can be opened."""
+
+from typing import Any
+
+import pytest
+
+from tests.dovecot import dovecot
+from tests.office import Office, letter, office
+from tools.providers.lenient import MORE_ADDRESSES, UNREADABLE
+
+__all__ = ["dovecot", "office"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PARENTHESES = "(" * 2_700
+
+
+def raw(office: Office, *lines: str, body: bytes = b"Hello\r\n") -> None:
+    given = {line.partition(":")[0] for line in lines}
+    usual = {"From": "m@x.example", "To": office.ada, "Subject": "hostile", "Message-ID": "<hostile@x.example>"}
+    head = [*(f"{name}: {value}" for name, value in usual.items() if name not in given), *lines]
+    office.imap.deliver(office.ada, "\r\n".join([*head, "", ""]).encode() + body)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(f"From: {PARENTHESES} m@x.example", id="from-parentheses"),
+        pytest.param(f"To: {PARENTHESES}", id="to-parentheses"),
+        pytest.param(f"Cc: {PARENTHESES} c@x.example", id="cc-parentheses"),
+        pytest.param("Reply-To: " + "a:" * 2_700, id="reply-to-groups"),
+        pytest.param("Subject: " + "=?utf-8?q?a?= " * 5_000, id="subject-words"),
+        pytest.param("Subject: =?punycode?q?" + "a" * 9_000 + "?=", id="subject-codec"),
+        pytest.param("Date: " + "1 " * 5_000, id="date"),
+        pytest.param("Content-Type: text/plain" + ';"' * 4_000, id="parameters"),
+        pytest.param("References: " + "<a@b>" * 20_000, id="references"),
+    ],
+)
+def test_hostile_header_costs_nobody_the_list(office: Office, line: str) -> None:
+    office.receive(letter(to=office.ada, subject="harmless"))
+    raw(office, line)
+
+    cards = office.tool("list_emails")["emails"]
+
+    assert {"harmless"} < {card["subject"] for card in cards}
+    hostile = next(card["id"] for card in cards if card["subject"] != "harmless")
+    assert office.tool("read_email", message_id=hostile)["body"].strip() == "Hello"
+    assert office.tool("read_thread", message_id=hostile)["messages"]
+
+
+def message_of(office: Office) -> dict[str, Any]:
+    (card,) = office.tool("list_emails")["emails"]
+    return office.tool("read_email", message_id=card["id"])
+
+
+def test_unreadable_addresses_are_marked_and_not_answered(office: Office) -> None:
+    raw(office, f"Cc: {PARENTHESES} c@x.example")
+    message = message_of(office)
+    assert message["cc"] == [UNREADABLE]
+
+    problem = office.refused("reply_email", message_id=message["id"], comment="Hi", reply_all=True, confirm=True)
+
+    assert problem["code"] == "invalid_input"
+
+
+def test_addresses_beyond_the_limit_are_marked_and_not_answered(office: Office) -> None:
+    everybody = ",\r\n ".join(f"somebody{number}@company.example" for number in range(3_000))
+    raw(office, f"To: {everybody}")
+    message = message_of(office)
+    assert message["to"][-1].startswith("… and")
+
+    problem = office.refused("reply_email", message_id=message["id"], comment="Hi", reply_all=True, confirm=True)
+
+    assert problem["code"] == "invalid_input"
+    assert MORE_ADDRESSES not in office.tool("reply_email", message_id=message["id"], comment="Hi")["preview"]["to"]
+
+
+def test_text_in_a_codec_that_is_no_charset_is_readable(office: Office) -> None:
+    raw(office, "Content-Type: text/plain; charset=punycode", body=b"plain words " * 20_000)
+    assert message_of(office)["body"].startswith("plain words")
