@@ -329,6 +329,8 @@ def _found(item: Item, search: str) -> bool:
     if len(search) < 2 or search[0] != '"' or search[-1] != '"':
         raise BadRequest("BadRequest")
     kql = search[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    if kql.count('"') % 2 or re.search(r"[{}\[\]%^~\\]", re.sub(r'"[^"]*"', "", kql)):
+        raise BadRequest("BadRequest")  # "Syntax error: character '{' is not valid at position 0"
     return all(_term(item, *term) for term in TERM.findall(kql) if term[2] != "AND")
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from email.message import EmailMessage
 from email.policy import SMTP
+from typing import Any
 
 import pytest
 
-from tests.contract.conftest import GmailSide, Side
+from tests.contract.conftest import DovecotSide, GmailSide, ImapSide, Side
 from tests.contract.test_provider_contract import same_message
 from tests.mailserver import ADA
 from tools.providers.base import NOT_A_DRAFT, Refused, SearchQuery, Unsupported
@@ -76,6 +77,42 @@ def test_a_search_finds_what_all_its_conditions_hold_for(side: Side, query: Sear
     page = side.ada.search(query, limit=10, page_token=None)
 
     assert [card.subject for card in page.cards] == found
+
+
+ODD_TERMS = [
+    "{10}", "{10+}", "50%", "a*b", "*", "%", "x}", "{", "(", ")", "[x]", '"', '"half', "back\\slash", "\\", "~", "''",
+    "a\tb", "\x00\x07", "\u00a0", "\u200b", "\u2028", "\u202e", "\ud800", "\U000e0101", "é{3}", "OR", "NOT",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["raw", "text", "subject", "from_", "to"])
+def test_odd_search_terms_find_or_do_not_find(side: Side, field: str) -> None:
+    for number, term in enumerate(ODD_TERMS):
+        printable = term.isprintable() and term.isascii() and not set(term) & set('"\\')
+        if printable and field in ("text", "subject"):
+            arrives(side, mail(number, subject=f"Odd {term} subject", text=f"odd {term} text\n"))
+        given: dict[str, Any] = {field: term}
+        query = SearchQuery(**given)
+        if field == "raw" and term in ("OR", "NOT", "(") and isinstance(side, ImapSide | DovecotSide):
+            continue  # search keys that say nothing
+        page = side.ada.search(query, limit=50, page_token=None)
+        assert not printable or page.cards or field not in ("text", "subject"), repr(term)
+
+
+def test_search_keys_in_groups_and_beyond_ascii_work(side: Side) -> None:
+    if not isinstance(side, ImapSide | DovecotSide):
+        pytest.skip("SEARCH keys are IMAP's")
+    for number, subject in enumerate(("Grüße {10}", "Order (2)", "Other")):
+        arrives(side, mail(number, subject=subject))
+    for query, subjects in [
+        ("OR SUBJECT Grüße SUBJECT {10}", ["Grüße {10}"]),
+        ("OR (SUBJECT Grüße SUBJECT {10}) (SUBJECT Order)", ["Order (2)", "Grüße {10}"]),
+        ("NOT (SUBJECT Grüße SUBJECT {10})", ["Other", "Order (2)"]),
+        ("(SUBJECT Grüße) SUBJECT {10}", ["Grüße {10}"]),
+        ("OR () SUBJECT x", ["Other", "Order (2)", "Grüße {10}"]),
+    ]:
+        page = side.ada.search(SearchQuery(raw=query), limit=10, page_token=None)
+        assert [card.subject for card in page.cards] == subjects, query
 
 
 def test_pages_of_a_search_follow_each_other(side: Side) -> None:

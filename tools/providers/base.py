@@ -4,6 +4,7 @@ The contract suite in `tests/contract/` runs on every provider and on the in-mem
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -106,9 +107,17 @@ class Folder:
     more_inside: bool = False
 
 
+# No provider's protocol carries these, and no mail text holds them.
+UNSEARCHABLE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]+")
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchQuery:
-    """What to look for; everything given must hold. `raw` is in the provider's own language."""
+    """What to look for; everything given must hold. `raw` is in the provider's own language.
+
+    Characters that no mail text holds (control characters, halves of a surrogate pair) count as spaces: no provider's
+    protocol can carry them.
+    """
 
     raw: str = ""
     from_: str = ""
@@ -122,6 +131,10 @@ class SearchQuery:
     unread: bool | None = None
     folder: str = ""
     label_ids: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("raw", "from_", "to", "subject", "text"):
+            object.__setattr__(self, name, UNSEARCHABLE.sub(" ", getattr(self, name)).strip())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,7 +92,7 @@ def test_row51_the_message_id_that_is_searched_for_is_one_word(provider: ImapPro
     assert not provider.find_sent("<0123abc!#$&'+-/=?^_`|~@lovelace.example>")
     searches = [line for line in tap.lines if b"SEARCH" in line]
     assert [line.partition(b" HEADER ")[2].split(b" ") for line in searches] == [
-        [header, b"<0123abc!#$&'+-/=?^_`|~@lovelace.example>"]
+        [header, b'"<0123abc!#$&\'+-/=?^_`|~@lovelace.example>"']
         for header in (b"Message-ID", *(name.encode() for name in ORIGINAL_ID_HEADERS))
     ]
 

@@ -12,7 +12,7 @@ from tools.providers.base import Refused, SearchQuery
 # An id such as Label_12 is known to labelIds alone; the operator wants the name that people see.
 LABEL_ID = re.compile(r"Label_[0-9]+")
 LEFT_OUT = frozenset({"SPAM", "TRASH"})  # of every list that does not name them
-UNSAFE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
+UNSAFE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 PLAIN = re.compile(r"[\w.@+-]+")
 
 

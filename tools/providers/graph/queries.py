@@ -5,7 +5,7 @@ one of them for messages, not both: https://learn.microsoft.com/graph/search-que
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 from tools.providers.base import Refused, SearchQuery, Unsupported
@@ -39,13 +39,16 @@ class Below:
         return "-".join([str(self.second), *self.seen])
 
 
-def wanted(query: SearchQuery, *, today: date) -> Wanted:
-    """Words, senders and recipients need `$search`; everything else is a `$filter`."""
+def wanted(query: SearchQuery, *, today: date, as_words: bool = False) -> Wanted:
+    """Words, senders and recipients need `$search`; everything else is a `$filter`.
+
+    `as_words`: the raw query is no KQL, but words that must all be there.
+    """
     if query.label_ids:
         raise Unsupported("unsupported", "Microsoft 365 has folders, not labels: say folder.")
     since = query.since or (today - timedelta(days=query.newer_than_days) if query.newer_than_days else None)
     if query.raw or query.text or query.from_ or query.to:
-        return Wanted(search=_kql(query, since), unread=query.unread)
+        return Wanted(search=_kql(query, since, as_words=as_words), unread=query.unread)
     filters = []
     if since:
         filters.append(f"receivedDateTime ge {since:%Y-%m-%d}T00:00:00Z")
@@ -80,7 +83,9 @@ def below(written: str) -> Below:
     return Below(second=int(match[1]), seen=tuple(part for part in match[2].split("-") if part))
 
 
-def _kql(query: SearchQuery, since: date | None) -> str:
+def _kql(query: SearchQuery, since: date | None, *, as_words: bool) -> str:
+    if as_words:
+        query = replace(query, raw=" AND ".join(_quoted(word) for word in query.raw.split()))
     clauses = [_escaped(query.raw)] if query.raw else []
     clauses += [_phrase("", query.text)] if query.text else []
     for name, value in (("from:", query.from_), ("to:", query.to), ("subject:", query.subject)):
@@ -96,7 +101,11 @@ def _kql(query: SearchQuery, since: date | None) -> str:
 
 def _phrase(name: str, value: str) -> str:
     """Words that belong together; a quote inside would end them, and what follows would be read as KQL."""
-    return _escaped(f'{name}"{value.replace(chr(34), " ").strip()}"')
+    return _escaped(f"{name}{_quoted(value)}")
+
+
+def _quoted(value: str) -> str:
+    return f'"{value.replace(chr(34), " ").strip()}"'
 
 
 def _escaped(kql: str) -> str:

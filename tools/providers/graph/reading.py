@@ -52,10 +52,18 @@ class GraphReading(GraphMailbox):
         return self._filtered(folder, unread_filter(unread), limit, page_token)
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
-        want = wanted(query, today=datetime.now(UTC).date())
+        today = datetime.now(UTC).date()
+        want = wanted(query, today=today)
         folder = query.folder or "inbox"
         if want.search:
-            return self._searched(folder, want.search, want.unread, limit, page_token)
+            try:
+                return self._searched(folder, want.search, want.unread, limit, page_token)
+            except Refused as error:
+                if error.code != "refused" or not query.raw or page_token:
+                    raise
+            # It is no KQL: `{10}` or `50%` are words that somebody looks for.
+            words = wanted(query, today=today, as_words=True)
+            return self._searched(folder, words.search, words.unread, limit, None)
         return self._filtered(folder, want.filters, limit, page_token)
 
     def list_folders(self) -> tuple[Folder, ...]:

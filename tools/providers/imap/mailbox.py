@@ -1,13 +1,14 @@
 """A mailbox on an IMAP server: sessions, folders by role, and finding messages in them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 from uuid import UUID
 
 from django.conf import settings
 from imapclient import IMAPClient
+from imapclient.response_parser import parse_message_list
 
 from accounts import credentials
 from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, conversation, open_imap
@@ -16,6 +17,7 @@ from tools.providers import lenient
 from tools.providers.base import NotAuthorized, Refused, Unavailable, role_of
 from tools.providers.imap import message_ids
 from tools.providers.imap.message_ids import Place
+from tools.providers.imap.search import Criterion, Text, arguments
 from tools.providers.imap.sessions import POOL, Session
 
 FIRST_WINDOW = 500
@@ -40,11 +42,13 @@ USUAL_NAMES = {
 # a foreign Message-ID with CR LF in it would be a second command.
 # No quotes are put around it either, so it must be an IMAP atom: without % * ( ) { } and the two that quote.
 SAFE_MESSAGE_ID = re.compile(r"<[!#$&'+-\[\]-z|~]{1,250}@[!#$&'+-\[\]-z|~]+>")
-UNSAFE_ARGUMENT = re.compile(r"[\x00-\x1f\x7f]")
+UNSAFE_ARGUMENT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 # RFC 5530: codes of a refusal that holds for now.
 FOR_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|SERVERBUG|LIMIT)\b", re.IGNORECASE)
+# The server's answer to a search that it does not understand; other refusals are about its own state.
+NOT_SEARCHED = re.compile(r"\bBAD\b|\[BADCHARSET\b", re.IGNORECASE)
 HOLDS_NOTHING = {b"\\Noselect", b"\\NonExistent"}
 NOT_OPENED = "The mail server does not open the folder"
 NO_FOLDER = "There is no such folder; list_folders names them."
@@ -129,23 +133,21 @@ class ImapMailbox:
             raise Refused("not_found", NO_DRAFTS)
         raise Refused("not_found", f"Could not find the {role} folder. list_folders names the folders there are.")
 
-    def _newest(self, session: Session, criteria: list[Any], *, count: int, below: int | None) -> list[int]:
+    def _newest(self, session: Session, criteria: Sequence[Criterion], *, count: int, below: int | None) -> list[int]:
         """The newest UIDs that match, newest first: the end of the folder, and the rest only when that is not enough.
 
         Most of what is looked for is new, and looking at 500 messages costs a tenth of looking at 10,000.
         """
-        # Text outside ASCII needs its character set named (RFC 3501 6.4.4).
-        charset = None if str(criteria).isascii() else "UTF-8"
         top = below if below is not None else max(session.uid_next, 1)
         low = max(top - max(FIRST_WINDOW, count), 1)
         high = "*" if below is None else str(below - 1)
         if below is not None and below <= 1:
             return []
-        found = session.client.search(["UID", f"{low}:{high}", *criteria], charset)
+        found = _found(session, ["UID", f"{low}:{high}", *criteria])
         # `low:*` names the last message even when that is older than `low`.
         uids = {uid for uid in found if below is None or uid < below}
         if len(uids) < count and low > 1:
-            uids.update(session.client.search(["UID", f"1:{low - 1}", *criteria], charset))
+            uids.update(_found(session, ["UID", f"1:{low - 1}", *criteria]))
         return sorted(uids, reverse=True)[:count]
 
     def _sent_as(self, session: Session, message_id: str) -> str | None:
@@ -153,7 +155,7 @@ class ImapMailbox:
         if not SAFE_MESSAGE_ID.fullmatch(message_id):
             raise Refused("invalid_message_id")
         for header in ("Message-ID", *lenient.ORIGINAL_ID_HEADERS):
-            found = session.client.search(["HEADER", header, message_id])
+            found = _found(session, ["HEADER", header, Text(message_id)])
             if found:
                 return self._message_id(session, max(found)) or message_id
         return None
@@ -161,6 +163,19 @@ class ImapMailbox:
     def _message_id(self, session: Session, uid: int) -> str:
         rows = session.client.fetch([uid], ["BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]"])
         return lenient.decoded(lenient.headers(body_of(rows[uid]))["Message-ID"]) if uid in rows else ""
+
+
+def _found(session: Session, criteria: Sequence[Criterion]) -> list[int]:
+    try:
+        # Its `search` puts quotes around few texts: `{10}` would announce a literal, and `%` end in a refusal.
+        rows = session.client._raw_command_untagged(b"SEARCH", arguments(criteria))
+    except IMAPClient.AbortError:
+        raise
+    except IMAPClient.Error as error:
+        if NOT_SEARCHED.search(str(error)):
+            raise Refused("invalid_query", "The mail server does not take this search.") from None
+        raise
+    return list(parse_message_list(rows))
 
 
 def body_of(row: dict[bytes, Any]) -> bytes:

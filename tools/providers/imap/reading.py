@@ -20,7 +20,7 @@ from tools.providers.base import (
 from tools.providers.imap import structure
 from tools.providers.imap.mailbox import SAFE_MESSAGE_ID, SPECIAL_USE, USUAL_NAMES, ImapMailbox, body_of
 from tools.providers.imap.message_ids import MAX_UID
-from tools.providers.imap.search import criteria
+from tools.providers.imap.search import Criterion, Text, criteria
 from tools.providers.imap.sessions import Session
 
 HEADERS = "BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC REPLY-TO SUBJECT MESSAGE-ID IN-REPLY-TO REFERENCES)]"
@@ -36,7 +36,7 @@ class ImapReading(ImapMailbox):
     """What does not change the mailbox."""
 
     def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
-        flags = [] if unread is None else ["UNSEEN" if unread else "SEEN"]
+        flags: list[Criterion] = [] if unread is None else ["UNSEEN" if unread else "SEEN"]
         return self._page(folder, flags, limit=limit, page_token=page_token)
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
@@ -103,7 +103,7 @@ class ImapReading(ImapMailbox):
         return info_of(part, size=len(content)), content
 
     def _page(
-        self, folder: str, wanted: list[Any], *, limit: int, page_token: str | None, attached: bool | None = None
+        self, folder: str, wanted: list[Criterion], *, limit: int, page_token: str | None, attached: bool | None = None
     ) -> Page:
         below = _below(page_token)
         with self._session() as session:
@@ -116,7 +116,7 @@ class ImapReading(ImapMailbox):
         return Page(cards=cards, next_token=str(uids[limit - 1]) if len(uids) > limit else None)
 
     def _with_attachments(
-        self, session: Session, wanted: list[Any], attached: bool, *, count: int, below: int | None
+        self, session: Session, wanted: list[Criterion], attached: bool, *, count: int, below: int | None
     ) -> list[int]:
         """IMAP cannot search for attachments: the structure of the newest matches is looked at instead."""
         candidates = self._newest(session, wanted, count=SCANNED_FOR_ATTACHMENTS, below=below)
@@ -264,8 +264,8 @@ def _leaves(row: dict[bytes, Any]) -> list[structure.Part]:
     return list(structure.leaves(described)) if described is not None else []
 
 
-def _of_thread(root: str) -> list[Any]:
-    return ["OR", ["HEADER", "Message-ID", root], ["HEADER", "References", root]]
+def _of_thread(root: str) -> list[Criterion]:
+    return ["OR", "HEADER", "Message-ID", Text(root), "HEADER", "References", Text(root)]
 
 
 def _safe(message_id: str) -> bool:

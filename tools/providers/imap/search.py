@@ -3,10 +3,15 @@
 A raw query may be SEARCH keys (`FROM mira SINCE 1-Nov-2026 OR SUBJECT invoice SUBJECT bill`) or plain words, which
 are looked for in the whole text. Whatever it holds is parsed here against the known keys: nothing of it reaches the
 wire as it stands.
+
+Criteria are flat, without parentheses, and texts are always in quotes or literals: a text is never read as anything
+else, whatever it holds.
 """
 
 import re
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from tools.providers.base import Refused, SearchQuery, Unsupported
@@ -14,16 +19,26 @@ from tools.providers.base import Refused, SearchQuery, Unsupported
 ALONE = frozenset(
     "ALL ANSWERED DELETED DRAFT FLAGGED NEW OLD RECENT SEEN UNANSWERED UNDELETED UNDRAFT UNFLAGGED UNSEEN".split()
 )
-WITH_TEXT = frozenset("BCC BODY CC FROM SUBJECT TEXT TO KEYWORD UNKEYWORD".split())
+WITH_TEXT = frozenset("BCC BODY CC FROM SUBJECT TEXT TO".split())
+FLAGS = frozenset("KEYWORD UNKEYWORD".split())
 WITH_DATE = frozenset("BEFORE ON SINCE SENTBEFORE SENTON SENTSINCE".split())
 WITH_NUMBER = frozenset("LARGER SMALLER".split())
 COMBINING = frozenset({"OR", "NOT"})
-KEYS = ALONE | WITH_TEXT | WITH_DATE | WITH_NUMBER | COMBINING | {"HEADER"}
+KEYS = ALONE | FLAGS | WITH_TEXT | WITH_DATE | WITH_NUMBER | COMBINING | {"HEADER"}
+FLAG = re.compile(r"[$A-Za-z0-9_.-]{1,60}")
 HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,60}")
-UNSAFE = re.compile(r"[\x00-\x1f\x7f]")
+MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()  # strftime would follow the server's language
 MAX_TOKENS = 60
 
-Criterion = str | int | date | list["Criterion"]
+
+@dataclass(frozen=True)
+class Text:
+    """An argument that is looked for, in contrast to the words of the protocol."""
+
+    text: str
+
+
+Criterion = str | Text | int | date
 HINT = "Use words, or IMAP SEARCH keys such as FROM, SUBJECT, TEXT, SINCE 1-Nov-2026, UNSEEN."
 
 
@@ -34,7 +49,7 @@ def criteria(query: SearchQuery, *, today: date) -> list[Criterion]:
     found: list[Criterion] = []
     for key, value in (("FROM", query.from_), ("TO", query.to), ("SUBJECT", query.subject), ("TEXT", query.text)):
         if value:
-            found += [key, _safe(value)]
+            found += [key, Text(value)]
     if query.since:
         found += ["SINCE", query.since]
     if query.before:
@@ -48,7 +63,7 @@ def criteria(query: SearchQuery, *, today: date) -> list[Criterion]:
 
 def _raw(query: str) -> list[Criterion]:
     try:
-        tokens = shlex.split(_safe(query).replace("(", " ( ").replace(")", " ) "), posix=True)
+        tokens = shlex.split(query.replace("(", " ( ").replace(")", " ) "), posix=True)
     except ValueError:
         tokens = query.split()  # a lone quote is a word like others
     if len(tokens) > MAX_TOKENS:
@@ -57,50 +72,90 @@ def _raw(query: str) -> list[Criterion]:
         return []
     if tokens[0].upper() not in KEYS and tokens[0] != "(":
         words = [word for word in tokens if word not in "()"]
-        return [part for word in words for part in ("TEXT", word)]
+        return [part for word in words for part in ("TEXT", Text(word))]
     found: list[Criterion] = []
     rest = tokens[::-1]
     while rest:
-        found += _key(rest)
+        found += [part for key in _keys(rest) for part in key]
     return found
 
 
-def _key(rest: list[str], depth: int = 0) -> list[Criterion]:
-    """One search key from the end of `rest`, with its arguments."""
+def _keys(rest: list[str], depth: int = 0) -> list[list[Criterion]]:
+    """Take one search key with its arguments, or the keys of one group, from the end of `rest`."""
     if depth > 10:
         raise Refused("invalid_query", "The query is nested too deep.")
     word = _next(rest)
-    if word == "(":
-        group: list[Criterion] = []
-        while rest and rest[-1] != ")":
-            group += _key(rest, depth + 1)
-        _next(rest)
-        return [group]
-    key = word.upper()
+    if word != "(":
+        return [_key(word.upper(), rest, depth)]
+    group: list[list[Criterion]] = []
+    while rest and rest[-1] != ")":
+        group += _keys(rest, depth + 1)
+    _next(rest)
+    return group
+
+
+def _key(key: str, rest: list[str], depth: int) -> list[Criterion]:
     if key in ALONE:
         return [key]
+    if key in FLAGS:
+        return [key, _flag(_next(rest))]
     if key in WITH_TEXT:
-        return [key, _next(rest)]
+        return [key, Text(_next(rest))]
     if key in WITH_DATE:
         return [key, _date(_next(rest))]
     if key in WITH_NUMBER:
         return [key, _number(_next(rest))]
     if key == "NOT":
-        return ["NOT", _key(rest, depth + 1)]
+        return _not(_all_of(_keys(rest, depth + 1)))
     if key == "OR":
-        return ["OR", _key(rest, depth + 1), _key(rest, depth + 1)]
+        return ["OR", *_all_of(_keys(rest, depth + 1)), *_all_of(_keys(rest, depth + 1))]
     if key == "HEADER":
         name = _next(rest)
         if not HEADER_NAME.fullmatch(name):
             raise Refused("invalid_query", f"HEADER needs a header's name. {HINT}")
-        return ["HEADER", name, _next(rest)]
+        return ["HEADER", name, Text(_next(rest))]
     raise Refused("invalid_query", f"One of the words is no search key. {HINT}")
+
+
+def _all_of(keys: list[list[Criterion]]) -> list[Criterion]:
+    """One key that means all of these: A and B are not (not A or not B)."""
+    if not keys:
+        return ["ALL"]
+    first, *others = keys
+    return ["NOT", "OR", *_not(first), *_not(_all_of(others))] if others else first
+
+
+def _not(key: list[Criterion]) -> list[Criterion]:
+    return key[1:] if key[0] == "NOT" else ["NOT", *key]  # some servers do not take NOT NOT
+
+
+def arguments(criteria: Sequence[Criterion]) -> list[bytes]:
+    """Return what follows SEARCH on the wire; IMAPClient sends as a literal what is not ASCII."""
+    named = [] if all(part.text.isascii() for part in criteria if isinstance(part, Text)) else [b"CHARSET", b"UTF-8"]
+    return [*named, *(_argument(part) for part in criteria)]
+
+
+def _argument(part: Criterion) -> bytes:
+    match part:
+        case Text(text=text) if text.isascii():
+            return b'"' + text.replace("\\", "\\\\").replace('"', '\\"').encode() + b'"'
+        case Text(text=text):
+            return text.encode()
+        case date():
+            return f"{part.day}-{MONTHS[part.month - 1]}-{part.year:04}".encode()
+    return str(part).encode()
 
 
 def _next(rest: list[str]) -> str:
     if not rest:
         raise Refused("invalid_query", f"A search key lacks its value. {HINT}")
     return rest.pop()
+
+
+def _flag(token: str) -> str:
+    if not FLAG.fullmatch(token):
+        raise Refused("invalid_query", "KEYWORD needs the name of a flag.")
+    return token
 
 
 def _date(token: str) -> date:
@@ -116,9 +171,3 @@ def _number(token: str) -> int:
     if not token.isdecimal():
         raise Refused("invalid_query", "LARGER and SMALLER need a number of bytes.")
     return int(token)
-
-
-def _safe(value: str) -> str:
-    if UNSAFE.search(value):
-        raise Refused("invalid_query", "A query holds no control characters.")
-    return value
