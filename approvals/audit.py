@@ -33,8 +33,9 @@ def record(
     action_id: UUID | None = None,
     of_people: bool = False,
     **data: Any,
-) -> None:
+) -> AuditEvent:
     """Append one event to the chain of the mailbox; without a mailbox, to the chain of people or of the server.
+    Returns the event.
 
     `actor` is `user:<id>`, `token:<id>`, `worker` or `command`; `data` holds ids, codes, counts and hashes.
     """
@@ -65,6 +66,7 @@ def record(
             actor=actor, data=data, previous=head, hash=link.hash,
         )  # fmt: skip
         _move_head(pk=chain_id, length=link.sequence, head=link.hash)
+    return link
 
 
 def hash_of(link: AuditEvent) -> str:

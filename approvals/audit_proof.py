@@ -1,83 +1,28 @@
-"""Is the chain what it was? Its heads are anchored in a file outside the database, MAILHUB_HOME/audit-heads.jsonl.
+"""Is the chain what it was? Its heads are anchored in files outside the database (`anchors`).
 
 A chain alone shows what was altered or taken out of its middle. That its end was cut off, or that all of it was written
-anew by somebody who has the key, shows only against a head that was kept elsewhere: copy the file to where the
-database's owner cannot reach.
+again by somebody who has the key, shows only against a head that was kept elsewhere: set MAILHUB_AUDIT_ANCHORS_COPY to
+where the database's owner cannot reach.
 """
 
-import fcntl
-import json
-import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 from uuid import UUID
 
-from django.conf import settings
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from approvals.audit import hash_of, seal
+from approvals import anchors
+from approvals.anchors import Head, anchor, heads_file
+from approvals.audit import hash_of
+from approvals.findings import Finding, Wrong
 from approvals.models import AuditChain, AuditEvent
-from approvals.models.audit import NO_MAILBOX
+from approvals.orders_proof import History, unclaimed_attempts, unsealed_decisions
 
-ANCHOR_SECONDS = 600
+__all__ = ["Checked", "Finding", "anchor", "checked", "compare_with_anchors", "heads_file", "verify"]
+
 BEGINNING = "0" * 64
 BATCH = 2000
-
-Wrong = Literal["altered", "removed", "cut", "rewritten"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """What is wrong with a chain, and at which of its events."""
-
-    chain: UUID
-    sequence: int
-    wrong: Wrong
-    detail: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Head:
-    """How long a chain was at some time, and the hash of its last event then."""
-
-    chain: UUID
-    length: int
-    hash: str
-
-    def line(self, at: str) -> str:
-        said = {"at": at, "chain": str(self.chain), "length": self.length, "head": self.hash}
-        return json.dumps({**said, "seal": seal(json.dumps(said, sort_keys=True))})
-
-
-def heads_file() -> Path:
-    return Path(settings.MAILHUB_HOME) / "audit-heads.jsonl"
-
-
-def anchor(*, at_most_every: float = 0) -> int:
-    """Write the heads that have moved to the end of the file; returns how many.
-
-    `at_most_every`: do nothing when the file was written less than so many seconds ago. Any number may call at once.
-    """
-    path = heads_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if at_most_every and path.exists() and time.time() - path.stat().st_mtime < at_most_every:
-        return 0
-    with path.open("a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        known = {head.chain: head for head, _genuine in _anchored(path)}
-        moved = [
-            head
-            for chain in AuditChain.objects.filter(length__gt=0)
-            if known.get(chain.pk) != (head := Head(chain=chain.pk, length=chain.length, hash=chain.head))
-        ]
-        now = timezone.now().isoformat()
-        file.writelines(head.line(now) + "\n" for head in moved)
-        if not moved:
-            path.touch()
-    return len(moved)
+LOOKED_UP = 100  # events of so many chains in one statement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +36,40 @@ class Checked:
 
 
 def verify() -> list[Finding]:
-    """Everything that is wrong with any chain; an empty list when nothing is."""
-    return [finding for chain in checked() for finding in chain.findings]
+    """Return all that is wrong with any chain, decision or attempt; an empty list when nothing is."""
+    of_chains = [finding for chain in checked() for finding in chain.findings]
+    return [*of_chains, *unsealed_decisions(), *unclaimed_attempts()]
+
+
+def compare_with_anchors() -> list[Finding]:
+    """Return the chains that are shorter or other than the newest file of anchors says: the database was set back.
+
+    It reads the heads of the chains and one event of each at most, so it is cheap enough for the start of a process.
+    """
+    known = anchors.READER.newest()  # before the chains are read: they only grow
+    chains = {pk: (length, head) for pk, length, head in AuditChain.objects.values_list("pk", "length", "head")}
+    found, older = [], []
+    for head in known.values():
+        length, last = chains.get(head.chain, (0, BEGINNING))
+        if length < head.length:
+            missing = _("%(n)s missing at the end") % {"n": head.length - length}
+            found.append(_finding(head.chain, length + 1, "cut", missing))
+        elif length > head.length:
+            older.append(head)
+        elif last != head.hash:
+            found.append(_other_head(head))
+    for first in range(0, len(older), LOOKED_UP):
+        some = older[first : first + LOOKED_UP]
+        links = AuditEvent.objects.filter(
+            chain__in={head.chain for head in some}, sequence__in={head.length for head in some}
+        )
+        hashes = {(chain, sequence): said for chain, sequence, said in links.values_list("chain", "sequence", "hash")}
+        found += [_other_head(head) for head in some if hashes.get((head.chain, head.length)) != head.hash]
+    return found
+
+
+def _other_head(head: Head) -> Finding:
+    return _finding(head.chain, head.length, "rewritten", _("another event was anchored here"))
 
 
 def checked(only: Collection[UUID] | None = None, *, newest: int | None = None) -> list[Checked]:
@@ -102,7 +79,7 @@ def checked(only: Collection[UUID] | None = None, *, newest: int | None = None) 
     """
     ours: dict[UUID, list[Head]] = {}
     strange: dict[UUID, list[Finding]] = {}
-    for head, genuine in _anchored(heads_file(), only):
+    for head, genuine in anchors.anchored(only):
         if genuine:
             ours.setdefault(head.chain, []).append(head)
         else:
@@ -124,8 +101,14 @@ def _look(
     length, last = (chain.length, chain.head) if chain else (0, BEGINNING)
     sequence = skipped = 0 if newest is None else max(length - newest, 0)
     previous = BEGINNING if not skipped else None  # what the first one follows was not looked at
-    wanted = {head.length: head for head in anchored if head.length > skipped}
-    looked_at = 0
+    wanted: dict[int, set[str]] = {}
+    for head in anchored:
+        if head.length > skipped:
+            wanted.setdefault(head.length, set()).add(head.hash)
+    for at, hashes in wanted.items():
+        if len(hashes) > 1:
+            found.append(_finding(chain_id, at, "rewritten", _("two different events were anchored here")))
+    looked_at, history = 0, History(chain_id, whole=not skipped)
     for link in _links(chain_id, after=skipped):
         looked_at += 1
         if link.sequence != sequence + 1:
@@ -135,8 +118,9 @@ def _look(
             found.append(_finding(chain_id, link.sequence, "altered", _("it does not fit its hash")))
         elif link.sequence == sequence + 1 and previous not in (None, link.previous):
             found.append(_finding(chain_id, link.sequence, "rewritten", _("it does not follow the one before it")))
-        head = wanted.pop(link.sequence, None)
-        if head is not None and head.hash != link.hash:
+        found += history.after(link)
+        hashes = wanted.pop(link.sequence, {link.hash})
+        if link.hash not in hashes:
             found.append(_finding(chain_id, link.sequence, "rewritten", _("another event was anchored here")))
         sequence, previous = link.sequence, link.hash
         length, last = link.chain.length, link.chain.head  # as it was when this link was read
@@ -163,17 +147,3 @@ def _links(chain_id: UUID, *, after: int) -> Iterator[AuditEvent]:
 
 def _finding(chain: UUID, sequence: int, wrong: Wrong, detail: str) -> Finding:
     return Finding(chain=chain, sequence=sequence, wrong=wrong, detail=detail)
-
-
-def _anchored(path: Path, only: Collection[UUID] | None = None) -> Iterator[tuple[Head, bool]]:
-    """The heads in the file, of these chains or all, oldest first, and whether each carries our seal."""
-    if not path.exists():
-        return
-    for line in path.read_text().splitlines():
-        try:
-            said = json.loads(line)
-            head, at = Head(chain=UUID(said["chain"]), length=int(said["length"]), hash=said["head"]), said["at"]
-        except (ValueError, KeyError, TypeError, AttributeError):  # of which chain it was, nobody can say any more
-            head, at = Head(chain=NO_MAILBOX, length=0, hash=""), ""
-        if only is None or head.chain in only:
-            yield head, head.line(at) == line

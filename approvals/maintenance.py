@@ -21,7 +21,7 @@ from django.utils.module_loading import import_string
 from accounts import requests
 from accounts.models import Mailbox
 from accounts.statements import Questions, Select, Slot, Update, slot
-from approvals import audit, audit_proof, conditions, preparing
+from approvals import anchors, audit, conditions, preparing
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
 from approvals.outcomes import record_outcome
@@ -86,7 +86,8 @@ def _others_due() -> float:
 
 
 def _anchor() -> None:
-    audit_proof.anchor(at_most_every=audit_proof.ANCHOR_SECONDS)
+    anchors.sync()
+    anchors.anchor(at_most_every=anchors.ANCHOR_SECONDS)
 
 
 def _ring() -> None:

@@ -63,6 +63,9 @@ class Environment(BaseSettings):
         description="Bounds a send up to its final dot (then it is tried again), and its answer (then unknown)",
     )
     MAILHUB_RETENTION_DAYS: int = Field(90, ge=1, description="How long the content of a finished action is kept")
+    MAILHUB_AUDIT_ANCHORS_COPY: str = Field(
+        "", description="A folder on another disk or machine that gets a copy of the audit's anchors; empty: none"
+    )
     DUPLICATE_WINDOW_SECONDS: int = Field(120, ge=0, description="Same recipients, subject, text: warn within")
     MAILHUB_PROPOSALS_PER_MINUTE: int = Field(600, ge=120, description="How often a token may propose; then 429")
     MAILHUB_SESSION_IDLE_HOURS: int = Field(12, ge=1, le=24 * 30, description="Signs out a browser that is not used")

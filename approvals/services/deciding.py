@@ -15,7 +15,7 @@ from accounts.caller import Caller
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem, not_found
 from accounts.statements import Select, columns_of, instance, slot
-from approvals import audit
+from approvals import anchors, audit
 from approvals.decisions import approvals_of, record_decision
 from approvals.kinds import kind_named
 from approvals.models import ApprovalPolicy, Decision, PendingAction
@@ -126,10 +126,12 @@ def _count_approval(action: PendingAction, person: User, policy: ApprovalPolicy,
         transaction.on_commit(lambda: queue().ring(action.id), robust=True)
     else:
         PendingAction.objects.filter(pk=action.pk).update(approvals_given=given)
-    audit.record(
+    link = audit.record(
         mailbox=action.mailbox_id, event="approved", actor=f"user:{person.pk}", action_id=action.id,
         digest=action.digest, revision=action.revision, given=given, needed=needed,
     )  # fmt: skip
+    head = anchors.Head(chain=link.chain_id, length=link.sequence, hash=link.hash)
+    transaction.on_commit(lambda: anchors.append(head), robust=True)  # a full disk does not stop approvals
 
 
 def leaving(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:

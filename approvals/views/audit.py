@@ -38,6 +38,9 @@ WRONG = {
     "removed": _("Event %(n)s was removed"),
     "cut": _("Event %(n)s and what came after it was cut off"),
     "rewritten": _("Event %(n)s was rewritten"),
+    "unapproved": _("Event %(n)s has no approval before it"),
+    "unclaimed": _("An attempt was made up"),
+    "unsealed": _("A decision was made up"),
 }
 
 

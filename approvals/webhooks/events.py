@@ -46,9 +46,17 @@ def body_of(delivery: WebhookDelivery) -> bytes:
         "data": {
             "id": str(action.pk), "state": EVENTS[delivery.event].value, "tool": action.tool,
             "mailbox": action.mailbox.address, "review_url": review_url(action),
+            **_anchor_of(delivery),
         },
     }  # fmt: skip
     return json.dumps(said, separators=(",", ":")).encode()
+
+
+def _anchor_of(delivery: WebhookDelivery) -> dict[str, Any]:
+    """The place and hash of the event in the audit chain of its mailbox: a witness outside of this machine."""
+    links = AuditEvent.objects.filter(action_id=delivery.action_id, at=delivery.at)
+    link = next((link for link in links if event_of(link) == delivery.event), None)
+    return {"audit": {"sequence": link.sequence, "hash": link.hash}} if link else {}
 
 
 def rfc3339(at: datetime) -> str:

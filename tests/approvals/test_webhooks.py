@@ -18,7 +18,7 @@ from werkzeug import Request, Response
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals import maintenance
-from approvals.models import PendingAction, Webhook, WebhookDelivery
+from approvals.models import AuditEvent, PendingAction, Webhook, WebhookDelivery
 from approvals.types import ApprovedAction, Outcome
 from approvals.webhooks import courier
 from tests.approvals.kinds import Script, handed_over
@@ -98,6 +98,9 @@ def test_a_mail_is_told_from_the_proposal_to_the_end_without_its_content(
 
     assert listener.types == ["action.proposed", "action.approved", "action.succeeded"]
     assert [message["data"]["state"] for message in listener.heard] == ["pending", "approved", "succeeded"]
+    for message, event in zip(listener.heard, ("created", "approved", "outcome_accepted"), strict=True):
+        link = AuditEvent.objects.get(event=event)
+        assert message["data"].pop("audit") == {"sequence": link.sequence, "hash": link.hash}
     assert listener.heard[0]["data"] == {
         "id": action, "state": "pending", "tool": "send_email", "mailbox": "alice@lovelace.example",
         "review_url": f"{settings.MAILHUB_PUBLIC_URL}/actions/{action}/",

@@ -1,0 +1,248 @@
+"""The heads of the chains outside the database, and what they and the keyed chain prove about orders."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from accounts.models import Mailbox, User
+from approvals import anchors, audit, audit_proof, guards, maintenance
+from approvals.models import Attempt, AuditChain, AuditEvent, Decision, PendingAction
+from tests.concurrently import all_at_once
+from tests.conftest import Api, Reviewer
+from tests.work import work
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _own_heads(settings: Any, tmp_path: Path) -> None:
+    settings.MAILHUB_HOME = tmp_path / "home"
+
+
+def wrong() -> list[str]:
+    return [finding.wrong for finding in audit_proof.verify()]
+
+
+def compared() -> list[tuple[int, str]]:
+    return [(finding.sequence, finding.wrong) for finding in audit_proof.compare_with_anchors()]
+
+
+def lines() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in anchors.heads_file().read_text().splitlines()]
+
+
+def cut(mailbox: Mailbox, length: int) -> None:
+    """Somebody who owns the database takes the end of a chain away, and its head with it."""
+    with guards.lifted(connection):
+        AuditEvent.objects.filter(chain=mailbox.pk, sequence__gt=length).delete()
+        last = AuditEvent.objects.get(chain=mailbox.pk, sequence=length)
+        AuditChain.objects.filter(pk=mailbox.pk).update(length=length, head=last.hash)
+
+
+def say(mailbox: Mailbox, times: int = 1) -> None:
+    for _ in range(times):
+        audit.record(mailbox=mailbox, event="paused", actor="command")
+
+
+def test_each_approval_is_anchored_when_it_is_given(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
+    action_id = api.propose()
+    assert not anchors.heads_file().exists()
+    reviewer.decide(action_id, "approve")
+
+    approval = AuditEvent.objects.get(event="approved")
+    (line,) = lines()
+    assert (line["chain"], line["length"], line["head"]) == (str(mailbox.pk), approval.sequence, approval.hash)
+    assert anchors.heads_file().stat().st_mode & 0o077 == 0
+    cut(mailbox, 1)
+    assert compared() == [(2, "cut")]
+    assert "cut" in wrong()
+
+
+def test_an_approval_is_given_when_it_cannot_be_anchored(
+    api: Api, reviewer: Reviewer, settings: Any, tmp_path: Path
+) -> None:
+    settings.MAILHUB_HOME = tmp_path / "file"
+    settings.MAILHUB_HOME.write_text("no folder")
+    action_id = api.propose()
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    assert PendingAction.objects.get().status == "approved"
+
+
+def test_an_anchored_end_that_grew_again_is_named(approved: Callable[..., PendingAction], mailbox: Mailbox) -> None:
+    """Five anchored events are cut off, five harmless ones happen, and the next round anchors the same length."""
+    approved()
+    say(mailbox, 5)
+    anchors.anchor()
+    length = AuditChain.objects.get(pk=mailbox.pk).length
+    cut(mailbox, length - 5)
+    say(mailbox, 5)
+    assert compared() == [(length, "rewritten")]
+    anchors.anchor()
+
+    assert AuditChain.objects.get(pk=mailbox.pk).length == length
+    found = [(finding.sequence, finding.wrong) for finding in audit_proof.verify()]
+    assert (length, "rewritten") in found
+    assert len([line for line in lines() if line["length"] == length]) == 2
+
+
+def test_a_database_that_was_set_back_is_noticed(approved: Callable[..., PendingAction], mailbox: Mailbox) -> None:
+    approved()
+    say(mailbox, 3)
+    anchors.anchor()
+    assert compared() == []
+    say(mailbox, 2)
+    assert compared() == []  # a chain that grew since is as it should be
+    cut(mailbox, 3)
+    assert compared() == [(4, "cut")]
+    say(mailbox, 9)
+    assert compared() == [(5, "rewritten")]
+
+
+def test_the_file_is_read_on_from_where_it_was_read(mailbox: Mailbox, approved: Callable[..., PendingAction]) -> None:
+    approved()
+    anchors.anchor()
+    reader = anchors.Reader()
+    before = reader.newest()
+    path = anchors.heads_file()
+    text = path.read_text()
+    path.write_text("x" * (len(text) - 1) + "\n")  # what was read is not read again
+    say(mailbox)
+    anchors.append(newest := head_of(mailbox))
+    with path.open("a") as file:
+        file.write('{"half a line')
+    assert reader.newest() == {**before, mailbox.pk: newest}
+    assert reader.newest() == {**before, mailbox.pk: newest}
+    assert anchors.Reader().newest() == {mailbox.pk: newest}
+    path.unlink()
+    assert reader.newest() == {}
+
+
+def head_of(mailbox: Mailbox) -> anchors.Head:
+    chain = AuditChain.objects.get(pk=mailbox.pk)
+    return anchors.Head(chain=chain.pk, length=chain.length, hash=chain.head)
+
+
+def test_a_line_that_is_not_ours_keeps_no_head_from_being_anchored(mailbox: Mailbox) -> None:
+    say(mailbox)
+    head = head_of(mailbox)
+    anchors.heads_file().parent.mkdir(parents=True)
+    forged = json.loads(head.line(timezone.now().isoformat())) | {"seal": "0" * 64}
+    anchors.heads_file().write_text(json.dumps(forged) + "\n")
+    assert anchors.anchor() == 1
+
+
+def test_a_full_file_is_followed_by_one_that_holds_every_head(
+    mailbox: Mailbox, approved: Callable[..., PendingAction], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approved()
+    audit.record(mailbox=None, event="paused", actor="command")
+    anchors.anchor()
+    first = anchors.heads_file()
+    monkeypatch.setattr(anchors, "FULL_BYTES", 0)
+    monkeypatch.setattr(anchors, "BYTES_A_CHAIN", 1)
+    anchors.anchor()
+    second = anchors.heads_file()
+    assert (first.name, second.name) == ("audit-heads.jsonl", "audit-heads-000001.jsonl")
+    assert {UUID(line["chain"]) for line in lines()} == set(AuditChain.objects.values_list("pk", flat=True))
+    monkeypatch.undo()
+    say(mailbox)
+    anchors.append(head_of(mailbox))
+    assert len(lines()) == 3
+    assert len(first.read_text().splitlines()) == 2
+    assert audit_proof.verify() == []
+    cut(mailbox, 2)
+    assert compared() == [(3, "cut")]
+
+
+def test_every_line_is_copied_to_another_place(
+    approved: Callable[..., PendingAction], settings: Any, tmp_path: Path, mailbox: Mailbox
+) -> None:
+    settings.MAILHUB_AUDIT_ANCHORS_COPY = str(tmp_path / "elsewhere")
+    approved()
+    maintenance.sweep()
+    copy = tmp_path / "elsewhere" / "audit-heads.jsonl"
+    assert copy.read_text() == anchors.heads_file().read_text() != ""
+    approved(subject="Another")
+    maintenance.sweep()
+    assert copy.read_text() == anchors.heads_file().read_text()
+    assert audit_proof.verify() == []
+
+    # Somebody rewrites the database and the file beside it; the copy is out of their reach.
+    anchors.heads_file().unlink()
+    cut(mailbox, 3)
+    assert "cut" in wrong()
+
+
+def test_many_sweepers_do_the_round_once(approved: Callable[..., PendingAction]) -> None:
+    approved()
+    wrote = all_at_once([lambda: anchors.anchor(at_most_every=3600)] * 8)
+    assert sum(wrote) <= 1
+    assert len(lines()) == 1 + sum(wrote)
+    assert anchors.anchor(at_most_every=3600) == 0
+
+
+def test_anchoring_an_approval_takes_less_than_two_milliseconds(mailbox: Mailbox) -> None:
+    say(mailbox)
+    head, took = head_of(mailbox), []
+    for _ in range(200):
+        began = time.perf_counter()
+        anchors.append(head)
+        took.append(time.perf_counter() - began)
+    assert sorted(took)[len(took) // 2] < 0.002
+
+
+# --- Orders ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_without_approvals_is_named(approved: Callable[..., PendingAction], alice: User) -> None:
+    action = approved()
+    work()
+    assert wrong() == []
+    audit.record(mailbox=action.mailbox_id, event="undone", actor=f"user:{alice.pk}", action_id=action.pk)
+    audit.record(mailbox=action.mailbox_id, event="claimed", actor="worker", action_id=action.pk, fence=2)
+    assert wrong() == ["unapproved"]
+
+
+@pytest.mark.parametrize("given", [{"given": 1, "needed": 2}, {"given": "2", "needed": 1}, {}])
+def test_too_few_approvals_are_none(mailbox: Mailbox, given: dict[str, Any]) -> None:
+    action = uuid4()
+    audit.record(mailbox=mailbox, event="created", actor="user:1", action_id=action)
+    audit.record(mailbox=mailbox, event="approved", actor="user:1", action_id=action, **given)
+    audit.record(mailbox=mailbox, event="claimed", actor="worker", action_id=action, fence=1)
+    assert wrong() == ["unapproved"]
+
+
+def test_an_attempt_without_its_claim_is_named(approved: Callable[..., PendingAction]) -> None:
+    action = approved()
+    with guards.lifted(connection):
+        Attempt.objects.create(
+            action=action, fence=7, worker="nobody", started_at=timezone.now(), ended_at=timezone.now(),
+            verdict="not_sent",
+        )  # fmt: skip
+    assert wrong() == ["unclaimed"]
+
+
+def test_a_made_up_decision_is_named_and_an_old_one_is_not(
+    approved: Callable[..., PendingAction], bob: User, api: Api, reviewer: Reviewer
+) -> None:
+    action = approved()
+    reviewer.decide(api.propose(subject="No"), "reject", note="No.")
+    assert wrong() == []
+    with guards.lifted(connection):  # from before there were seals: the keyed audit has its event
+        Decision.objects.update(seal="", method="")
+    assert wrong() == []
+    Decision.objects.create(
+        action=action, person=bob, verdict="rejected", revision=1, approval_round=1, digest=action.digest,
+        created_at=timezone.now(),
+    )  # fmt: skip
+    assert wrong() == ["unsealed"]
+    with guards.lifted(connection):
+        Decision.objects.update(seal="0" * 64)
+    assert wrong() == ["unsealed"] * 3
