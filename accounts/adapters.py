@@ -14,7 +14,10 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from accounts import credentials
-from accounts.step_up import is_fresh
+from accounts.address_proof import is_untouched, prove_account
+from accounts.models import User
+from accounts.step_up import factors_that_count, is_fresh, password_counts
+from accounts.witness import told
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +56,15 @@ class AccountAdapter(DefaultAccountAdapter):
     def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
         """The first is where the library sends people; the page there knows what they can do."""
         here: dict[str, Any] = {"id": "again", "description": _("Other ways"), "url": reverse("sign_in_again")}
-        return [here, *super().get_reauthentication_methods(user)]
+        return [here, *(way for way in super().get_reauthentication_methods(user) if _counts(way["id"]))]
+
+
+def _counts(way: str) -> bool:
+    """Return False for a way that was set up in the session that it would vouch for."""
+    if way == "reauthenticate":
+        return password_counts(context.request)
+    types = {"webauthn"} if way.endswith("webauthn") else {"totp", "recovery_codes"}
+    return bool(types & factors_that_count(context.request))
 
 
 class SecondFactors(DefaultMFAAdapter):
@@ -70,7 +81,23 @@ class SecondFactors(DefaultMFAAdapter):
 
 
 class SingleSignOn(DefaultSocialAccountAdapter):
-    """It lets in people who are known here by the address that the other side has verified, and makes nobody known."""
+    """It lets in people who are known here by the address that the provider has verified, and makes nobody known.
+
+    An account whose address nobody has proven may hold a password or a passkey of the person who made it. Its owner
+    would share it with that person, so single sign-on does not lead there.
+    """
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
+        return False
+
+    def can_authenticate_by_email(self, login: Any, email: str) -> bool:
+        if not super().can_authenticate_by_email(login, email):
+            return False
+        person = User.objects.filter(email=email.strip().lower()).first()
+        if person is None or person.address_proven_at:
+            return person is not None
+        if is_untouched(person):
+            prove_account(person, how="single_sign_on")
+            return True
+        told("sign_on_refused", person=None, subject=person, method="single_sign_on", reason="address_not_proven")
         return False

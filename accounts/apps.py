@@ -6,7 +6,9 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        from accounts import step_up  # noqa: F401  # it notes each sign-in, from the first one on
+        # They listen to each sign-in from the first one on, and to the checks of the start.
+        from accounts import address_proof, step_up  # noqa: F401
+        from accounts.connect import tenants  # noqa: F401
 
 
 class BrowsersConfig(UserSessionsConfig):

@@ -44,6 +44,8 @@ class User(AbstractUser):
 
     username = None  # type: ignore[assignment]
     email = models.EmailField(_("e-mail address"), unique=True)
+    # When a person showed that they read mail at this address, or an operator vouched for it by a command.
+    address_proven_at = models.DateTimeField(_("address proven at"), null=True, editable=False)
 
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
@@ -288,6 +290,27 @@ class Invitation(models.Model):
     @classmethod
     def open(cls) -> models.QuerySet[Invitation]:
         return cls.objects.filter(used_at=None, expires_at__gt=timezone.now())
+
+
+class AddressCode(models.Model):
+    """A code that was mailed to an address, by which a person proves that they read mail there."""
+
+    person = models.ForeignKey(User, models.CASCADE, related_name="+")
+    address = models.EmailField(max_length=254)
+    digest = models.CharField(max_length=64, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    tries = models.PositiveSmallIntegerField(default=0)
+    proven_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["person", "created_at"], name="address_code_of_person"),
+            models.Index(fields=["address", "created_at"], name="address_code_of_address"),
+        ]
+
+    def __str__(self) -> str:
+        return f"code {self.pk} of person {self.person_id}"
 
 
 class RequestRecord(models.Model):

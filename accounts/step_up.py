@@ -1,15 +1,17 @@
-"""Step-up: what is risky asks for a sign-in of the last five minutes.
+"""Step-up: what changes security needs a sign-in of the last five minutes.
 
-Put `@fresh_sign_in` on a view that shows or takes a form, or ask `is_fresh` and return `ask_again` inside one.
+`mailhub.step_up` lists the pages that need it. A view that needs it for some requests only asks `is_fresh` and returns
+`ask_again`. A sign-in counts only if its method is older than the session: a password, passkey or code that was set up
+in this session proves nothing about the person who began it.
 """
 
 import time
-from collections.abc import Callable
-from functools import wraps
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from allauth.account.signals import authentication_step_completed
+from allauth.account.signals import authentication_step_completed, password_changed, password_reset, password_set
+from allauth.mfa.models import Authenticator
 from django.contrib.auth.signals import user_logged_in
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -17,6 +19,8 @@ from django.urls import reverse
 
 FRESH_SECONDS = 300
 SINCE = "signed_in_at"
+BEGAN = "session_began_at"
+NEW_PASSWORD = "password_is_of_this_session"  # noqa: S105  # the name of a mark
 AFTERWARDS = "after_step_up"
 
 
@@ -31,24 +35,40 @@ def ask_again(request: HttpRequest, *, back: str) -> HttpResponse:
     return HttpResponseRedirect(f"{reverse('sign_in_again')}?{urlencode({'next': back})}")
 
 
-def fresh_sign_in(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Ask again before the view; a form that is sent too late leads back to its own page."""
+def password_counts(request: HttpRequest) -> bool:
+    """Return False if the password was set in this session."""
+    return not request.session.get(NEW_PASSWORD)
 
-    @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if not is_fresh(request):
-            return ask_again(request, back=request.path)
-        return view(request, *args, **kwargs)
 
-    return guarded
+def factors_that_count(request: HttpRequest) -> set[str]:
+    """Return the types of this person's factors of which at least one is older than the session."""
+    began = request.session.get(BEGAN) or request.session.get(SINCE, 0)
+    older = Authenticator.objects.filter(
+        user=request.user.pk, created_at__lte=datetime.fromtimestamp(began, tz=UTC)
+    )  # fmt: skip
+    return set(older.values_list("type", flat=True))
 
 
 @receiver(user_logged_in)
 def _signed_in(sender: Any, request: HttpRequest, **_: Any) -> None:
-    request.session[SINCE] = time.time()
+    request.session[SINCE] = request.session[BEGAN] = time.time()
+    request.session.pop(NEW_PASSWORD, None)
+
+
+@receiver([password_set, password_changed, password_reset])
+def _password_set(sender: Any, request: HttpRequest, **_: Any) -> None:
+    request.session[NEW_PASSWORD] = True
 
 
 @receiver(authentication_step_completed)
 def _shown_again(sender: Any, request: HttpRequest, **extra: Any) -> None:
-    if extra.get("reauthenticated"):
+    if extra.get("reauthenticated") and _counts(request, extra):
         request.session[SINCE] = time.time()
+
+
+def _counts(request: HttpRequest, step: dict[str, Any]) -> bool:
+    if step.get("method") == "password":
+        return password_counts(request)
+    used = Authenticator.objects.filter(user=request.user.pk, pk=step.get("id")).first()
+    began = request.session.get(BEGAN) or request.session.get(SINCE, 0)
+    return used is not None and used.created_at.timestamp() <= began

@@ -23,6 +23,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from mailhub.endpoints import check_mail_server, checked_base_url, is_loopback
 from mailhub.endpoints import mail_settings as mail_settings
+from mailhub.environment_people import PeopleEnvironment
 
 KEY_BYTES = 32  # AES-256
 DATABASE_SCHEMES = ("sqlite:///", "postgres://", "postgresql://")
@@ -30,7 +31,7 @@ REDIS_SCHEMES = ("redis://", "rediss://")
 AMQP_SCHEMES = ("amqp://", "amqps://")
 
 
-class Environment(BaseSettings):
+class Environment(PeopleEnvironment):
     """One field for each variable; the field's description is the line in `.env.example`."""
 
     model_config = SettingsConfigDict(case_sensitive=True, extra="ignore", env_ignore_empty=True)

@@ -1,13 +1,18 @@
 """Who belongs to a mailbox: inviting, joining, changing a role, leaving. Each with its audit event."""
 
+import hashlib
 import secrets
 from datetime import timedelta
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from accounts.address_proof import prove_account
 from accounts.models import Invitation, Mailbox, Membership, Role, User, digest_of
 from accounts.problems import Problem, not_found
+from accounts.quotas import Quota, take
+from accounts.witness import told
 from approvals import audit
 from approvals.models import Decision, PendingAction
 from approvals.policies import counted, policy_of
@@ -15,18 +20,41 @@ from approvals.services.deciding import may
 from approvals.states import Status
 
 INVITATION_LIFETIME = timedelta(days=7)
+HOUR = 3600  # seconds
+TOO_MANY = "Too many invitations were made within an hour. Nothing was sent. Try again later."
 LAST_MANAGER = "This is the only manager of the mailbox. Make somebody else a manager first."
 USED_UP = "This invitation was used already, was withdrawn, or is too old. Ask who manages the mailbox for a new one."
 
 
-@transaction.atomic
 def invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
-    """Invite somebody by their address; returns the secret part of the link, which is known only now.
+    """Invite a person by their address; return the secret part of the link, which is known only now.
 
-    Raises `forbidden`, and `conflict` for who is a member already. An earlier invitation to the same address ends.
+    It is the same work whether the address has an account or not. Raises `forbidden`, `conflict` for a member, and
+    `rate_limited`. An earlier invitation of the address to this mailbox ends.
     """
-    _locked(mailbox, person)
     email = email.strip().lower()
+    try:
+        _count(mailbox, person, email)
+    except Problem:
+        told("invitation_limited", person=person, mailbox=mailbox)
+        raise
+    return _invite(mailbox=mailbox, person=person, email=email, role=role)
+
+
+def _count(mailbox: Mailbox, person: User, email: str) -> None:
+    """Count an invitation for the person, the mailbox and the address; raises `rate_limited`."""
+    address = hashlib.sha256(email.encode()).hexdigest()
+    for name, amount, subject in (
+        ("invitations-of-person", settings.MAILHUB_INVITATIONS_PER_HOUR, f"user:{person.pk}"),
+        ("invitations-to-mailbox", settings.MAILHUB_MAILBOX_INVITATIONS_PER_HOUR, str(mailbox.pk)),
+        ("invitations-of-address", settings.MAILHUB_ADDRESS_MAILS_PER_HOUR, address),
+    ):
+        take(Quota(name=name, amount=amount, seconds=HOUR, refusal=TOO_MANY), subject)
+
+
+@transaction.atomic
+def _invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
+    _locked(mailbox, person)
     if Membership.objects.filter(mailbox=mailbox, user__email=email).exists():
         raise Problem("conflict", "This person is a member already.")
     Invitation.open().filter(mailbox=mailbox, email=email).update(expires_at=timezone.now())
@@ -35,7 +63,22 @@ def invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
         mailbox=mailbox, email=email, role=role, digest=digest_of(secret), invited_by=person,
         expires_at=timezone.now() + INVITATION_LIFETIME,
     )  # fmt: skip
-    audit.record(mailbox=mailbox, event="invited", actor=f"user:{person.pk}", invitation=invitation.pk, role=role.value)
+    told("invited", person=person, mailbox=mailbox, invitation=invitation.pk, role=role.value)
+    return secret
+
+
+@transaction.atomic
+def new_link(*, mailbox: Mailbox, email: str) -> str:
+    """Give the open invitation of this address a new secret, for an operator who hands it over; the old one ends.
+
+    Raises `not_found` when there is no open invitation.
+    """
+    invitation = Invitation.open().select_for_update().filter(mailbox=mailbox, email=email.strip().lower()).first()
+    if invitation is None:
+        raise not_found("The invitation")
+    secret = secrets.token_urlsafe(32)
+    Invitation.objects.filter(pk=invitation.pk).update(digest=digest_of(secret))
+    told("invitation_link_made", person=None, mailbox=mailbox, invitation=invitation.pk)
     return secret
 
 
@@ -55,29 +98,44 @@ def invitation_behind(secret: str) -> Invitation | None:
     return invitation if may(invitation.invited_by, invitation.mailbox, Role.MANAGER) else None
 
 
-@transaction.atomic
+def has_account(email: str) -> bool:
+    """Whether a person is known here by this address, with an open account or a closed one."""
+    return User.objects.filter(email=email).exists()
+
+
 def accept_invitation(*, secret: str, person: User | None) -> tuple[Invitation, User]:
-    """Join by an invitation; who is not known yet becomes a person without a password, since the link proves the
-    address as a sign-in link does. Raises `conflict` when it is used up, `forbidden` when it is somebody else's.
+    """Join by an invitation, as the person who is signed in, or as a new person whose account begins now.
+
+    Nobody is taken for an existing person because of a link. A new account has no password, and its address is proven:
+    the link reached that address only. Raises `conflict` when the invitation is used up, `forbidden` when it is for
+    another person, `unauthenticated` when the invited person has to sign in first.
     """
     invitation = invitation_behind(secret)
     if invitation is None:
         raise Problem("conflict", USED_UP)
+    try:
+        return _join(invitation, person)
+    except Problem as problem:
+        if problem.code == "forbidden":
+            told("invitation_refused", person=person, mailbox=invitation.mailbox, invitation=invitation.pk)
+        raise
+
+
+@transaction.atomic
+def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User]:
     if person is not None and person.email != invitation.email:
         raise Problem(
             "forbidden", f"This invitation is for {invitation.email}, and you are signed in as {person.email}."
         )
+    if person is None and has_account(invitation.email):
+        raise Problem("unauthenticated", f"Sign in as {invitation.email} first, then join.")
     # Only one of two simultaneous uses gets in.
     if not Invitation.open().filter(pk=invitation.pk).update(used_at=timezone.now()):
         raise Problem("conflict", USED_UP)
-    member = person or User.objects.filter(email=invitation.email).first() or User.objects.create_user(invitation.email)
-    if not member.is_active:
-        raise Problem("forbidden", "This account is closed.")
+    member = person or User.objects.create_user(invitation.email)
     Membership.objects.get_or_create(mailbox=invitation.mailbox, user=member, defaults={"role": invitation.role})
-    audit.record(
-        mailbox=invitation.mailbox, event="joined", actor=f"user:{member.pk}", invitation=invitation.pk,
-        role=invitation.role,
-    )  # fmt: skip
+    told("joined", person=member, mailbox=invitation.mailbox, invitation=invitation.pk, role=invitation.role)
+    prove_account(member, how="invitation")
     return invitation, member
 
 

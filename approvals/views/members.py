@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any, cast
+from urllib.parse import urlencode
 from uuid import UUID
 
 import structlog
@@ -22,9 +23,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 
+from accounts.forms import MailboxAddressField
 from accounts.models import Mailbox, Role, User
 from accounts.problems import Problem
-from accounts.step_up import ask_again, is_fresh
 from approvals.services import members as services
 from approvals.views.mailbox import render_mailbox, visible_mailbox
 
@@ -32,7 +33,9 @@ log = structlog.get_logger(__name__)
 
 
 class InviteForm(forms.Form):
-    email = forms.EmailField(max_length=254, error_messages={"invalid": gettext_lazy("This is not an e-mail address.")})
+    email = MailboxAddressField(
+        max_length=254, error_messages={"invalid": gettext_lazy("This is not an e-mail address.")}
+    )
     role = forms.ChoiceField(choices=Role.choices)
 
 
@@ -41,18 +44,16 @@ class RoleForm(forms.Form):
 
 
 @login_required
+@never_cache
 @require_POST
 @sensitive_variables("secret")
 def invite(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
-    """Make an invitation; its link is in an e-mail to whom it is for, else on the answer to this POST, and nowhere
-    else."""
+    """Make an invitation and mail its link to the invited address. The page never holds the link."""
     mailbox = visible_mailbox(request, mailbox_id)
     form = InviteForm(request.POST)
     if not form.is_valid():
         wrong = " ".join(str(error) for errors in form.errors.values() for error in errors)
         return render_mailbox(request, mailbox, problem=Problem("invalid_input", wrong))
-    if not is_fresh(request):
-        return ask_again(request, back=reverse("mailbox", args=[mailbox.pk]))
     wanted = form.cleaned_data
     try:
         secret = services.invite(
@@ -61,21 +62,20 @@ def invite(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
     except Problem as problem:
         return render_mailbox(request, mailbox, problem=problem)
     link = settings.MAILHUB_PUBLIC_URL + reverse("invitation", args=[secret])
-    context = {"mailbox": mailbox, "link": link, "email": wanted["email"], "person": request.user}
-    context["mailed"] = settings.SENDS_MAIL and _mailed(context)
-    context["tried"] = settings.SENDS_MAIL
-    response = render(request, "approvals/invited.html", context)
-    response["Cache-Control"] = "no-store"
-    return response
+    letter = {"mailbox": mailbox, "link": link, "person": request.user}
+    mailed = settings.SENDS_MAIL and _mailed(letter, to=wanted["email"])
+    context = {"mailbox": mailbox, "email": wanted["email"], "mailed": mailed, "sends_mail": settings.SENDS_MAIL}
+    return render(request, "approvals/invited.html", context)
 
 
-def _mailed(context: dict[str, Any]) -> bool:
-    """Send the invitation to whom it is for, with one try; says whether the server took it."""
-    subject = _("%(person)s invites you to %(mailbox)s in mailhub") % context
-    text = render_to_string("approvals/invitation_mail.txt", context)
+@sensitive_variables()
+def _mailed(letter: dict[str, Any], *, to: str) -> bool:
+    """Mail the invitation, with one attempt. Return whether the mail server took it."""
+    subject = _("%(person)s invites you to %(mailbox)s in mailhub") % letter
+    text = render_to_string("approvals/invitation_mail.txt", letter)
     try:
-        return bool(EmailMessage(subject, text, to=[context["email"]]).send())
-    except OSError:  # smtplib's errors are; the link is shown instead
+        return bool(EmailMessage(subject, text, to=[to]).send())
+    except OSError:  # smtplib's errors are
         log.exception("invitation_not_mailed")
         return False
 
@@ -120,8 +120,6 @@ def _changed(
     request: HttpRequest, mailbox_id: UUID, change: Callable[[Mailbox, User], None], afterwards: str = ""
 ) -> HttpResponse:
     mailbox = visible_mailbox(request, mailbox_id)
-    if not is_fresh(request):
-        return ask_again(request, back=reverse("mailbox", args=[mailbox.pk]))
     try:
         change(mailbox, cast(User, request.user))
     except Problem as problem:
@@ -133,7 +131,8 @@ def _changed(
 @sensitive_variables("secret")
 @require_http_methods(["GET", "HEAD", "POST"])
 def invitation(request: HttpRequest, secret: str) -> HttpResponse:
-    """A look shows the offer and uses nothing up; the button joins, and signs in who was not."""
+    """Show the offer; the button joins. A new person is signed in, because only they could read the link; a person
+    with an account signs in first, in their own way."""
     person = request.user if isinstance(request.user, User) else None
     problem = None
     if request.method == "POST":
@@ -148,5 +147,11 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
                 return redirect(back)
             return perform_login(request, Login(user=member, redirect_url=back))
     found = services.invitation_behind(secret)
+    context = {
+        "offer": found,
+        "problem": problem,
+        "sign_in_first": person is None and found is not None and services.has_account(found.email),
+        "to_sign_in": f"{reverse('sign_in')}?{urlencode({'next': request.path})}",
+    }
     status = problem.status if problem else 200 if found else 410
-    return render(request, "approvals/invitation.html", {"offer": found, "problem": problem}, status=status)
+    return render(request, "approvals/invitation.html", context, status=status)

@@ -1,0 +1,149 @@
+"""An invitation is no way into an account that exists, and its link reaches nobody but the invited person."""
+
+import re
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from accounts.models import Invitation, Mailbox, Membership, QuotaUse, Role, User
+from approvals.models import AuditEvent
+from approvals.services import members
+from tests.accounts.test_own_mail import link_in, the_mail
+from tests.accounts.test_own_mail import smtp as own_mail
+from tests.accounts.test_sign_in import PASSWORD, signed_in
+from tests.conftest import make_mailbox
+from tests.people import browser
+from tests.smtpserver import FaultySmtp
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+smtp = own_mail
+
+
+@pytest.fixture
+def mallory(server: MemoryServer, db: None) -> User:
+    """Anybody can manage a mailbox: their own."""
+    person = User.objects.create_user("mallory@stranger.example", first_name="Mallory")
+    make_mailbox(person.email, server, person)
+    return person
+
+
+def invite(by: User, email: str, **more: Any) -> Any:
+    mailbox = Mailbox.objects.get(address=by.email)
+    return browser(by).post(f"/mailboxes/{mailbox.pk}/invite/", {"email": email, "role": "approver", **more})
+
+
+def test_an_invitation_signs_in_nobody_who_exists(smtp: FaultySmtp, alice: User, mallory: User) -> None:
+    invite(mallory, alice.email)
+    link = link_in(the_mail(smtp, alice.email))
+    window = Client()
+
+    page = window.get(link)
+    assert b'data-action="join"' not in page.content
+    assert page.context["to_sign_in"] == f"/sign-in/?next={link}".replace("/", "%2F").replace(
+        "%2Fsign-in%2F", "/sign-in/"
+    )
+    assert window.post(link).status_code == 401
+    assert not signed_in(window)
+    assert not Membership.objects.filter(user=alice, mailbox__address=mallory.email).exists()
+
+    alice.set_password(PASSWORD)
+    alice.save()
+    back = window.post(page.context["to_sign_in"], {"login": alice.email, "password": PASSWORD})
+    assert back["Location"] == link
+    assert window.post(link).status_code == 302
+    assert Membership.objects.filter(user=alice, mailbox__address=mallory.email).exists()
+
+
+@pytest.mark.parametrize("mail", ["none", "refused", "works"])
+def test_the_inviter_cannot_make_an_account_of_an_address(
+    smtp: FaultySmtp, mallory: User, settings: Any, mail: str
+) -> None:
+    """Neither the page nor anything else that the inviter gets opens the invitation."""
+    settings.SENDS_MAIL = mail != "none"
+    if mail == "refused":
+        smtp.reply("451 4.3.0 later", at="mail")
+
+    page = invite(mallory, "victim@bank.example").content.decode()
+
+    assert "/invitations/" not in page
+    stored = Invitation.objects.get()
+    for guess in (str(stored.pk), stored.digest):
+        assert Client().post(f"/invitations/{guess}/").status_code == 409
+    assert not User.objects.filter(email="victim@bank.example").exists()
+
+
+def test_a_new_person_has_no_password_and_a_proven_address(smtp: FaultySmtp, mallory: User) -> None:
+    invite(mallory, "new@bank.example")
+    window = Client()
+    window.post(link_in(the_mail(smtp, "new@bank.example")))
+    person = User.objects.get(email="new@bank.example")
+    assert signed_in(window)
+    assert person.address_proven_at is not None
+    assert not person.has_usable_password()
+
+
+def test_a_closed_account_is_not_opened_by_an_invitation(smtp: FaultySmtp, alice: User, mallory: User) -> None:
+    User.objects.filter(pk=alice.pk).update(is_active=False)
+    invite(mallory, alice.email)
+    assert Client().post(link_in(the_mail(smtp, alice.email))).status_code == 401
+
+
+def test_known_and_unknown_addresses_cost_the_same_work(smtp: FaultySmtp, alice: User, mallory: User) -> None:
+    pages = [
+        invite(mallory, email).content.decode().replace(email, "X")
+        for email in (alice.email, "nobody@lovelace.example")
+    ]
+    known, unknown = (re.sub(r'csrf\w+" value="\w+"|X-CSRFToken[^}]+', "", page) for page in pages)
+    assert known == unknown
+    assert [accepted.recipients for accepted in smtp.ledger] == [(alice.email,), ("nobody@lovelace.example",)]
+
+
+@pytest.mark.parametrize(
+    ("setting", "emails"),
+    [
+        ("MAILHUB_INVITATIONS_PER_HOUR", [f"{n}@bank.example" for n in range(4)]),
+        ("MAILHUB_MAILBOX_INVITATIONS_PER_HOUR", [f"{n}@bank.example" for n in range(4)]),
+        ("MAILHUB_ADDRESS_MAILS_PER_HOUR", ["one@bank.example"] * 4),
+    ],
+)
+def test_invitations_of_an_hour_are_limited(mallory: User, settings: Any, setting: str, emails: list[str]) -> None:
+    setattr(settings, setting, 3)
+    statuses = [invite(mallory, email).status_code for email in emails]
+    assert statuses == [200, 200, 200, 429]
+    assert Invitation.objects.count() == 3
+    assert AuditEvent.objects.filter(event="invitation_limited", mailbox__address=mallory.email).count() == 1
+    assert not QuotaUse.objects.filter(key__contains="@").exists(), "counts hold no address"
+
+
+def test_a_limit_of_a_person_spans_their_mailboxes(mallory: User, server: MemoryServer, settings: Any) -> None:
+    settings.MAILHUB_INVITATIONS_PER_HOUR = 1
+    other = make_mailbox("second@stranger.example", server, mallory)
+    assert invite(mallory, "one@bank.example").status_code == 200
+    answer = browser(mallory).post(f"/mailboxes/{other.pk}/invite/", {"email": "two@bank.example", "role": "viewer"})
+    assert answer.status_code == 429
+    assert "Too many invitations" in answer.content.decode()
+
+
+def test_an_operator_prints_the_link_and_the_mailed_one_ends(smtp: FaultySmtp, mallory: User) -> None:
+    invite(mallory, "new@bank.example")
+    mailed = link_in(the_mail(smtp, "new@bank.example"))
+    out = StringIO()
+    call_command("invitation_link", "--mailbox", mallory.email, "--email", "NEW@bank.example", stdout=out)
+    printed = out.getvalue().strip().removeprefix("https://mailhub.example")
+    assert Client().get(mailed).status_code == 410
+    assert Client().post(printed).status_code == 302
+    assert AuditEvent.objects.filter(event="invitation_link_made", actor="command").exists()
+    with pytest.raises(CommandError, match="No open invitation"):
+        call_command("invitation_link", "--mailbox", mallory.email, "--email", "new@bank.example")
+
+
+def test_an_invitation_of_another_person_is_in_the_audit(alice: User, bob: User, mallory: User) -> None:
+    mailbox = Mailbox.objects.get(address=mallory.email)
+    secret = members.invite(mailbox=mailbox, person=mallory, email=alice.email, role=Role.VIEWER)
+    assert browser(bob).post(f"/invitations/{secret}/").status_code == 403
+    refused = AuditEvent.objects.get(event="invitation_refused", mailbox=mailbox)
+    assert refused.actor == f"user:{bob.pk}"
