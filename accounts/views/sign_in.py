@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from allauth.account.adapter import get_adapter
 from allauth.account.internal.flows.login import perform_login
@@ -86,4 +86,5 @@ def again(request: HttpRequest) -> HttpResponse:
     if is_fresh(request):
         return redirect(back)
     ways: list[dict[str, Any]] = get_adapter().get_reauthentication_methods(request.user)[1:]
-    return render(request, "accounts/sign_in_again.html", {"ways": ways, "back": back})
+    context = {"ways": ways, "back": back, "sign_in_anew": f"{reverse('sign_in')}?{urlencode({'next': back})}"}
+    return render(request, "accounts/sign_in_again.html", context)

@@ -19,7 +19,6 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from accounts.forms import TokenForm
 from accounts.models import SCOPES, ApiToken, RequestRecord, User
-from accounts.step_up import ask_again, fresh_sign_in, is_fresh
 from accounts.witness import told
 
 PAGE = 50
@@ -41,7 +40,6 @@ def index(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @never_cache
-@fresh_sign_in
 @sensitive_variables("secret")
 @require_http_methods(["GET", "HEAD", "POST"])
 def create(request: HttpRequest) -> HttpResponse:
@@ -77,8 +75,6 @@ def create(request: HttpRequest) -> HttpResponse:
 def rotate(request: HttpRequest, token_id: UUID) -> HttpResponse:
     """A new secret under the same name: the old one ends now, idempotency keys and waiting actions stay."""
     token = _mine(request, token_id)
-    if not is_fresh(request):
-        return ask_again(request, back=request.path.removesuffix(f"{token_id}/rotate/"))
     with transaction.atomic():
         secret = token.rotate()
         told("token_rotated", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))

@@ -95,8 +95,6 @@ def resolve(request: HttpRequest, action_id: UUID) -> HttpResponse:
     form = ResolveForm(request.POST)
     if not form.is_valid():
         return render_review(request, action, problem=Problem("invalid_input", "Say whether it was sent or not."))
-    if answer := asked_again(request):
-        return answer
     ruling = form.cleaned_data["ruling"]
     return decided(
         request, action, decide=lambda person: services.resolve(action_id=action_id, person=person, ruling=ruling)

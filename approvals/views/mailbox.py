@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from accounts.connect.connecting import disconnect
 from accounts.models import Invitation, Mailbox, Membership, Role, User
 from accounts.problems import Problem
-from accounts.step_up import ask_again, fresh_sign_in, is_fresh
+from accounts.step_up import ask_again, is_fresh
 from approvals import queries, services, wording
 from approvals.models import ApprovalPolicy
 from approvals.policies import policy_of
@@ -74,7 +74,6 @@ def render_mailbox(request: HttpRequest, mailbox: Mailbox, *, problem: Problem |
 
 @login_required
 @never_cache
-@fresh_sign_in
 @require_http_methods(["GET", "HEAD", "POST"])
 def rules(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
     """Change the rules. What nobody could fulfil is said before it is kept."""
@@ -107,8 +106,6 @@ def leave_off(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
     except Problem as problem:
         return render_mailbox(request, visible_mailbox(request, mailbox_id), problem=problem)
     if request.method == "POST":
-        if not is_fresh(request):
-            return ask_again(request, back=request.path)
         disconnect(mailbox, person=cast(User, request.user))
         messages.success(request, _("Disconnected. Nothing leaves this mailbox any more."))
         return redirect("mailboxes")

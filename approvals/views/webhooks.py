@@ -15,7 +15,6 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from accounts.auth import caller_of_session
 from accounts.models import ApiToken, User
 from accounts.problems import Problem
-from accounts.step_up import fresh_sign_in
 from approvals.forms import WebhookForm
 from approvals.models import Webhook
 from approvals.queries import beyond, cursor_of
@@ -43,7 +42,6 @@ def index(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @never_cache
-@fresh_sign_in
 @sensitive_variables("secret")
 @require_http_methods(["GET", "HEAD", "POST"])
 def create(request: HttpRequest) -> HttpResponse:

@@ -1,0 +1,109 @@
+"""Every form of the product is classified: it needs a fresh sign-in, or a reason says why it does not."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls.resolvers import RoutePattern
+
+from accounts.models import User
+from mailhub import step_up
+from tests.people import browser
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SAMPLES = {
+    "uuid": "6f2d7d4e-1b7f-4c0e-9d55-7a4a5f6e2b10", "int": "7", "str": "sample", "path": "sample", "slug": "sample",
+}  # fmt: skip
+REGEX_SAMPLES = {
+    r"^account/password/reset/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>.+)/$": "account/password/reset/1-sample/",
+    r"^(?P<provider_id>[^/]+)/": "sso/",
+}
+
+
+def _path(pattern: Any) -> str | None:
+    """An address that this part of a URL takes; None for a regular expression that no sample is known for."""
+    if isinstance(pattern, RoutePattern):
+        route = str(pattern)
+        for name, converter in pattern.converters.items():
+            kind = type(converter).__name__.removesuffix("Converter").lower().replace("string", "str")
+            route = route.replace(f"<{kind}:{name}>", SAMPLES[kind]).replace(f"<{name}>", SAMPLES[kind])
+        return route
+    return REGEX_SAMPLES.get(str(pattern), "" if str(pattern) in ("", "^") else None)
+
+
+def walk(patterns: list[Any], path: str = "/", spaces: tuple[str, ...] = ()) -> Iterator[tuple[str, str, Any]]:
+    """Each URL name with an address of it and its view; those without a name, and catch-alls, are no forms."""
+    for each in patterns:
+        part = _path(each.pattern)
+        if isinstance(each, URLResolver):
+            inner = (*spaces, each.namespace) if each.namespace else spaces
+            assert part is not None, f"no sample address for {each.pattern}"
+            yield from walk(each.url_patterns, path + part, inner)
+        elif isinstance(each, URLPattern) and each.name and not str(each.pattern).startswith("^(?P<app_label>"):
+            assert part is not None, f"no sample address for {each.pattern}"
+            yield ":".join((*spaces, each.name)), path + part, each.callback
+
+
+ALL = {name: path for name, path, _ in walk(get_resolver().url_patterns)}
+
+
+def takes_a_form(window: Client, path: str) -> bool:
+    window.raise_request_exception = False
+    return window.post(path).status_code != 405
+
+
+@pytest.fixture
+def operator(alice: User) -> User:
+    User.objects.filter(pk=alice.pk).update(is_staff=True, is_superuser=True)
+    return alice
+
+
+def classified(name: str) -> bool:
+    spaces = {*name.split(":")[:-1]}
+    return bool(
+        name in step_up.STEP_UP
+        or name in step_up.HARMLESS
+        or spaces & step_up.STEP_UP_NAMESPACES.keys()
+        or spaces & step_up.HARMLESS_NAMESPACES.keys()
+    )
+
+
+def test_every_url_that_takes_a_form_is_classified(operator: User) -> None:
+    missing = {name for name, path in ALL.items() if not classified(name) and takes_a_form(browser(operator), path)}
+    assert not missing, "put each into STEP_UP of mailhub/step_up.py, or into HARMLESS with the reason"
+
+
+def test_the_tables_name_only_urls_that_exist_once() -> None:
+    named = [*step_up.STEP_UP, *step_up.HARMLESS]
+    assert set(named) <= ALL.keys()
+    assert len(named) == len(set(named))
+    spaces = {space for name in ALL for space in name.split(":")[:-1]}
+    assert step_up.STEP_UP_NAMESPACES.keys() | step_up.HARMLESS_NAMESPACES.keys() <= spaces
+    assert all(reason.endswith(".") for reason in (*step_up.HARMLESS.values(), *step_up.HARMLESS_NAMESPACES.values()))
+
+
+@pytest.mark.parametrize("name", sorted(step_up.STEP_UP))
+def test_a_stale_session_is_asked_and_a_stranger_signs_in(name: str, operator: User) -> None:
+    path, ask = ALL[name], step_up.STEP_UP[name]
+    stale = browser(operator, fresh=False)
+    answers: list[Any] = [stale.post(path), *([stale.get(path)] if ask.looking else [])]
+    assert all(answer["Location"].startswith("/sign-in/again/?next=") for answer in answers)
+    anonymous = Client().post(path, follow=True)
+    assert anonymous.status_code >= 400 or anonymous.request["PATH_INFO"] == "/sign-in/"
+
+
+def test_every_form_of_the_admin_asks_a_stale_session(operator: User) -> None:
+    stale = browser(operator, fresh=False)
+    forms = {name: path for name, path in ALL.items() if name.startswith("admin:") and name not in step_up.HARMLESS}
+    assert len(forms) > 20
+    for name, path in forms.items():
+        assert stale.post(path)["Location"].startswith("/sign-in/again/?next="), name
+
+
+def test_a_form_that_nobody_classified_asks(operator: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view that is added without a line in the tables fails closed."""
+    monkeypatch.delitem(step_up.HARMLESS, "save_view")
+    assert browser(operator, fresh=False).post("/views/")["Location"].startswith("/sign-in/again/")
+    assert browser(operator).post("/views/")["Location"].startswith("/?")
