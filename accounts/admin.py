@@ -1,12 +1,23 @@
-"""The admin shows people, mailboxes and tokens; secrets are never shown, tokens and memberships not changed here."""
+"""The admin shows people, their ways in, mailboxes and tokens. It shows no secret and changes nothing but people."""
 
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
+from allauth.usersessions.models import UserSession
 from django.contrib import admin
-from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.models import Group
+from django.db import transaction
+from django.forms import ModelForm
 from django.http import HttpRequest
 
 from accounts.models import ApiToken, Mailbox, Membership, User
+from accounts.recovery import mail_rights
+from accounts.witness import told
+
+RIGHTS = ("is_active", "is_staff", "is_superuser")
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
@@ -26,16 +37,71 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 
 
 @admin.register(User)
-class PersonAdmin(UserAdmin):
+class PersonAdmin(admin.ModelAdmin):
+    """A person is added without any way to sign in, and closed instead of deleted.
+
+    Passwords and factors are not set here: `recover_person` is a command, because a superuser who sets a password can
+    sign in as that person. Each change is an event in the audit, and a change of rights is mailed to the person.
+    """
+
+    actions = None
     ordering = ["email"]
-    list_display = ["email", "first_name", "last_name", "is_active", "is_staff"]
+    list_display = ["email", "first_name", "last_name", "is_active", "is_staff", "is_superuser"]
     search_fields = ["email", "first_name", "last_name"]
+    readonly_fields = ["address_proven_at", "last_login", "date_joined"]
     fieldsets = [
-        (None, {"fields": ["email", "password"]}),
+        (None, {"fields": ["email", "address_proven_at"]}),
         ("Person", {"fields": ["first_name", "last_name"]}),
         ("Access", {"fields": ["is_active", "is_staff", "is_superuser", "last_login", "date_joined"]}),
     ]
-    add_fieldsets = [(None, {"classes": ["wide"], "fields": ["email", "usable_password", "password1", "password2"]})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
+        """The address of an account stays: a link for a new password goes there."""
+        return [*self.readonly_fields, *(["email"] if obj else [])]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def save_model(self, request: HttpRequest, obj: User, form: ModelForm, change: bool) -> None:
+        by = cast(User, request.user)
+        if not change:
+            obj.email = obj.email.strip().lower()
+            obj.set_unusable_password()
+        super().save_model(request, obj, form, change)
+        rights = {name: getattr(obj, name) for name in RIGHTS if name in form.changed_data}
+        if not change:
+            told("person_added", person=by, subject=obj, is_staff=obj.is_staff, is_superuser=obj.is_superuser)
+        elif form.changed_data:
+            told("person_changed", person=by, subject=obj, fields=sorted(form.changed_data), **rights)
+        if change and rights:
+            transaction.on_commit(partial(mail_rights, obj))
+
+
+for model in (Group, EmailAddress, SocialAccount, SocialApp, SocialToken, Authenticator, UserSession):
+    admin.site.unregister(model)  # the libraries register them so that they can be changed
+
+
+@admin.register(EmailAddress)
+class EmailAddressAdmin(ReadOnlyAdmin):
+    list_display = ["email", "user", "verified"]
+
+
+@admin.register(SocialAccount)
+class SocialAccountAdmin(ReadOnlyAdmin):
+    list_display = ["user", "provider", "uid", "last_login", "date_joined"]
+    fields = ["user", "provider", "uid", "last_login", "date_joined"]
+
+
+@admin.register(Authenticator)
+class AuthenticatorAdmin(ReadOnlyAdmin):
+    list_display = ["user", "type", "created_at", "last_used_at"]
+    fields = ["user", "type", "created_at", "last_used_at"]
+
+
+@admin.register(UserSession)
+class UserSessionAdmin(ReadOnlyAdmin):
+    list_display = ["user", "ip", "created_at", "last_seen_at"]
+    fields = ["user", "ip", "user_agent", "created_at", "last_seen_at"]
 
 
 @admin.register(Mailbox)

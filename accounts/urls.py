@@ -1,7 +1,7 @@
 from allauth.account import views as library
 from django.urls import include, path, re_path
 
-from accounts.views import connect, consent, security, sign_in, tokens
+from accounts.views import connect, consent, prove, security, sign_in, tokens
 
 urlpatterns = [
     path("sign-in/", sign_in.SignIn.as_view(), name="sign_in"),
@@ -15,6 +15,7 @@ urlpatterns = [
     path("account/sessions/<int:session_id>/end/", security.end_session, name="end_session"),
     path("account/sessions/end-others/", security.end_other_sessions, name="end_other_sessions"),
     path("mailboxes/connect/", connect.begin, name="connect"),
+    path("mailboxes/connect/address/", prove.prove_address, name="prove_address"),
     path("mailboxes/connect/imap/", connect.by_imap, name="connect_imap"),
     path("mailboxes/connect/<str:provider>/", consent.begin, name="connect_oauth"),
     path("mailboxes/connect/<str:provider>/answer/", consent.answer, name="oauth_answer"),

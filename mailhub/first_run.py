@@ -9,6 +9,7 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils import timezone
 
+from accounts.address_proof import prove_account
 from accounts.connect.connecting import connect_mailbox
 from accounts.connect.imap import ImapAccess
 from accounts.hosts import Endpoint
@@ -29,6 +30,7 @@ def prepare(sandbox: Sandbox) -> dict[str, Any]:
     begins = user is None
     if user is None:
         user = User.objects.create_user(me.address, first_name=first, last_name=last, is_staff=True, is_superuser=True)
+        prove_account(user, how="command")
     mailbox = _connected(user, me, sandbox)
     if begins:
         first_proposals.propose(user, mailbox)

@@ -1,7 +1,9 @@
 """Microsoft's sign-in service on loopback, over TLS as msal wants it: tokens that say nothing, numbered."""
 
+import base64
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 from tests.accounts.certificates import Authority
 
 SECONDS = 10
+TENANT = "7d9e7d40-0000-4000-8000-00000000c0de"
+OID = "0d1d0000-0000-4000-8000-0000000000ad"
 OPENID = {"openid", "profile", "offline_access"}
 
 
@@ -30,6 +34,8 @@ class SignInService:
         self.errors: deque[str] = deque()
         self.refuses = ""
         self.asked_by_device = ""
+        # The account that signs in, as the id token names it; nobody: Microsoft sends no id token.
+        self.identity: dict[str, str] = {"oid": OID, "tid": TENANT}
         self.issue = issue
         self._http = _Server(("127.0.0.1", 0), _Handler)
         self._http.service = self
@@ -100,6 +106,8 @@ class _Handler(BaseHTTPRequestHandler):
                 })  # fmt: skip
                 return
             answer |= {"scope": service.scope, "refresh_token": f"refresh {len(service.grants)}"}
+            if service.identity:
+                answer["id_token"] = _id_token(service.identity, given)
         answer["access_token"] = service.issue(given)
         self._say(200, answer)
 
@@ -110,6 +118,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+
+def _id_token(identity: dict[str, str], given: dict[str, str]) -> str:
+    """An id token without a signature worth the name. The code of a sign-in in a browser carries its nonce along."""
+    claims = {
+        "aud": given.get("client_id", ""), "sub": "s", "exp": int(time.time()) + 3600, **identity,
+        "nonce": given.get("code", "").partition(":")[2],
+    }  # fmt: skip
+    parts: tuple[dict[str, Any], ...] = ({"alg": "none", "typ": "JWT"}, claims, {})
+    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
 
 
 def _names(scope: str) -> set[str]:

@@ -1,7 +1,7 @@
 """Putting a mailbox on record once its access is proven."""
 
 import uuid
-from typing import Any
+from typing import Any, Literal
 
 from django.db import transaction
 from django.db.models import F
@@ -11,14 +11,31 @@ from accounts import credentials
 from accounts.models import Mailbox, Membership, Role, TokenRefresh, User
 from accounts.witness import told
 
+# How the address was proven: by an operator's command, by signing in as it at its own provider, by a code that was
+# mailed to it, or because it is that of the person's account, or was connected to the same servers before.
+Proof = Literal["command", "sign_in", "code", "account", "same_servers"]
+
+
+ANOTHER_ACCOUNT = (
+    "Another account of the provider signed in than the one this mailbox belongs to. If that is right, disconnect the "
+    "mailbox first, then connect it again."
+)
+
+
+class AnotherAccount(PermissionError):
+    """The provider let another account in than the one that the mailbox is bound to."""
+
 
 @transaction.atomic
 def connect_mailbox(
-    *, owner: User, address: str, provider: str, secrets: dict[str, Any], scopes: list[str], name: str = ""
-) -> Mailbox:
+    *, owner: User, address: str, provider: str, secrets: dict[str, Any], scopes: list[str], name: str = "",
+    proof: Proof = "command",
+) -> Mailbox:  # fmt: skip
     """Store a new mailbox, or fresh access to one that the owner manages; the owner becomes its manager.
 
-    Raises PermissionError when the address is connected already and somebody else manages it.
+    The caller has proven that the address is the owner's; `proof` says how, for the audit. Raises PermissionError when
+    the address is connected already and another person manages it, AnotherAccount when the provider's own account
+    behind the address has changed.
     """
     address = address.strip().lower()
     mailbox = Mailbox.objects.select_for_update().filter(address__iexact=address).first()
@@ -34,10 +51,13 @@ def connect_mailbox(
             credentials=credentials.encrypt(secrets, mailbox_id=mailbox_id),
         )
         Membership.objects.create(mailbox=mailbox, user=owner, role=Role.MANAGER)
-        told("mailbox_connected", person=owner, mailbox=mailbox, provider=provider)
+        told("mailbox_connected", person=owner, mailbox=mailbox, provider=provider, proof=proof)
         return mailbox
     if not Membership.objects.filter(mailbox=mailbox, user=owner, role=Role.MANAGER).exists():
         raise PermissionError
+    bound, now = stored_access(mailbox).get("identity"), secrets.get("identity")
+    if bound and now and bound != now:
+        raise AnotherAccount
     mailbox.provider = provider
     mailbox.scopes = scopes
     mailbox.status = Mailbox.Status.ACTIVE
@@ -46,8 +66,16 @@ def connect_mailbox(
     mailbox.credentials_version += 1  # kept connections of the old access are not used again
     TokenRefresh.objects.filter(mailbox=mailbox).delete()  # how the old access ended says nothing about the new one
     mailbox.save(update_fields=["provider", "scopes", "status", "checked_at", "credentials", "credentials_version"])
-    told("mailbox_reconnected", person=owner, mailbox=mailbox, provider=provider)
+    told("mailbox_reconnected", person=owner, mailbox=mailbox, provider=provider, proof=proof)
     return mailbox
+
+
+def stored_access(mailbox: Mailbox) -> credentials.Secrets:
+    """Return the access that is on record, nothing when there is none or its key is gone."""
+    try:
+        return credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
+    except credentials.CannotDecrypt:
+        return credentials.Secrets()
 
 
 @transaction.atomic

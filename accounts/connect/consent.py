@@ -25,6 +25,7 @@ class Access:
 
     scopes: list[str]
     secrets: dict[str, Any] = field(repr=False)
+    proven: bool = True  # whether the provider vouches for the address
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +57,12 @@ def _begin_microsoft(redirect_uri: str, address: str) -> Consent:
 def _finish_microsoft(consent: Consent, answer: Mapping[str, str], answered_at: str, address: str) -> Access:
     try:
         granted = microsoft.finish_sign_in(consent.kept, answer)
-        microsoft.refuse_another(address, granted.secrets["access_token"])
+        proven = microsoft.refuse_another(address, granted)
     except microsoft.SignInFailed as error:
         raise Refused(NOT_ALLOWED if error.code == "access_denied" else error.sentence) from None
     if not granted.scopes:
         raise Refused(NOT_ALLOWED)
-    return Access(scopes=list(granted.scopes), secrets=granted.secrets)
+    return Access(scopes=list(granted.scopes), secrets=granted.secrets, proven=proven)
 
 
 def _begin_google(redirect_uri: str, address: str) -> Consent:

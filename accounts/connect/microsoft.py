@@ -9,6 +9,7 @@ https://learn.microsoft.com/entra/identity-platform/scopes-oidc#the-default-scop
 documented that personal accounts know `.default`.
 """
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,11 +23,16 @@ import msal
 from django.conf import settings
 
 from accounts.connect.refreshing import GrantEnded, NoToken
+from accounts.connect.tenants import EVERY_TENANT, lets_every_tenant_in
 from accounts.credentials import Secrets
 
 READ, DRAFT, SEND, PROFILE = "Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read"
 PERMISSIONS = (READ, DRAFT, SEND)  # that concern mail
 TIMEOUT = httpx2.Timeout(15.0)
+TENANT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# https://learn.microsoft.com/entra/identity-platform/id-token-claims-reference: the tenant of all personal accounts.
+PERSONAL = "9188040d-6c67-4c5b-b112-36a304b66dad"
+PERSONAL_DOMAINS = {"outlook.com", "hotmail.com", "live.com", "msn.com"}
 # https://learn.microsoft.com/entra/identity-platform/reference-error-codes: what only a person can mend.
 ENDED = {"invalid_grant", "interaction_required", "consent_required", "login_required"}
 
@@ -47,11 +53,17 @@ class Granted:
     scopes: tuple[str, ...]
     secrets: dict[str, Any] = field(repr=False)
 
+    @property
+    def tenant(self) -> str:
+        return str(self.secrets.get("identity", {}).get("tid", ""))
+
 
 def begin_sign_in(redirect_uri: str, *, login_hint: str = "") -> dict[str, Any]:
     """Begin the way through the browser: the flow holds state, nonce and PKCE verifier and belongs in the session;
-    its `auth_uri` is where the person goes."""
+    its `auth_uri` is where the person goes. Raises SignInFailed when any tenant in the world could sign in."""
     with _application() as app, warnings.catch_warnings():
+        if lets_every_tenant_in():
+            raise SignInFailed("tenants_not_set", EVERY_TENANT)
         # msal would rather have the answer posted, but a POST from another site comes without our session's cookie.
         warnings.filterwarnings("ignore", message="response_mode")
         flow: dict[str, Any] = app.initiate_auth_code_flow(
@@ -67,7 +79,9 @@ def finish_sign_in(flow: dict[str, Any], answer: Mapping[str, str]) -> Granted:
             result = app.acquire_token_by_auth_code_flow(flow, dict(answer))
         except ValueError:  # msal's word for a state that does not match
             raise SignInFailed("invalid_state", "This sign-in was not begun here. Begin again.") from None
-    return _granted(result, wanted())
+    granted = _with_identity(_granted(result, wanted()), result)
+    refuse_tenant(granted.tenant)
+    return granted
 
 
 def by_device_code(show: Callable[[str], object], permissions: Sequence[str] = ()) -> Granted:
@@ -78,7 +92,12 @@ def by_device_code(show: Callable[[str], object], permissions: Sequence[str] = (
         if "message" not in flow:
             raise _failed(flow)
         show(str(flow["message"]))
-        granted = _granted(app.acquire_token_by_device_flow(flow), asked)
+        result = app.acquire_token_by_device_flow(flow)
+        granted = _granted(result, asked)
+        if "id_token_claims" in result:
+            granted = _with_identity(granted, result)
+    if settings.MICROSOFT_ALLOWED_TENANTS:
+        refuse_tenant(granted.tenant)
     return Granted(scopes=granted.scopes, secrets={**granted.secrets, "public": True})
 
 
@@ -114,11 +133,31 @@ def refresh(secrets: Secrets) -> dict[str, Any]:
         raise NoToken from None
 
 
-def refuse_another(address: str, access_token: str) -> None:
-    """See that who signed in is this address, by either name Microsoft has for them. Raises SignInFailed."""
-    me = _ask_graph("/me?$select=mail,userPrincipalName", access_token)
-    if address.strip().lower() not in {str(me.get(name)).lower() for name in ("mail", "userPrincipalName")}:
+def refuse_tenant(tenant: str) -> None:
+    """Raise SignInFailed for a tenant that is not allowed, or that Microsoft did not name."""
+    named = settings.MICROSOFT_TENANT.lower()
+    allowed = settings.MICROSOFT_ALLOWED_TENANTS or ([named] if TENANT_ID.fullmatch(named) else [])
+    # Under the name of one tenant Microsoft signs in nobody else; only an id can be compared.
+    if not tenant or (allowed and tenant not in allowed):
+        raise SignInFailed("another_tenant", "Accounts of this organisation may not connect mailboxes here.")
+
+
+def refuse_another(address: str, granted: Granted) -> bool:
+    """See that the person who signed in has this address; return whether Microsoft itself vouches for it.
+
+    Microsoft lets an organisation use only domains that it has proven as sign-in names. The field `mail` is free text
+    of its administrators (https://learn.microsoft.com/entra/identity-platform/migrate-off-email-claim-authorization),
+    so it counts only in the domain of the sign-in name. Raises SignInFailed for another address.
+    """
+    address = address.strip().lower()
+    me = _ask_graph("/me?$select=mail,userPrincipalName", granted.secrets["access_token"])
+    name, contact = str(me.get("userPrincipalName")).lower(), str(me.get("mail")).lower()
+    if address not in (name, contact):
         raise SignInFailed("another_address", "Somebody else signed in: Microsoft names another address.")
+    domain = address.rpartition("@")[2]
+    if granted.tenant == PERSONAL:  # a personal account may be named by an address of any provider
+        return domain in PERSONAL_DOMAINS
+    return address == name or name.rpartition("@")[2] == domain
 
 
 def prove_application(address: str, access_token: str) -> None:
@@ -180,6 +219,19 @@ def _granted(result: Mapping[str, Any], asked: Sequence[str]) -> Granted:
     named = [scope.rpartition("/")[2] for scope in str(result.get("scope") or " ".join(asked)).split()]
     scopes = tuple(scope for scope in PERMISSIONS if scope in named)
     return Granted(scopes=scopes, secrets={**tokens, "granted": list(scopes)})
+
+
+def _with_identity(granted: Granted, result: Mapping[str, Any]) -> Granted:
+    """Bind the access to the account itself: `oid` in `tid` stays the same when its addresses change.
+
+    The id token came from Microsoft over TLS just now, so its signature need not be checked (OpenID Connect Core,
+    3.1.3.7). Raises SignInFailed without one, or with one for another application.
+    """
+    claims = result.get("id_token_claims") or {}
+    if not (claims.get("oid") and claims.get("tid")) or claims.get("aud") != settings.MICROSOFT_CLIENT_ID:
+        raise SignInFailed("no_identity", "Microsoft did not say which account signed in.")
+    identity = {"oid": str(claims["oid"]).lower(), "tid": str(claims["tid"]).lower()}
+    return Granted(scopes=granted.scopes, secrets={**granted.secrets, "identity": identity})
 
 
 def _lacks_consent(result: Mapping[str, Any]) -> bool:

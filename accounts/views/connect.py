@@ -15,9 +15,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods
 
+from accounts.address_proof import is_proven
 from accounts.connect import discovery
-from accounts.connect.connecting import connect_mailbox
+from accounts.connect.connecting import Proof, connect_mailbox
 from accounts.connect.imap import ConnectError, ImapAccess, prove
+from accounts.connect.ownership import proof_by_imap
 from accounts.forms import MailboxAddressField
 from accounts.hosts import Endpoint
 from accounts.models import Mailbox, Membership, Role, User
@@ -76,8 +78,12 @@ def begin(request: HttpRequest) -> HttpResponse:
     again = _reconnected(request)
     form = AddressForm(request.POST or None, initial={"address": again.address if again else ""})
     if request.method == "POST" and form.is_valid():
-        found = discovery.discover(form.cleaned_data["address"])
-        return _second(request, form.cleaned_data["address"], found)
+        address = form.cleaned_data["address"].lower()
+        found = discovery.discover(address)
+        if found.how == "nothing" and not is_proven(cast(User, request.user), address):
+            # The domain names no servers, so signing in to one will prove nothing.
+            return redirect(proving(address))
+        return _second(request, address, found)
     return render(request, "accounts/connect.html", {"form": form, "again": again})
 
 
@@ -91,6 +97,11 @@ def _second(request: HttpRequest, address: str, found: discovery.Found) -> HttpR
     return render(request, "accounts/connect_imap.html", context)
 
 
+def proving(address: str, provider: str = "imap") -> str:
+    """The page on which an address is proven by a code, and from which the person goes on to this provider."""
+    return f"{reverse('prove_address')}?{urlencode({'address': address, 'provider': provider})}"
+
+
 @login_required
 @never_cache
 @sensitive_post_parameters("password")
@@ -98,7 +109,8 @@ def _second(request: HttpRequest, address: str, found: discovery.Found) -> HttpR
 @require_http_methods(["GET", "HEAD", "POST"])
 def by_imap(request: HttpRequest) -> HttpResponse:
     """Step 2: servers and password, tried one after the other; the step that fails is named, nothing is saved."""
-    form = ImapForm(request.POST or None, initial={"address": request.GET.get("address", "")})
+    address = request.GET.get("address", "")
+    form = ImapForm(request.POST or None, initial={"address": address, "username": address})
     context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
@@ -110,9 +122,13 @@ def by_imap(request: HttpRequest) -> HttpResponse:
         except ConnectError as error:
             context |= {"failed": error, "steps": _steps_until(error.step)}
         else:
+            proof = proof_by_imap(cast(User, request.user), given["address"], access)
+            if proof is None:
+                context["unproven"] = proving(given["address"].lower())
+                return render(request, "accounts/connect_imap.html", context, status=403)
             return _connected(
                 request, address=given["address"], provider=Mailbox.Provider.IMAP, secrets=access.as_secrets(),
-                scopes=["read", "draft", "send"], context=context,
+                scopes=["read", "draft", "send"], context=context, proof=proof,
             )  # fmt: skip
     return render(request, "accounts/connect_imap.html", context, status=422 if request.method == "POST" else 200)
 
@@ -129,13 +145,14 @@ def _steps_until(failed: str) -> list[tuple[str, str]]:
 
 def _connected(
     request: HttpRequest, *, address: str, provider: str, secrets: dict[str, Any], scopes: list[str],
-    context: dict[str, Any],
+    context: dict[str, Any], proof: Proof,
 ) -> HttpResponse:  # fmt: skip
     """Save what is proven; refuse what somebody else manages, without saying who."""
     try:
         mailbox = connect_mailbox(
-            owner=cast(User, request.user), address=address, provider=provider, secrets=secrets, scopes=scopes
-        )
+            owner=cast(User, request.user), address=address, provider=provider, secrets=secrets, scopes=scopes,
+            proof=proof,
+        )  # fmt: skip
     except PermissionError:
         context["refused"] = TAKEN
         return render(request, "accounts/connect_imap.html", context, status=403)

@@ -11,17 +11,22 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 
+from accounts.address_proof import is_proven
 from accounts.connect import microsoft
-from accounts.connect.connecting import connect_mailbox
+from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
 from accounts.connect.consent import Consent, Refused, ways
 from accounts.models import User
-from accounts.views.connect import TAKEN, AddressForm
+from accounts.views.connect import TAKEN, AddressForm, proving
 
 ASKED = "asked_for_consent"
+UNPROVEN = gettext_lazy(
+    "Microsoft names this address only as a contact address of the account, which its administrators can set freely."
+)
 
 
 @login_required
@@ -64,11 +69,16 @@ def answer(request: HttpRequest, provider: str) -> HttpResponse:
         )
     except Refused as error:
         return page(request, address=address, provider=provider, refused=str(error))
+    person = cast(User, request.user)
+    if not (granted.proven or is_proven(person, address)):
+        return page(request, address=address, provider=provider, refused=str(UNPROVEN), unproven=True)
     try:
         mailbox = connect_mailbox(
-            owner=cast(User, request.user), address=address, provider=provider, secrets=granted.secrets,
-            scopes=granted.scopes,
+            owner=person, address=address, provider=provider, secrets=granted.secrets, scopes=granted.scopes,
+            proof="sign_in" if granted.proven else "code",
         )  # fmt: skip
+    except AnotherAccount:
+        return page(request, address=address, provider=provider, refused=ANOTHER_ACCOUNT)
     except PermissionError:
         return page(request, address=address, provider=provider, refused=str(TAKEN))
     messages.success(request, _("%(address)s is connected.") % {"address": mailbox.address})
@@ -77,10 +87,13 @@ def answer(request: HttpRequest, provider: str) -> HttpResponse:
     return redirect(f"{reverse('mailboxes')}?connected={mailbox.pk}")
 
 
-def page(request: HttpRequest, *, address: str, provider: str, refused: str = "") -> HttpResponse:
+def page(
+    request: HttpRequest, *, address: str, provider: str, refused: str = "", unproven: bool = False
+) -> HttpResponse:
     """What is asked for, in plain words, and the button that leads to the provider; browsers hold a form's redirects
     to the policy of its page, so the provider's origin stands in it."""
     context = {"address": address, "provider": provider, "refused": refused, "asks": _asks(provider)}
+    context["unproven"] = proving(address, provider) if unproven else ""
     response = render(request, "accounts/connect_oauth.html", context, status=403 if refused else 200)
     # As django-csp's decorator sets it, which takes only what is the same for every request.
     response._csp_update = {"form-action": [_origin(url) for url in _doors(provider)]}  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from accounts.connect.refreshing import GrantEnded, NoToken, access_token
 from accounts.models import Mailbox, TokenRefresh, User
 from tests.graphserver import GraphServer
 from tests.mailserver import ADA
-from tests.signin import SignInService
+from tests.signin import TENANT, SignInService
 
 pytestmark = pytest.mark.django_db
 REDIRECT = "https://mailhub.example/mailboxes/connect/microsoft/"
@@ -34,6 +34,7 @@ def graph(settings: Any) -> Iterator[GraphServer]:
 def service(graph: GraphServer, tmp_path: Path, settings: Any, monkeypatch: Any) -> Iterator[SignInService]:
     with SignInService(tmp_path, lambda given: graph.token(ADA)) as running:
         settings.MICROSOFT_CLIENT_ID, settings.MICROSOFT_AUTHORITY = "client", running.url
+        settings.MICROSOFT_TENANT = TENANT
         monkeypatch.setenv("SSL_CERT_FILE", str(running.authority.file))
         yield running
 
@@ -205,7 +206,7 @@ def test_the_browsers_way_has_a_challenge_and_takes_only_its_own_answer(service:
     assert caught.value.code == "invalid_state"
     assert service.grants == []
 
-    granted = microsoft.finish_sign_in(flow, {"code": "c", "state": flow["state"]})
+    granted = microsoft.finish_sign_in(flow, {"code": f"c:{asked['nonce'][0]}", "state": flow["state"]})
     assert service.grants[-1]["code_verifier"] == flow["code_verifier"]
     assert granted.scopes == ("Mail.ReadWrite", "Mail.Send")
     assert granted.secrets["access_token"] not in repr(granted)

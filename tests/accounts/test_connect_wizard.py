@@ -167,7 +167,7 @@ def test_consent_says_what_is_asked_for_and_connects(alice: User, service: SignI
     asked = ask(window, ADA)
     assert asked["redirect_uri"].endswith("/mailboxes/connect/microsoft/answer/")
     assert (asked["code_challenge_method"], asked["login_hint"]) == ("S256", ADA)
-    back = come_back(window, state=asked["state"], code="good")
+    back = come_back(window, state=asked["state"], code=f"good:{asked['nonce']}")
     assert f"{ADA} is connected." in back.content.decode()
     assert "refresh" not in back.content.decode().lower().replace("reconnect", "")
     mailbox = Mailbox.objects.get()
@@ -199,8 +199,8 @@ def test_an_answer_that_is_not_the_one_asked_for_saves_nothing_and_says_why(
 
 def test_who_signs_in_as_somebody_else_connects_nothing(alice: User, service: SignInService) -> None:
     window = browser(alice)
-    state = ask(window, "charles@lovelace.example")["state"]
-    refused = come_back(window, state=state, code="good")
+    asked = ask(window, "charles@lovelace.example")
+    refused = come_back(window, state=asked["state"], code=f"good:{asked['nonce']}")
     assert refused.status_code == 403
     assert "Somebody else signed in" in refused.content.decode()
     assert not Mailbox.objects.exists()
@@ -218,7 +218,8 @@ def test_somebody_elses_mailbox_is_refused_without_saying_whose(
 ) -> None:
     taken = make_mailbox(ADA, server, charlie)
     window = browser(alice)
-    refused = come_back(window, state=ask(window, ADA)["state"], code="good")
+    asked = ask(window, ADA)
+    refused = come_back(window, state=asked["state"], code=f"good:{asked['nonce']}")
     assert refused.status_code == 403
     assert "you do not manage it" in refused.content.decode()
     assert "charlie" not in refused.content.decode()

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from accounts.connect import google, microsoft
-from accounts.connect.connecting import connect_mailbox
+from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
 from accounts.connect.imap import ConnectError, ImapAccess, prove
 from accounts.hosts import Endpoint
 from accounts.management.named import user_named
@@ -51,6 +51,8 @@ class Command(BaseCommand):
             raise CommandError(f"Not saved. {error.sentence}") from None
         except google.CannotConnect as error:
             raise CommandError(f"Not saved. {error}") from None
+        except AnotherAccount:
+            raise CommandError(ANOTHER_ACCOUNT) from None
         except PermissionError:
             raise CommandError("This mailbox is connected already and has another manager.") from None
         self.stdout.write(str(mailbox.id))
@@ -65,7 +67,7 @@ class Command(BaseCommand):
                 self.stderr.write("The mailbox itself was not tested: that takes a permission to read.")
         else:
             granted = microsoft.by_device_code(self.stderr.write, options["permissions"])
-            microsoft.refuse_another(address, granted.secrets["access_token"])
+            microsoft.refuse_another(address, granted)
         return connect_mailbox(
             owner=owner, address=address, provider=Mailbox.Provider.MICROSOFT,
             secrets=granted.secrets, scopes=list(granted.scopes),

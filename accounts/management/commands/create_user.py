@@ -4,9 +4,11 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.core.validators import validate_email
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
+from accounts.address_proof import prove_account
 from accounts.models import User
+from accounts.witness import told
 
 
 class Command(BaseCommand):
@@ -22,7 +24,12 @@ class Command(BaseCommand):
         first, _, last = name.partition(" ")
         try:
             validate_email(email)
-            user = User.objects.create_user(email, first_name=first, last_name=last, is_staff=staff, is_superuser=staff)
+            with transaction.atomic():
+                user = User.objects.create_user(
+                    email, first_name=first, last_name=last, is_staff=staff, is_superuser=staff
+                )
+                told("person_added", person=None, subject=user, is_staff=staff, is_superuser=staff)
+                prove_account(user, how="command")
         except ValidationError:
             raise CommandError("This is not an e-mail address.") from None
         except IntegrityError:

@@ -1,0 +1,48 @@
+"""Whether the person who connects a mailbox by IMAP is the one who has its address."""
+
+from accounts.address_proof import is_proven
+from accounts.connect import discovery
+from accounts.connect.connecting import Proof, stored_access
+from accounts.connect.imap import ImapAccess
+from accounts.hosts import Endpoint
+from accounts.models import Mailbox, Role, User
+
+# Where the mail of these providers is read by IMAP and a password; their addresses suggest OAuth instead.
+IMAP_OF = {"gmail": {"imap.gmail.com"}, "microsoft": {"outlook.office365.com"}}
+
+
+def proof_by_imap(person: User, address: str, access: ImapAccess) -> Proof | None:
+    """Say how an access that signs in proves the address. None: it does not, so a code has to be mailed there.
+
+    Servers that the person typed prove nothing by themselves: anybody can run a server that lets them in under any
+    name. The domain of the address says which servers are its own.
+    """
+    address = address.strip().lower()
+    if person.email == address and person.address_proven_at:
+        return "account"
+    if is_proven(person, address):
+        return "code"
+    if _same_servers(person, address, access):
+        return "same_servers"
+    itself = access.username.strip().lower() == address and access.imap.host.lower() in own_hosts(address)
+    return "sign_in" if itself else None
+
+
+def own_hosts(address: str) -> set[str]:
+    """Return the hosts that the domain of an address names for reading its mail."""
+    found = discovery.discover(address)
+    if found.provider != "imap":
+        return IMAP_OF[found.provider]
+    return {Endpoint.parse(found.imap).host.lower()} if found.imap else set()
+
+
+def _same_servers(person: User, address: str, access: ImapAccess) -> bool:
+    """Whether only the password is new: same servers, same user name, and the person manages the mailbox."""
+    mailbox = Mailbox.objects.filter(
+        address__iexact=address, provider=Mailbox.Provider.IMAP,
+        memberships__user=person, memberships__role=Role.MANAGER,
+    ).first()  # fmt: skip
+    if mailbox is None:
+        return False
+    now, before = access.as_secrets(), stored_access(mailbox)
+    return all(before.get(name) == now[name] for name in ("imap", "smtp", "username"))

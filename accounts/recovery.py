@@ -1,0 +1,79 @@
+"""Giving a person a new way in when theirs is lost, or when somebody else may have it."""
+
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.db import transaction
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from accounts.address_proof import prove_account
+from accounts.browsers import end_sessions
+from accounts.models import ApiToken, SignInLink, User
+from accounts.witness import told
+
+log = structlog.get_logger(__name__)
+
+LINK_LIFETIME = timedelta(hours=1)
+
+
+def recover(person: User, *, revoke_tokens: bool = False) -> str:
+    """Remove every way in that a person has, and return the secret part of a new sign-in link.
+
+    Their password, passkeys, one-time codes, recovery codes, linked accounts and open links are gone, and all their
+    browsers are signed out. Tokens of their programs stay unless `revoke_tokens` is set.
+    """
+    if revoke_tokens:
+        for token in ApiToken.objects.filter(user=person, revoked_at=None):
+            _revoke(token)
+    return _replace_ways_in(person)
+
+
+@transaction.atomic
+def _replace_ways_in(person: User) -> str:
+    counts: dict[str, Any] = {
+        "sessions": end_sessions(person),
+        "factors": Authenticator.objects.filter(user=person).delete()[0],
+        "accounts": SocialAccount.objects.filter(user=person).delete()[0],
+        "links": SignInLink.objects.filter(user=person, used_at=None).update(used_at=timezone.now()),
+        "password": int(person.has_usable_password()),
+    }
+    # It also changes what sessions are checked against, so a browser that is not listed is signed out too.
+    person.set_unusable_password()
+    person.save(update_fields=["password"])
+    told("person_recovered", person=None, subject=person, **counts)
+    prove_account(person, how="command")
+    return SignInLink.issue(user=person, lifetime=LINK_LIFETIME)
+
+
+@transaction.atomic
+def _revoke(token: ApiToken) -> None:
+    ApiToken.objects.filter(pk=token.pk).update(revoked_at=timezone.now())
+    told("token_revoked", person=None, subject=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
+
+
+def mail_recovery(person: User) -> bool:
+    """Tell a person by mail that their access was reset; return whether the mail server took it."""
+    return _mail(person, "accounts/recovered_mail.txt", _("Your access to mailhub was reset"))
+
+
+def mail_rights(person: User) -> bool:
+    """Tell a person by mail what they may do now; return whether the mail server took it."""
+    return _mail(person, "accounts/rights_mail.txt", _("Your rights in mailhub were changed"))
+
+
+def _mail(person: User, template: str, subject: str) -> bool:
+    if not settings.SENDS_MAIL:
+        return False
+    text = render_to_string(template, {"person": person, "url": settings.MAILHUB_PUBLIC_URL})
+    try:
+        return bool(EmailMessage(subject, text, to=[person.email]).send())
+    except OSError:  # smtplib's errors are
+        log.exception("own_mail_failed")
+        return False
