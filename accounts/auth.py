@@ -1,5 +1,6 @@
 """From what a request carries to the Caller who asks."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import cast
 
@@ -8,16 +9,23 @@ from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
 
+from accounts import limits
 from accounts.caller import Caller, Surface
 from accounts.models import ApiToken, User, digest_of
 from accounts.problems import Problem
 from accounts.statements import Select, columns_of, instance, slot
 
 LAST_USED_EVERY = timedelta(minutes=1)
+# Where the caller of a request is kept, once known: in the WSGI environ, in the ASGI scope, and in `request.META`.
+# A client cannot set it: its headers arrive there with the prefix HTTP_.
+ADMITTED = "mailhub.caller"
 
 
 def caller_of_token(secret: str, *, surface: Surface) -> Caller:
-    """The caller behind a bearer token; raises Problem `unauthenticated`, the same for every reason."""
+    """Return the caller behind a bearer token, and count the request.
+
+    Raises Problem `unauthenticated`, the same for every reason, and `rate_limited`.
+    """
     now = timezone.now()
     found = _good_token.first(digest=digest_of(secret), now=now)
     if found is None:
@@ -27,7 +35,9 @@ def caller_of_token(secret: str, *, surface: Surface) -> Caller:
     # Once a minute is exact enough for a person and spares a write on each call.
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
-    return Caller(user=token.user, surface=surface, token=token, scopes=frozenset(token.scopes))
+    caller = Caller(user=token.user, surface=surface, token=token, scopes=frozenset(token.scopes))
+    limits.count_request(caller)
+    return caller
 
 
 _good_token = Select(
@@ -39,10 +49,24 @@ _good_token = Select(
 
 
 def caller_of_bearer(request: HttpRequest, *, surface: Surface = "rest") -> Caller:
-    """Reads `Authorization: Bearer …` or `X-API-Key`; a cookie is never looked at."""
-    scheme, _, value = request.headers.get("Authorization", "").partition(" ")
-    secret = value.strip() if scheme.lower() == "bearer" else request.headers.get("X-API-Key", "")
-    return caller_of_token(secret, surface=surface)
+    """Return the caller by `Authorization: Bearer …` or `X-API-Key`; a cookie is never looked at."""
+    caller = caller_on(request)
+    if caller is None:
+        caller = caller_of_token(secret_of(request.headers), surface=surface)
+        request.META[ADMITTED] = caller
+    return caller
+
+
+def caller_on(request: HttpRequest) -> Caller | None:
+    """Return the caller that the server's door or the view has found already."""
+    found = request.META.get(ADMITTED) or getattr(request, "scope", {}).get(ADMITTED)
+    return cast("Caller | None", found)
+
+
+def secret_of(headers: Mapping[str, str]) -> str:
+    """Return the token that the headers carry, empty without one."""
+    scheme, _, value = headers.get("Authorization", "").partition(" ")
+    return value.strip() if scheme.lower() == "bearer" else headers.get("X-API-Key", "")
 
 
 def caller_of_session(request: HttpRequest) -> Caller:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from accounts.models import ApiToken, User
+from accounts.quotas import Usage
 
 Surface = Literal["rest", "mcp", "agent", "web", "command"]
 
@@ -13,13 +14,15 @@ class Caller:
     """A person, or a token that a person owns.
 
     `scopes` limits a token; a signed-in person has none to limit. `name` is the token's name: together with the
-    user it is the proposer, so that a rotated token keeps its idempotency keys.
+    user it is the proposer, so that a rotated token keeps its idempotency keys. `usage` holds what is left of the
+    quotas that this request has counted for, by name.
     """
 
     user: User
     surface: Surface
     token: ApiToken | None = None
     scopes: frozenset[str] = field(default_factory=frozenset)
+    usage: dict[str, Usage] = field(default_factory=dict, compare=False)
 
     @property
     def name(self) -> str:

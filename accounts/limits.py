@@ -1,37 +1,84 @@
-"""How fast a token may propose: a runaway program must not bury the person who reads.
+"""How much a token and a person may do: a runaway program must not bury the person who reads, nor the server.
 
-Counted in this process over the last minute; with several web processes each counts for itself.
+Each limit holds for one token, and three times as much for all tokens of one person together. The counts are shared by
+all processes (`accounts.quotas`). A signed-in person is not limited here, except in the chat.
 """
-
-import math
-import threading
-import time
-from collections import defaultdict, deque
-from uuid import UUID
 
 from django.conf import settings
 
 from accounts.caller import Caller
-from accounts.problems import Problem
+from accounts.quotas import Quota, Usage, count, count_often, headers_of, refusal_of
 
-WINDOW_SECONDS = 60.0
-_lock = threading.Lock()
-_proposed: dict[UUID, deque[float]] = defaultdict(deque)
+MINUTE = 60
+DAY = 24 * 60 * MINUTE
+MEGABYTE = 1024 * 1024
+TOKENS_OF_A_PERSON = 3  # how many times the limit of a token all tokens of its person have together
+
+
+def count_request(caller: Caller) -> None:
+    """Count one request with a token, of any kind; raises Problem `rate_limited`."""
+    if caller.token is None:
+        return
+    refusal = "This token has asked too often within a minute."
+    amount = settings.MAILHUB_REQUESTS_PER_MINUTE
+    for subject, factor in _subjects(caller):
+        quota = Quota(name="requests", amount=amount * factor, seconds=MINUTE, refusal=refusal)
+        _note(caller, count_often(quota, subject))
 
 
 def count_proposal(caller: Caller) -> None:
-    """Raises Problem `rate_limited`, with the seconds until there is room, when the token has proposed too often."""
-    if caller.token is None:
+    """Count one proposal of a token; raises Problem `rate_limited` with the seconds until there is room."""
+    refusal = "This token has proposed too often within a minute. Nothing was stored."
+    if caller.token is not None:
+        _count(caller, "proposals", settings.MAILHUB_PROPOSALS_PER_MINUTE, MINUTE, refusal)
+
+
+def count_stored(caller: Caller, size: int) -> None:
+    """Count the bytes of an upload or of a proposal's attachments; raises Problem `rate_limited`."""
+    if caller.token is None or not size:
         return
-    now = time.monotonic()
-    with _lock:
-        times = _proposed[caller.token.pk]
-        while times and times[0] <= now - WINDOW_SECONDS:
-            times.popleft()
-        if len(times) >= settings.MAILHUB_PROPOSALS_PER_MINUTE:
-            wait = max(1, math.ceil(times[0] + WINDOW_SECONDS - now))
-            raise Problem(
-                "rate_limited", "This token has proposed too often within a minute. Nothing was stored.",
-                retry_after=wait,
-            )  # fmt: skip
-        times.append(now)
+    refusal = "This token has stored as many bytes as it may within a day. Nothing was stored."
+    amount = settings.MAILHUB_STORED_MEGABYTES_PER_DAY * MEGABYTE
+    _count(caller, "stored", amount, DAY, refusal, size=size, unit="content-bytes")
+
+
+def count_upload(caller: Caller, size: int) -> None:
+    """Count one upload and its bytes; raises Problem `rate_limited`."""
+    refusal = "This token has uploaded as many files as it may within a day. Nothing was stored."
+    if caller.token is not None:
+        _count(caller, "uploads", settings.MAILHUB_UPLOADS_PER_DAY, DAY, refusal)
+        count_stored(caller, size)
+
+
+def count_chat(caller: Caller) -> None:
+    """Count one request to the chat, of a token or a signed-in person, over all threads; raises `rate_limited`."""
+    refusal = "You have asked the chat too often within a minute. Wait a little, then ask again."
+    _count(caller, "chat", settings.AGENT_REQUESTS_PER_MINUTE, MINUTE, refusal)
+
+
+def rate_limit_headers(caller: Caller) -> dict[str, str]:
+    """The RateLimit fields for the answer to this caller's request."""
+    return headers_of(caller.usage.values())
+
+
+def _count(
+    caller: Caller, name: str, amount: int, seconds: int, refusal: str, *, size: int = 1, unit: str = ""
+) -> None:
+    for subject, factor in _subjects(caller):
+        quota = Quota(name=name, amount=amount * factor, seconds=seconds, refusal=refusal, unit=unit)
+        _note(caller, count(quota, subject, size))
+
+
+def _subjects(caller: Caller) -> list[tuple[str, int]]:
+    """The token and its person, each with how many times the limit it has."""
+    person = f"user:{caller.user.pk}"
+    return [(person, 1)] if caller.token is None else [(f"token:{caller.token.pk}", 1), (person, TOKENS_OF_A_PERSON)]
+
+
+def _note(caller: Caller, usage: Usage) -> None:
+    """Keep the usage for the headers, the tighter one of token and person; raise if it was refused."""
+    kept = caller.usage.get(usage.quota.name)
+    if kept is None or not usage.granted or usage.remaining < kept.remaining:
+        caller.usage[usage.quota.name] = usage
+    if not usage.granted:
+        raise refusal_of(usage)

@@ -3,6 +3,7 @@
 The codes and statuses are those of `docs/contract.md` (RFC 9457 problem details). A detail never quotes mail content.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +49,7 @@ class FieldError:
 class Problem(Exception):
     """A refusal with a code a program can branch on and a sentence a person can read.
 
-    `retry_after` is in seconds; `required_scope` names a provider's permission.
+    `retry_after` is in seconds; `required_scope` names a provider's permission. `headers` are for the answer over HTTP.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Problem(Exception):
         errors: tuple[FieldError, ...] = (),
         retry_after: int | None = None,
         required_scope: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(code)
         self.code = code
@@ -68,6 +70,7 @@ class Problem(Exception):
         self.errors = errors
         self.retry_after = retry_after
         self.required_scope = required_scope
+        self.headers = dict(headers or {})
 
     def as_dict(self, instance: str = "") -> dict[str, Any]:
         """The members of an `application/problem+json` document; empty ones are left out."""

@@ -63,7 +63,7 @@ def take(quota: Quota, subject: str, amount: int = 1) -> Usage:
 
 def refusal_of(usage: Usage) -> Problem:
     """The problem that tells a caller to wait."""
-    return Problem("rate_limited", usage.quota.refusal, retry_after=max(1, usage.reset))
+    return Problem("rate_limited", usage.quota.refusal, retry_after=max(1, usage.reset), headers=headers_of([usage]))
 
 
 def count(quota: Quota, subject: str, amount: int = 1) -> Usage:

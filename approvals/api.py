@@ -1,6 +1,5 @@
 """REST for what belongs to the gate itself: webhooks."""
 
-import json
 from typing import Any, Literal
 from uuid import UUID
 
@@ -9,6 +8,7 @@ from ninja import Router
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from accounts.auth import caller_of_bearer
+from accounts.bodies import read_json
 from accounts.caller import Caller
 from accounts.models import ApiToken
 from accounts.problems import Problem, invalid, not_found
@@ -44,11 +44,9 @@ def list_webhooks(request: HttpRequest) -> HttpResponse:
 def create_webhook(request: HttpRequest) -> HttpResponse:
     caller, token = _caller(request)
     try:
-        given = NewWebhook.model_validate(json.loads(request.body or b"{}"))
+        given = NewWebhook.model_validate(read_json(request))
     except ValidationError as error:
         raise invalid(error) from None
-    except ValueError:
-        raise Problem("invalid_input", "The body is not JSON.", status=400) from None
     webhook, secret = add_webhook(caller, token, url=given.url, events=given.events)
     return JsonResponse(_described(webhook) | {"secret": secret}, status=201)
 

@@ -1,4 +1,4 @@
-"""The door that `manage.py run` serves (uvicorn): Django, and MCP beside it."""
+"""The door that `manage.py web` serves (uvicorn): Django, and MCP beside it."""
 
 import os
 from functools import cache
@@ -9,16 +9,19 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mailhub.settings")
 pages = get_asgi_application()
 
+# Only after Django is set up: it reads the catalogue of tools.
+from mailhub.intake.asgi import limited  # noqa: E402
+
 
 @cache
 def _mcp() -> Any:
-    # A heavy library (half a second) that many servers never need: paid for by the first who asks.
+    # The library takes half a second to load, and many servers never need it: the first request loads it.
     from tools.mcp import http_app
 
     return http_app
 
 
-async def application(scope: Any, receive: Any, send: Any) -> None:
+async def _route(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "http" and scope["path"].rstrip("/") == "/mcp":
         await _mcp()(scope, receive, _uncached(send))
     else:
@@ -35,3 +38,6 @@ def _uncached(send: Any) -> Any:
         await send(message)
 
     return sent
+
+
+application = limited(_route)

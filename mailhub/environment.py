@@ -71,6 +71,16 @@ class Environment(PeopleEnvironment):
     MAILHUB_PROPOSALS_PER_MINUTE: int = Field(600, ge=120, description="How often a token may propose; then 429")
     MAILHUB_SESSION_IDLE_HOURS: int = Field(12, ge=1, le=24 * 30, description="Signs out a browser that is not used")
     MAILHUB_SESSION_DAYS: int = Field(14, ge=1, le=90, description="A sign-in ends after so many days, used or not")
+    MAILHUB_REQUESTS_PER_MINUTE: int = Field(
+        12_000, ge=60, description="Requests of one token, of any kind; all tokens of a person: three times as many"
+    )
+    MAILHUB_PENDING_PROPOSALS: int = Field(
+        5_000, ge=10, description="Proposals of one token that wait for a person, in one mailbox; then 429"
+    )
+    MAILHUB_UPLOADS_PER_DAY: int = Field(1_000, ge=1, description="Files that one token may upload within 24 hours")
+    MAILHUB_STORED_MEGABYTES_PER_DAY: int = Field(
+        1_000, ge=40, description="Megabytes of uploads and proposals that one token may store within 24 hours"
+    )
     OIDC_ISSUER: str = Field("", description="Single sign-on: the issuer of an OpenID provider; empty: none")
     OIDC_CLIENT_ID: str = Field("", description="Under which id mailhub is known there")
     OIDC_CLIENT_SECRET: str = Field("", description="The secret that goes with it")
@@ -123,6 +133,9 @@ class Environment(PeopleEnvironment):
         "readOnly", description="What the chat may do when a request says nothing: readOnly, default or safeWrite"
     )
     AGENT_RECURSION_LIMIT: int = Field(4, ge=1, le=50, description="Rounds of model and tools for one request")
+    AGENT_REQUESTS_PER_MINUTE: int = Field(
+        30, ge=1, description="Requests to the chat of one token or person, over all threads; then 429"
+    )
     AGENT_WRITE_ALLOW: Annotated[list[str], NoDecode] = Field(
         default=[], description="Tools that the mode default may use beyond drafts, comma-separated"
     )

@@ -250,6 +250,11 @@ class Person:
         self._url = url
         self._cookies = SimpleCookie()
 
+    @property
+    def cookie(self) -> str:
+        """The header that holds all cookies."""
+        return "; ".join(f"{name}={morsel.value}" for name, morsel in self._cookies.items())
+
     def get(self, path: str) -> Answer:
         return self._go("GET", path)
 
@@ -265,7 +270,7 @@ class Person:
         return self._go("POST", path, fields)
 
     def _go(self, method: str, path: str, fields: Mapping[str, str] | None = None) -> Answer:
-        headers = {"Cookie": "; ".join(f"{name}={morsel.value}" for name, morsel in self._cookies.items())}
+        headers = {"Cookie": self.cookie}
         body = None
         if fields is not None:
             body = urlencode(fields).encode()

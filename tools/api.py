@@ -1,6 +1,5 @@
 """REST: bearer token to Caller, JSON to arguments, Problem to problem details. No rule lives here."""
 
-import json
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +12,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 from ninja import NinjaAPI, Router
 
-from accounts.auth import caller_of_bearer
+from accounts.auth import caller_of_bearer, caller_on
+from accounts.bodies import read_json
+from accounts.limits import count_upload, rate_limit_headers
 from accounts.problems import STATUS, Problem
 from accounts.requests import request_id
 from approvals.api import router as gate
@@ -36,9 +37,20 @@ def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
     )
     if problem.retry_after is not None:
         response["Retry-After"] = str(problem.retry_after)
+    _with_limits(request, response)
+    for name, value in problem.headers.items():
+        response[name] = value
     response["X-Request-ID"] = request_id()
     if problem.code == "unauthenticated":
         response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _with_limits(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """Add what is left of the quotas that this request has counted for."""
+    caller = caller_on(request)
+    for name, value in rate_limit_headers(caller).items() if caller else ():
+        response[name] = value
     return response
 
 
@@ -107,8 +119,9 @@ def upload_attachment(request: HttpRequest) -> HttpResponse:
         name = file_name(given.name or "attachment")
     except ValueError:
         raise Problem("invalid_input", "The file's name cannot stand in a mail.") from None
+    count_upload(caller, given.size or 0)
     upload = uploads.keep(caller, name=name, media_type_=given.content_type or "", content=given.read())
-    return JsonResponse(_described_upload(upload), status=201)
+    return _with_limits(request, JsonResponse(_described_upload(upload), status=201))
 
 
 @router.get("/attachments/{handle}", summary="An uploaded file, as long as it lives")
@@ -171,7 +184,8 @@ def _register(tool: Tool) -> None:
     """One documented operation for each tool; what comes in is checked by `call_tool` alone, on every surface."""
 
     def operation(request: HttpRequest) -> HttpResponse:
-        return _answer(request, tool.name, _arguments(request))
+        caller_of_bearer(request)  # before a byte of the body is read
+        return _answer(request, tool.name, read_json(request))
 
     schema = tool.parameters.model_json_schema(ref_template=f"#/components/schemas/{tool.name}/$defs/{{model}}")
     router.post(
@@ -192,16 +206,6 @@ def call_unknown_tool(request: HttpRequest, name: str) -> HttpResponse:
     return _answer(request, name, {})
 
 
-def _arguments(request: HttpRequest) -> dict[str, Any]:
-    try:
-        arguments = json.loads(request.body or b"{}")
-    except ValueError:
-        raise Problem("invalid_input", "The body is not JSON.", status=400) from None
-    if not isinstance(arguments, dict):
-        raise Problem("invalid_input", "The body must be a JSON object.", status=400)
-    return arguments
-
-
 def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpResponse:
     answer: Answer = call_tool(caller_of_bearer(request), name, arguments, _key_of(request))
     proposal = answer.proposal
@@ -212,7 +216,7 @@ def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpR
     if proposal is not None and proposal.replayed:
         response["Idempotency-Replayed"] = "true"
     response["X-Request-ID"] = request_id()
-    return response
+    return _with_limits(request, response)
 
 
 def _json(result: dict[str, Any], *, status: int = 200) -> JsonResponse:

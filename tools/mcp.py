@@ -27,10 +27,12 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from accounts.auth import caller_of_token
+from accounts.auth import caller_of_token, secret_of
+from accounts.bodies import READ_BODY, check_json
 from accounts.caller import Caller
+from accounts.limits import rate_limit_headers
 from accounts.problems import Problem
 from tools.catalog import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.published import published_hints, published_parameters
@@ -166,6 +168,7 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     request = Request(scope)
     try:
         visit = await _admit(request)
+        receive = await _checked_body(scope, receive)
     except Problem as problem:
         log.info("request_refused", surface="mcp", method=request.method, status=problem.status, code=problem.code)
         await _refusal(problem)(scope, receive, send)
@@ -179,7 +182,36 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
         _http_server, stateless=True, json_response=True, max_request_body_size=settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     )
     async with manager.run():
-        await manager.handle_request(_passed_on(scope, visit), receive, send)
+        await manager.handle_request(_passed_on(scope, visit), receive, _with_limits(visit.caller(), send))
+
+
+async def _checked_body(scope: Scope, receive: Receive) -> Receive:
+    """Read the body within the limits of the server's door and look at its shape; raises Problem."""
+    read_body = scope.get(READ_BODY)
+    if read_body is None:
+        return receive
+    replay: Receive = await read_body()
+    message = await replay()
+    check_json(message.get("body", b""))
+    waiting = [message]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await replay()
+
+    return again
+
+
+def _with_limits(caller: Caller, send: Send) -> Send:
+    """Add what is left of the quotas to the head of the answer."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            fields = rate_limit_headers(caller)
+            more = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
+            message = {**message, "headers": [*message.get("headers", ()), *more]}
+        await send(message)
+
+    return sending
 
 
 def _passed_on(scope: Scope, visit: Visit) -> Scope:
@@ -195,9 +227,7 @@ async def _admit(request: Request) -> Visit:
     if request.method != "POST":  # there is no stream to listen to and no session to end
         raise Problem("invalid_input", "MCP is spoken by POST here.", status=405)
     toolsets = toolsets_of(request.query_params.get("toolsets"))
-    scheme, _, value = request.headers.get("Authorization", "").partition(" ")
-    secret = value.strip() if scheme.lower() == "bearer" else request.headers.get("X-API-Key", "")
-    caller = await sync_to_async(caller_of_token)(secret, surface="mcp")
+    caller = await sync_to_async(caller_of_token)(secret_of(request.headers), surface="mcp")
     return Visit(caller=lambda: caller, toolsets=toolsets)
 
 
@@ -222,7 +252,9 @@ def _host_of(origin: str) -> str:
 
 
 def _refusal(problem: Problem) -> Response:
-    headers = {405: {"Allow": "POST"}, 401: {"WWW-Authenticate": "Bearer"}}.get(problem.status)
+    headers = {405: {"Allow": "POST"}, 401: {"WWW-Authenticate": "Bearer"}}.get(problem.status, {}) | problem.headers
+    if problem.retry_after is not None:
+        headers["Retry-After"] = str(problem.retry_after)
     body = json.dumps(problem.as_dict(PATH))
     return Response(body, status_code=problem.status, headers=headers, media_type="application/problem+json")
 

@@ -4,10 +4,12 @@ import hashlib
 from dataclasses import asdict
 from datetime import timedelta
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.caller import Caller
+from accounts.limits import TOKENS_OF_A_PERSON
 from accounts.models import Mailbox
 from accounts.problems import Problem, not_found
 from approvals import audit, queries
@@ -16,6 +18,8 @@ from approvals.models import Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.policies import blocked, lifetime_of, policy_of
 from approvals.states import Status
 from approvals.types import Proposal
+
+WAIT_SECONDS = 60  # nobody knows when a person decides
 
 
 def replay(
@@ -57,7 +61,8 @@ def propose(
     4. The one it replaces is superseded.
     5. The audit events.
 
-    Raises `policy_blocked` when the rules of the mailbox do not let mail go to all of its targets.
+    Raises `policy_blocked` when the rules of the mailbox do not let mail go to all of its targets, and `rate_limited`
+    when too much of this caller waits already.
     """
     now = timezone.now()
     digest = digest_of(proposal.payload)
@@ -65,6 +70,8 @@ def propose(
     refusal = blocked(policy, [target.address for target in proposal.preview.targets])
     if refusal:
         raise refusal
+    if replaces is None:
+        _refuse_when_full(caller, mailbox)
     try:
         replaced = None if replaces is None else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
     except Problem:
@@ -129,6 +136,27 @@ def propose(
         mailbox=mailbox, event="created", actor=actor_of(caller), action_id=action.id, digest=digest, tool=tool
     )
     return action, False
+
+
+def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
+    """Raise `rate_limited` when a token, or all tokens of its person, have too many proposals waiting in a mailbox.
+
+    It is one count by an index. Proposals that arrive in the same moment may exceed the limit by their number.
+    """
+    if caller.token is None:
+        return
+    most = settings.MAILHUB_PENDING_PROPOSALS
+    waiting = PendingAction.objects.filter(mailbox=mailbox, status=Status.PENDING, proposer=caller.user).order_by()
+    of_person = waiting[: most * TOKENS_OF_A_PERSON].count()
+    if of_person < most:
+        return
+    if of_person >= most * TOKENS_OF_A_PERSON or waiting.filter(proposer_name=caller.name)[:most].count() >= most:
+        raise Problem(
+            "rate_limited",
+            "Too many proposals of this token wait for a person in this mailbox. Nothing was stored. Withdraw some, or "
+            "propose again when they are decided.",
+            retry_after=WAIT_SECONDS,
+        )
 
 
 @transaction.atomic

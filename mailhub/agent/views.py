@@ -1,7 +1,6 @@
 """The chat: two streams for programs and people, and the page. Nothing heavy is imported before somebody asks."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from importlib import import_module
 from typing import Any, cast
@@ -18,7 +17,9 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST, require_safe
 from pydantic import BaseModel, Field, ValidationError
 
+from accounts import limits
 from accounts.auth import caller_of_bearer
+from accounts.bodies import read_json
 from accounts.caller import Caller
 from accounts.models import User
 from accounts.problems import FieldError, Problem
@@ -30,6 +31,7 @@ from tools.api import problem_response
 
 PROMPT_CHARS = 20_000
 SHOWN_THREADS = 30
+CHAT_SCOPES = ("mail:read", "mail:draft", "mail:propose", "m365:run")
 SHOWN_MESSAGES = 200
 EMPTY = "⚠️ The prompt is empty. Write what you would like to know."
 LONG = f"⚠️ The prompt has more than {PROMPT_CHARS:,} characters. Shorten it, or point to a mail or a file instead."
@@ -49,15 +51,16 @@ async def agent_stream(request: HttpRequest) -> HttpResponseBase:
     try:
         caller = await sync_to_async(_caller)(request)
         asked = _asked(request)
+        await sync_to_async(limits.count_chat)(caller)
         if text := _nothing_to_do(asked):
-            return _streamed(_only(text))
+            return _streamed(caller, _only(text))
         thread = await sync_to_async(threads.opened)(caller, asked.threadId)
     except Problem as problem:
         return problem_response(request, problem)
     answering = await _answering()
     mode = asked.mode or settings.AGENT_DEFAULT_MODE
     answer = answering.agent_answer(caller=caller, thread=thread, prompt=asked.prompt, mode=mode)
-    response = _streamed(answer)
+    response = _streamed(caller, answer)
     response["X-Thread-Id"] = thread.name
     return response
 
@@ -66,13 +69,14 @@ async def agent_stream(request: HttpRequest) -> HttpResponseBase:
 async def plain_stream(request: HttpRequest) -> HttpResponseBase:
     """POST /ai/stream"""
     try:
-        await sync_to_async(_caller)(request)
+        caller = await sync_to_async(_caller)(request)
         asked = _asked(request)
+        await sync_to_async(limits.count_chat)(caller)
     except Problem as problem:
         return problem_response(request, problem)
     if text := _nothing_to_do(asked):
-        return _streamed(_only(text))
-    return _streamed((await _answering()).plain_answer(asked.prompt))
+        return _streamed(caller, _only(text))
+    return _streamed(caller, (await _answering()).plain_answer(asked.prompt))
 
 
 async def _answering() -> Any:
@@ -81,7 +85,7 @@ async def _answering() -> Any:
     return await asyncio.to_thread(import_module, "mailhub.agent.answering")
 
 
-def _streamed(pieces: AsyncGenerator[str, None]) -> StreamingHttpResponse:
+def _streamed(caller: Caller, pieces: AsyncGenerator[str, None]) -> StreamingHttpResponse:
     async def whole() -> AsyncIterator[str]:
         try:
             async for piece in pieces:
@@ -90,7 +94,7 @@ def _streamed(pieces: AsyncGenerator[str, None]) -> StreamingHttpResponse:
         finally:
             await pieces.aclose()  # the run stops with the reader
 
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **limits.rate_limit_headers(caller)}
     return StreamingHttpResponse(whole(), content_type=stream.CONTENT_TYPE, headers=headers)
 
 
@@ -111,7 +115,7 @@ def _caller(request: HttpRequest) -> Caller:
     if request.method != "POST":
         raise Problem("invalid_input", "Ask by POST.", status=405)
     if "Authorization" in request.headers or "X-API-Key" in request.headers:
-        return caller_of_bearer(request, surface="agent")
+        return _allowed(caller_of_bearer(request, surface="agent"))
     refusal = CsrfViewMiddleware(lambda _: HttpResponse()).process_view(request, _not_exempt, (), {})
     if not request.user.is_authenticated:
         raise Problem("unauthenticated", "Sign in, or send a token.")
@@ -120,21 +124,26 @@ def _caller(request: HttpRequest) -> Caller:
     return Caller(user=request.user, surface="agent")
 
 
+def _allowed(caller: Caller) -> Caller:
+    """The model costs money: a token must be one for mail or for Microsoft 365; raises Problem `forbidden`."""
+    if not any(caller.may(scope) for scope in CHAT_SCOPES):
+        raise Problem("forbidden", f"The token lacks a scope for the chat: one of {', '.join(CHAT_SCOPES)}.")
+    return caller
+
+
 def _not_exempt(request: HttpRequest) -> HttpResponse:
     raise NotImplementedError
 
 
 def _asked(request: HttpRequest) -> Asked:
     try:
-        return Asked.model_validate(json.loads(request.body or b"{}"))
+        return Asked.model_validate(read_json(request))
     except ValidationError as error:
         errors = tuple(
             FieldError(field=".".join(map(str, item["loc"])), message=item["msg"])
             for item in error.errors(include_input=False, include_url=False, include_context=False)
         )
         raise Problem("invalid_input", "Some parameters are not valid.", errors=errors) from None
-    except ValueError:
-        raise Problem("invalid_input", "The body is not JSON.", status=400) from None
 
 
 @login_required

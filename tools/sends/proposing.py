@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
+from accounts import limits
 from accounts.caller import Caller
 from accounts.models import Mailbox
 from accounts.problems import FieldError, Problem
@@ -194,6 +195,7 @@ def _propose(
         return previews.as_result(
             message, preview, mailbox=mailbox.address, digest=digest_of(payload), original=composed.original
         )
+    limits.count_stored(caller, len(message.source))
     action, replayed = approvals.propose(
         caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked,
         proposal=Proposal(

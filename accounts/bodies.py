@@ -1,0 +1,66 @@
+"""JSON that a program sent, read with limits: a small body must not become a large object, nor a deep one."""
+
+import json
+import re
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest
+
+from accounts.problems import Problem
+
+# In an ASGI scope: an asynchronous function that reads the body within its limits and returns a `receive` for it.
+READ_BODY = "mailhub.read_body"
+MAX_DEPTH = 50
+# Lists, objects, members and items, by what stands between them. A text of 100,000 commas is still a text.
+MAX_PARTS = 300_000
+# A string, or a bracket. Possessive: the time is linear in the length.
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{\]}]', re.DOTALL)
+
+
+def read_json(request: HttpRequest) -> dict[str, Any]:
+    """Return the JSON object in the body, an empty one without a body; raises Problem 400 or 413."""
+    try:
+        content = request.body
+    except RequestDataTooBig:
+        raise Problem("too_large", "The body is too large.") from None
+    document = parse_json(content or b"{}")
+    if not isinstance(document, dict):
+        raise Problem("invalid_input", "The body must be a JSON object.", status=400)
+    return document
+
+
+def parse_json(content: bytes) -> Any:
+    """Return what the JSON says; raises Problem 400 if it is none, too deep or has too many parts."""
+    check_json(content)
+    try:
+        return json.loads(content)
+    except RecursionError:  # brackets in another encoding than UTF-8
+        raise _too_deep() from None
+    except ValueError:
+        raise Problem("invalid_input", "The body is not JSON.", status=400) from None
+
+
+def check_json(content: bytes) -> None:
+    """Raise Problem 400 if parsing would make too many objects or nest too deep; nothing is parsed for that."""
+    brackets = content.count(b"[") + content.count(b"{")
+    if brackets + content.count(b",") + content.count(b":") > MAX_PARTS:
+        raise Problem("invalid_input", "The body has too many values.", status=400)
+    if brackets > MAX_DEPTH and _depth(content) > MAX_DEPTH:
+        raise _too_deep()
+
+
+def _too_deep() -> Problem:
+    return Problem("invalid_input", f"The body is nested deeper than {MAX_DEPTH} levels.", status=400)
+
+
+def _depth(content: bytes) -> int:
+    depth = deepest = 0
+    for found in _STRING_OR_BRACKET.finditer(content):
+        sign = content[found.start()]
+        if sign in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif sign in b"]}":
+            depth -= 1
+    return deepest

@@ -1,0 +1,71 @@
+"""Who sends a body, found out by its head. A small body of a stranger needs no question to the database."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest, HttpResponse
+from django.http.cookie import parse_cookie
+
+from accounts.auth import caller_of_token, secret_of
+from accounts.caller import Caller
+from accounts.problems import Problem
+from accounts.sessions import SessionMiddleware
+from mailhub.intake.rules import Asked, Rule, rule_for, too_large
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admitted:
+    """How many bytes may come, whether the sender is known, and the caller if a token said who it is."""
+
+    limit: int
+    known: bool = False
+    caller: Caller | None = None
+
+
+def needs_database(asked: Asked) -> bool:
+    """Return True if `admit` asks the database for this request."""
+    return _needs_caller(asked, rule_for(asked.path))
+
+
+def admit(asked: Asked) -> Admitted:
+    """Accept a body by its head; raises Problem 400, 401, 403, 413 or 429 before a byte of it is read."""
+    rule = rule_for(asked.path)
+    if asked.length is not None and asked.length > rule.known:
+        raise too_large(rule.known)
+    caller = _caller(asked, rule) if _needs_caller(asked, rule) else None
+    known = caller is not None or (_needs_caller(asked, rule) and _is_signed_in(asked.headers))
+    if not known and rule.admits in ("token", "token or person"):
+        raise Problem("unauthenticated", "Sign in, or send a token.")
+    if asked.is_multipart and not rule.multipart:
+        raise Problem("invalid_input", "This address does not take multipart/form-data.", status=400)
+    limit = rule.known if known or rule.admits == "itself" else rule.anonymous
+    if asked.length is not None and asked.length > limit:
+        raise too_large(limit)
+    return Admitted(limit=limit, known=known, caller=caller)
+
+
+def _needs_caller(asked: Asked, rule: Rule) -> bool:
+    """Return True unless the address admits its callers itself or the body is small enough for a stranger."""
+    return rule.admits != "itself" and (asked.length is None or asked.length > rule.anonymous)
+
+
+def _caller(asked: Asked, rule: Rule) -> Caller | None:
+    """Return the caller by its token, None where a session may say who it is; raises Problem 401 or 429."""
+    if rule.admits == "person":
+        return None
+    has_token = any(asked.headers.get(name) for name in ("Authorization", "X-API-Key"))
+    if rule.admits == "token or person" and not has_token:
+        return None
+    return caller_of_token(secret_of(asked.headers), surface="rest" if rule.admits == "token" else "agent")
+
+
+def _is_signed_in(headers: Mapping[str, str]) -> bool:
+    """Return True if the session cookie is one of a person who is signed in."""
+    request = HttpRequest()
+    request.COOKIES = parse_cookie(headers.get("Cookie", ""))
+    if settings.SESSION_COOKIE_NAME not in request.COOKIES:
+        return False
+    SessionMiddleware(lambda _: HttpResponse()).process_request(request)
+    return get_user(request).is_authenticated

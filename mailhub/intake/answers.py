@@ -1,0 +1,61 @@
+"""The answer to a body that is not accepted: problem details for programs, a page for people."""
+
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from uuid import uuid4
+
+import structlog
+from django.template.loader import render_to_string
+
+from accounts.problems import Problem
+
+log = structlog.get_logger(__name__)
+POLICY = "default-src 'none'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
+PROGRAMS = ("/api/", "/ai/", "/mcp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """An answer that is complete. The connection ends with it, because the body was not read."""
+
+    status: int
+    reason: str
+    headers: list[tuple[str, str]]
+    content: bytes
+
+
+def refuse(path: str, problem: Problem) -> Refusal:
+    """Make the answer for a problem, and write it to the log."""
+    request_id = str(uuid4())
+    log.info("request_refused", request_id=request_id, surface="door", status=problem.status, code=problem.code)
+    reason = HTTPStatus(problem.status).phrase
+    if path.startswith(PROGRAMS):
+        kind, text = "application/problem+json", json.dumps(problem.as_dict(path))
+    else:
+        kind, text = "text/html; charset=utf-8", render_to_string("refused.html", {"reason": problem.detail})
+    content = text.encode()
+    headers = [
+        ("Content-Type", kind),
+        ("Content-Length", str(len(content))),
+        ("Connection", "close"),
+        ("Cache-Control", "no-store"),
+        ("X-Content-Type-Options", "nosniff"),
+        (
+            "Content-Security-Policy",
+            POLICY,
+        ),
+        ("X-Request-ID", request_id),
+        *problem.headers.items(),
+    ]
+    if problem.retry_after is not None:
+        headers.append(("Retry-After", str(problem.retry_after)))
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        headers.append(("WWW-Authenticate", "Bearer"))
+    return Refusal(status=problem.status, reason=reason, headers=headers, content=content)
+
+
+def fault(error: Exception) -> Problem:
+    """The problem for an error that nobody expected; its text stays in the log."""
+    log.error("request_failed", exc_info=error)
+    return Problem("transient", "Something went wrong here. Nothing was sent by this request.", status=500)

@@ -1,0 +1,150 @@
+"""The ASGI door: a body is read here, within its limits, and handed on whole.
+
+Django's own handler reads every body before it looks at the address, without a limit and without a deadline.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from django.db import close_old_connections
+from django.utils.datastructures import CaseInsensitiveMapping
+
+from accounts.auth import ADMITTED
+from accounts.bodies import READ_BODY
+from accounts.problems import Problem
+from mailhub.intake import pace
+from mailhub.intake.admission import Admitted, admit, needs_database
+from mailhub.intake.answers import Refusal, fault, refuse
+from mailhub.intake.memory import room_for
+from mailhub.intake.rules import Asked, too_large, too_slow
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def limited(app: App) -> App:
+    """Wrap an ASGI application: bodies are admitted, read and limited before it sees the request."""
+
+    async def door(scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        try:
+            asked = Asked.of(scope["path"], _headers(scope))
+            if not asked.has_body:
+                await app(scope, receive, send)
+                return
+        except Problem as problem:
+            await _answer(refuse(scope["path"], problem), receive, send)
+            return
+        # One thread, and so one database connection, for the caller's token and for what Django does afterwards.
+        async with ThreadSensitiveContext(), AsyncExitStack() as stack:
+            await _with_body(app, asked, scope, receive, send, stack)
+
+    return door
+
+
+async def _with_body(app: App, asked: Asked, scope: Any, receive: Receive, send: Send, stack: AsyncExitStack) -> None:
+    try:
+        admitted = await _admitted(asked)
+        read = partial(_body, asked, admitted.limit, receive, stack)
+        if asked_by_app(asked):
+            scope, send = {**scope, READ_BODY: read}, _closing(send)
+        else:
+            receive = await read()
+    except Exception as error:
+        problem = error if isinstance(error, Problem) else fault(error)
+        await sync_to_async(close_old_connections)()
+        await _answer(refuse(asked.path, problem), receive, send)
+        return
+    await app({**scope, ADMITTED: admitted.caller}, receive, send)
+
+
+async def _body(asked: Asked, limit: int, receive: Receive, stack: AsyncExitStack) -> Receive:
+    """Read the body within the limits; returns a `receive` that hands it on whole. Raises Problem."""
+    stack.enter_context(room_for(limit if asked.length is None else asked.length))
+    return _replay(await _read(receive, limit), receive)
+
+
+def _closing(send: Send) -> Send:
+    """End the connection with a refusal, so that a body that was not read holds nothing."""
+
+    async def closing(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
+            message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+        await send(message)
+
+    return closing
+
+
+def asked_by_app(asked: Asked) -> bool:
+    """Return True if the application admits the caller itself, and then asks for the body."""
+    return asked.path.rstrip("/") == "/mcp"
+
+
+async def _admitted(asked: Asked) -> Admitted:
+    return await sync_to_async(admit)(asked) if needs_database(asked) else admit(asked)
+
+
+def _headers(scope: Any) -> Mapping[str, str]:
+    values = defaultdict[str, list[str]](list)
+    for name, value in scope["headers"]:
+        values[name.decode("latin-1")].append(value.decode("latin-1"))
+    return CaseInsensitiveMapping({name: ",".join(several) for name, several in values.items()})
+
+
+async def _read(receive: Receive, limit: int) -> bytes:
+    """Return the whole body; raises Problem 400, 408 or 413."""
+    clock = asyncio.get_running_loop()
+    began, received, pieces, more = clock.time(), 0, list[bytes](), True
+    while more:
+        try:
+            async with asyncio.timeout_at(began + pace.seconds_for(received)):
+                message = await receive()
+        except TimeoutError:
+            raise too_slow() from None
+        if message["type"] == "http.disconnect":
+            raise Problem("invalid_input", "The body ended before it was complete.", status=400)
+        piece, more = message.get("body", b""), message.get("more_body", False)
+        received += len(piece)
+        if received > limit:
+            raise too_large(limit)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Hand on the body as one message, and after it what comes: that the client has left."""
+    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return replay
+
+
+async def _answer(refusal: Refusal, receive: Receive, send: Send) -> None:
+    """Send the answer, then read on for a moment: a client that is still sending would else lose it to a reset."""
+    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in refusal.headers]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": refusal.content, "more_body": True})
+    dropped = 0
+    try:
+        async with asyncio.timeout(pace.LINGER_SECONDS):
+            while dropped < pace.LINGER_BYTES:
+                async with asyncio.timeout(pace.LINGER_SILENCE_SECONDS):
+                    message = await receive()
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    break
+                dropped += len(message.get("body", b""))
+    except TimeoutError:
+        pass
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

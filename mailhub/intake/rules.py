@@ -1,0 +1,103 @@
+"""How large a body may be at each address, who may send a large one, and where a form has files."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from accounts.problems import Problem
+from tools.catalog import TOOLS
+
+KILOBYTE = 1024
+MEGABYTE = 1024 * KILOBYTE
+ANONYMOUS_BYTES = 64 * KILOBYTE  # the sign-in form and all that a stranger may send
+FORM_BYTES = MEGABYTE  # the forms of somebody who is signed in
+TOOL_BYTES = MEGABYTE  # 100,000 characters of text, escaped
+MAIL_BYTES = 32 * MEGABYTE  # attachments in base64, or files in a form
+UPLOAD_BYTES = 5 * MEGABYTE  # a file of 4 MB and the form around it; the view names the exact limit
+OTHER_API_BYTES = 64 * KILOBYTE
+
+Admits = Literal["token", "token or person", "person", "itself"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What one address takes. `admits` says who may send more than `anonymous` bytes; "itself" asks for the caller."""
+
+    admits: Admits
+    known: int
+    anonymous: int = 0
+    multipart: bool = False
+
+
+PAGE = Rule(admits="person", known=FORM_BYTES, anonymous=ANONYMOUS_BYTES)
+MAIL_FORM = Rule(admits="person", known=MAIL_BYTES, anonymous=ANONYMOUS_BYTES, multipart=True)
+OTHER_API = Rule(admits="token", known=OTHER_API_BYTES)
+UPLOAD = Rule(admits="token", known=UPLOAD_BYTES, multipart=True)
+CHAT = Rule(admits="token or person", known=FORM_BYTES)
+MCP = Rule(admits="itself", known=MAIL_BYTES)
+_TOOL = re.compile(r"/api/v1/tools/(\w+)")
+_MAIL_FORM = re.compile(r"/compose/|/actions/[0-9a-f-]{36}/edit/")
+
+
+def rule_for(path: str) -> Rule:
+    """Return the rule of an address; one that is unknown has the smallest."""
+    if path.startswith("/api/"):
+        if path == "/api/v1/attachments":
+            return UPLOAD
+        tool = _TOOL.fullmatch(path)
+        return _rule_of_tool(tool[1]) if tool else OTHER_API
+    if path.rstrip("/") == "/mcp":
+        return MCP
+    if path in ("/ai/agent/stream", "/ai/stream"):
+        return CHAT
+    return MAIL_FORM if _MAIL_FORM.fullmatch(path) else PAGE
+
+
+def _rule_of_tool(name: str) -> Rule:
+    if name not in TOOLS:
+        return OTHER_API
+    has_files = "attachments" in TOOLS[name].parameters.model_fields
+    return Rule(admits="token", known=MAIL_BYTES if has_files else TOOL_BYTES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The head of a request. `length` is the announced size of the body, None if it comes in chunks."""
+
+    path: str
+    headers: Mapping[str, str]
+    length: int | None
+
+    @classmethod
+    def of(cls, path: str, headers: Mapping[str, str]) -> "Asked":
+        """Read the head; raises Problem 400 for a Content-Length that is no number."""
+        if headers.get("Transfer-Encoding"):
+            return cls(path=path, headers=headers, length=None)
+        length = headers.get("Content-Length") or "0"
+        if not (length.isascii() and length.isdecimal() and len(length) < 20):
+            raise Problem("invalid_input", "Content-Length is not a number.", status=400)
+        return cls(path=path, headers=headers, length=int(length))
+
+    @property
+    def has_body(self) -> bool:
+        return self.length != 0
+
+    @property
+    def is_multipart(self) -> bool:
+        return self.headers.get("Content-Type", "").lstrip().lower().startswith("multipart/")
+
+
+def too_large(limit: int) -> Problem:
+    """The problem of a body over the limit."""
+    return Problem("too_large", f"The body of a request to this address has at most {limit:,} bytes.")
+
+
+def too_slow() -> Problem:
+    """The problem of a body that did not arrive in time."""
+    return Problem("invalid_input", "The body of the request arrived too slowly.", status=408)
+
+
+def busy() -> Problem:
+    """The problem of a body for which there is no room at the moment."""
+    return Problem("transient", "The server is busy with other large or slow requests. Send it again.", retry_after=2)

@@ -1,0 +1,206 @@
+"""The WSGI door: a body is read here, within its limits, and handed on whole.
+
+gunicorn waits for a slow client without a deadline, on the thread that serves the request. So a body that is not there
+at once takes one of few slots, and a client that sends too slowly is cut off.
+"""
+
+import contextlib
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from io import BytesIO
+from typing import Any
+
+from django.db import close_old_connections
+from django.http.request import HttpHeaders
+
+from accounts.auth import ADMITTED
+from accounts.problems import Problem
+from mailhub.intake import pace
+from mailhub.intake.admission import Admitted, admit
+from mailhub.intake.answers import Refusal, fault, refuse
+from mailhub.intake.cutter import Cutter
+from mailhub.intake.memory import room_for
+from mailhub.intake.rules import Asked, busy, too_large, too_slow
+
+Environ = dict[str, Any]
+App = Callable[[Environ, Any], Iterable[bytes]]
+# How many of the eight threads of a process may wait for bodies; the others answer everybody else.
+SLOW_STRANGERS = 2
+SLOW_KNOWN = 4
+AT_ONCE_SECONDS = 0.1  # a body right behind its head is not slow
+SOCKET = "gunicorn.socket"
+
+_slow = {False: threading.BoundedSemaphore(SLOW_STRANGERS), True: threading.BoundedSemaphore(SLOW_KNOWN)}
+_cutter = Cutter()
+
+
+def limited(app: App) -> App:
+    """Wrap a WSGI application: bodies are admitted, read and limited before it sees the request."""
+
+    def door(environ: Environ, start_response: Any) -> Iterable[bytes]:
+        try:
+            asked = Asked.of(environ.get("PATH_INFO", ""), HttpHeaders(environ))
+            if not asked.has_body:
+                return app(environ, start_response)
+        except Problem as problem:
+            return _answer(environ, refuse(environ.get("PATH_INFO", ""), problem), start_response)
+        return _with_body(app, asked, environ, start_response)
+
+    return door
+
+
+def _with_body(app: App, asked: Asked, environ: Environ, start_response: Any) -> Iterable[bytes]:
+    stack = ExitStack()
+    try:
+        admitted = admit(asked)
+        stack.enter_context(room_for(admitted.limit if asked.length is None else asked.length))
+        body = _read(environ, asked, admitted)
+    except Exception as error:
+        stack.close()
+        close_old_connections()
+        problem = error if isinstance(error, Problem) else fault(error)
+        return _answer(environ, refuse(asked.path, problem), start_response)
+    environ["wsgi.input"] = BytesIO(body)
+    environ["CONTENT_LENGTH"] = str(len(body))
+    environ.pop("HTTP_TRANSFER_ENCODING", None)
+    environ[ADMITTED] = admitted.caller
+    try:
+        return _Held(app(environ, start_response), stack)
+    except BaseException:
+        stack.close()
+        raise
+
+
+class _Held:
+    """A response that gives the room of its request's body back when it is closed."""
+
+    def __init__(self, response: Iterable[bytes], stack: ExitStack) -> None:
+        self._response = response
+        self._stack = stack
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._response)
+
+    def close(self) -> None:
+        try:
+            close = getattr(self._response, "close", None)
+            if close is not None:
+                close()
+        finally:
+            self._stack.close()
+
+
+def _read(environ: Environ, asked: Asked, admitted: Admitted) -> bytes:
+    """Return the whole body; raises Problem 408, 413 or 503."""
+    stream, client = environ["wsgi.input"], environ.get(SOCKET)
+    if client is None:  # another server than gunicorn, whose socket is not ours to cut
+        return _read_pieces(stream, asked.length, admitted.limit, lambda received: None)
+    if asked.length is not None:
+        whole = _read_at_once(stream, client, asked.length)
+        if whole is not None:
+            return whole
+    with _slow_reader(known=admitted.known), _cutter.watch(client) as watched:
+        body = _read_pieces(stream, asked.length, admitted.limit, watched.note)
+        if watched.cut:
+            raise too_slow()
+    stream.failed = False
+    return body
+
+
+def _read_at_once(stream: Any, client: socket.socket, length: int) -> bytes | None:
+    """Return the body if all of it is there, else None: gunicorn keeps what has come for the next read.
+
+    gunicorn notes as `failed` that a read found nothing, and would close the connection after the answer.
+    """
+    until = time.monotonic() + AT_ONCE_SECONDS
+    client.settimeout(0)
+    try:
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                body = _complete(stream.read(length), length)
+                stream.failed = False
+                return body
+            if not _comes(client, until - time.monotonic()):
+                return None
+    finally:
+        client.settimeout(None)
+
+
+def _comes(client: socket.socket, seconds: float) -> bool:
+    """Return True if something arrives in time."""
+    with selectors.DefaultSelector() as selector:  # select(2) knows no socket above number 1023
+        selector.register(client, selectors.EVENT_READ)
+        return seconds > 0 and bool(selector.select(seconds))
+
+
+def _read_pieces(stream: Any, length: int | None, limit: int, note: Callable[[int], None]) -> bytes:
+    pieces, received = list[bytes](), 0
+    while length is None or received < length:
+        # Never more than is missing or allowed: gunicorn waits until it has all that is asked for.
+        piece = stream.read(min(pace.PIECE, (limit + 1 if length is None else length) - received))
+        if not piece:
+            break
+        received += len(piece)
+        if received > limit:
+            raise too_large(limit)
+        note(received)
+        pieces.append(piece)
+    return _complete(b"".join(pieces), length)
+
+
+def _complete(body: bytes, length: int | None) -> bytes:
+    if length is not None and len(body) < length:
+        raise too_slow()  # cut off by us, or by the client, which then does not hear it
+    return body
+
+
+@contextmanager
+def _slow_reader(*, known: bool) -> Iterator[None]:
+    if not _slow[known].acquire(blocking=False):
+        raise busy()
+    try:
+        yield
+    finally:
+        _slow[known].release()
+
+
+def _answer(environ: Environ, refusal: Refusal, start_response: Any) -> "_Refused":
+    start_response(f"{refusal.status} {refusal.reason}", [pair for pair in refusal.headers if pair[0] != "Connection"])
+    return _Refused(environ, refusal.content)
+
+
+class _Refused:
+    """The answer, after which the rest of the body is dropped for a moment and the connection ends."""
+
+    def __init__(self, environ: Environ, content: bytes) -> None:
+        self._environ = environ
+        self._content = content
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._content
+
+    def close(self) -> None:
+        client = self._environ.get(SOCKET)
+        if client is None:
+            return
+        # gunicorn would read the rest for up to five seconds here, and then wait two more on the thread that accepts.
+        self._environ["wsgi.input"].failed = True
+        with contextlib.suppress(OSError):  # nothing comes any more, or the client has left
+            _drop_rest(client)
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+
+
+def _drop_rest(client: socket.socket) -> None:
+    """Read on for a moment: a client that is still sending would else lose the answer to a reset."""
+    until, dropped = time.monotonic() + pace.LINGER_SECONDS, 0
+    client.settimeout(pace.LINGER_SILENCE_SECONDS)
+    while dropped < pace.LINGER_BYTES and time.monotonic() < until:
+        piece = client.recv(pace.PIECE)
+        if not piece:
+            return
+        dropped += len(piece)

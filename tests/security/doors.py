@@ -1,0 +1,130 @@
+"""Both doors of a mailhub as they are started for people: uvicorn by `make run`, gunicorn as the compose file does."""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.processes import PROJECT, Answer, Mailhub, environment, request, session_of, until
+from tests.services import free_port
+
+TOKEN_PATH = "/api/v1/tools/list_mailboxes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Door:
+    """One server on a port. `secret` is a token, `cookie` a person's; `leader` the process that leads its session."""
+
+    port: int
+    secret: str
+    cookie: str
+    leader: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def send(self, path: str, body: bytes, *, method: str = "POST", **headers: str) -> Answer:
+        """One request whose body is sent whole; names of headers are written with underscores."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        return request(self.url + path, method, body=body, headers=given)
+
+    def announce(self, path: str, length: int, headers: Mapping[str, str], sent: bytes = b"") -> socket.socket:
+        """Begin a request and send less than it announces."""
+        client = self.connect()
+        client.sendall(head(path, {"Content-Length": str(length), **headers}) + sent)
+        return client
+
+    def calls(self, number: int = 1) -> list[float]:
+        """The seconds that each of some REST calls took, one after the other."""
+        took = []
+        for _ in range(number):
+            began = time.monotonic()
+            answer = self.send(TOKEN_PATH, b"{}", Authorization=f"Bearer {self.secret}")
+            assert answer.status == 200, answer.text
+            took.append(time.monotonic() - began)
+        return took
+
+    def page(self, path: str) -> float:
+        """The seconds that a page took."""
+        began = time.monotonic()
+        assert request(self.url + path).status == 200
+        return time.monotonic() - began
+
+    def megabytes(self) -> float:
+        """Resident memory of all processes of this server."""
+        return sum(resident(pid) for pid in session_of(self.leader)) / 1024
+
+
+def head(path: str, headers: dict[str, str]) -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", *(f"{name}: {value}" for name, value in headers.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def answered(client: socket.socket, seconds: float = 5) -> bytes:
+    """What a connection says until it has said it all, or nothing more comes."""
+    client.settimeout(seconds)
+    said = b""
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        while piece := client.recv(65536):
+            said += piece
+            if b"\r\n\r\n" in said and said.endswith((b"}", b"</html>\n")):
+                break
+    return said
+
+
+def resident(pid: int) -> float:
+    """Kilobytes of resident memory, none of a process that has ended."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return float(line.split()[1])
+    return 0.0
+
+
+def gunicorn_command(port: int) -> Sequence[str]:
+    """The command of the service `web` in the compose file, on a port of loopback."""
+    services: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())["services"]
+    program, *options = services["web"]["command"]
+    shown = [option.replace("0.0.0.0:8000", f"127.0.0.1:{port}") for option in options]
+    return [str(Path(sys.executable).with_name(program)), *shown, "--chdir", str(PROJECT)]
+
+
+@contextmanager
+def both_doors(home: Path) -> Iterator[dict[str, Door]]:
+    """A mailhub with its sandbox, and a gunicorn beside it on the same home."""
+    with Mailhub(home) as mailhub:
+        secret = str(mailhub.sandbox["api_token"])
+        cookie = mailhub.person().cookie
+        port = free_port()
+        process = subprocess.Popen(
+            gunicorn_command(port), env=environment(home, {}), stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=home, start_new_session=True,
+        )  # fmt: skip
+        try:
+            until(lambda: listens(port))
+            web = next(pid for name, pid in mailhub.children().items() if name == "web")
+            yield {
+                "uvicorn": Door(port=mailhub.port, secret=secret, cookie=cookie, leader=web),
+                "gunicorn": Door(port=port, secret=secret, cookie=cookie, leader=process.pid),
+            }
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
