@@ -7,7 +7,9 @@ import pytest
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
+from accounts.address_proof import prove_account
 from accounts.models import User
+from approvals.models import AuditEvent
 from tests.accounts.test_sign_in import signed_in
 
 pytestmark = pytest.mark.django_db
@@ -68,3 +70,23 @@ def test_anybody_else_stays_outside_and_is_not_made_known(
 
 def test_an_answer_with_another_state_is_refused(provider: HTTPServer, alice: User) -> None:
     assert not signed_in(come_in(provider, state="other", email=alice.email, email_verified=True))
+
+
+@pytest.mark.parametrize("way", ["password", "a sign-in", "nothing"])
+def test_an_account_of_an_unproven_address_is_not_shared(provider: HTTPServer, alice: User, way: str) -> None:
+    """Its maker could have left a password or a session in it and wait for the owner to arrive."""
+    if way == "password":
+        alice.set_password("the maker's own password")
+        alice.save()
+    elif way == "a sign-in":
+        Client().force_login(alice)
+
+    window = come_in(provider, email=alice.email, email_verified=True)
+
+    alice.refresh_from_db()
+    assert signed_in(window) is (way == "nothing")
+    assert (alice.address_proven_at is not None) is (way == "nothing")
+    assert AuditEvent.objects.filter(event="sign_on_refused").exists() is (way != "nothing")
+
+    prove_account(alice, how="command")
+    assert signed_in(come_in(provider, email=alice.email, email_verified=True))

@@ -1,0 +1,218 @@
+"""Nobody connects a mailbox of an address that is not theirs, whatever server they type in."""
+
+import re
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.utils import timezone
+
+from accounts import hosts
+from accounts.models import AddressCode, Mailbox, User
+from approvals.models import AuditEvent
+from tests.accounts.certificates import Authority
+from tests.accounts.test_own_mail import smtp as own_mail
+from tests.accounts.test_own_mail import the_mail
+from tests.dovecot import PASSWORD, Dovecot
+from tests.dovecot import dovecot as an_imap_server
+from tests.nameserver import NameServer
+from tests.people import browser
+from tests.smtpserver import FaultySmtp
+from tests.tls_relay import TlsRelay
+
+pytestmark = pytest.mark.django_db(transaction=True)
+smtp, dovecot = own_mail, an_imap_server
+
+
+class Provider:
+    """Mail servers behind TLS on which any user name signs in: those of a provider, or of whoever set them up."""
+
+    def __init__(self, imap: TlsRelay, outgoing: TlsRelay) -> None:
+        self.imap, self.outgoing = imap, outgoing
+
+    def form(self, address: str, **changes: str) -> dict[str, str]:
+        return {
+            "address": address, "username": address, "password": PASSWORD, "imap": f"localhost:{self.imap.port}:tls",
+            "smtp": f"localhost:{self.outgoing.port}:tls", **changes,
+        }  # fmt: skip
+
+
+@pytest.fixture
+def names() -> Iterator[NameServer]:
+    with NameServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.create(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def provider(
+    dovecot: Dovecot, names: NameServer, authority: Authority, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Provider]:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    hosts.tls_context.cache_clear()
+    settings.MAILHUB_WIZARD_REACHES_LOOPBACK = True
+    context = authority.server_context("localhost")
+    with (
+        FaultySmtp() as outgoing,
+        TlsRelay(context, ("127.0.0.1", dovecot.port)) as imap,
+        TlsRelay(context, ("127.0.0.1", outgoing.port)) as relay,
+    ):
+        yield Provider(imap, relay)
+    hosts.tls_context.cache_clear()
+
+
+@pytest.fixture
+def victim() -> str:
+    return f"president.{uuid.uuid4().hex[:8]}@bigbank.example"
+
+
+def connect(person: User | Client, form: dict[str, str]) -> Any:
+    window = person if isinstance(person, Client) else browser(person)
+    return window.post("/mailboxes/connect/imap/", form)
+
+
+def proofs() -> list[str]:
+    return [event.data["proof"] for event in AuditEvent.objects.exclude(mailbox=None).filter(event__contains="connect")]
+
+
+def test_a_server_of_ones_own_proves_no_address(alice: User, provider: Provider, victim: str) -> None:
+    answer = connect(alice, provider.form(victim))
+    assert answer.status_code == 403
+    assert "Prove the address by a code" in answer.content.decode()
+    assert PASSWORD not in answer.content.decode()
+    assert not Mailbox.objects.exists()
+
+
+@pytest.mark.parametrize("wrong", ["another user", "another server", "none"])
+def test_only_the_address_itself_on_its_own_server_proves_it(
+    alice: User, provider: Provider, names: NameServer, victim: str, wrong: str
+) -> None:
+    host = "mail.bigbank.example" if wrong == "another server" else "localhost"
+    names.mail_of("bigbank.example", host=host, imap=provider.imap.port, smtp=provider.outgoing.port)
+    changes = {"username": "mallory@bigbank.example"} if wrong == "another user" else {}
+
+    answer = connect(alice, provider.form(victim, **changes))
+
+    assert answer.status_code == (302 if wrong == "none" else 403)
+    assert Mailbox.objects.filter(address=victim).exists() is (wrong == "none")
+    assert proofs() == (["sign_in"] if wrong == "none" else [])
+
+
+def test_a_code_that_was_mailed_proves_an_address(
+    smtp: FaultySmtp, alice: User, provider: Provider, victim: str
+) -> None:
+    window = browser(alice)
+    begun = window.post("/mailboxes/connect/", {"address": victim})
+    assert begun["Location"].startswith("/mailboxes/connect/address/?")
+    form = {"address": victim, "provider": "imap"}
+    assert smtp.ledger == [], "nothing is mailed before somebody asks for it"
+    assert b"A code is on its way" in window.post("/mailboxes/connect/address/", {**form, "send": "yes"}).content
+    code = code_in(smtp, victim)
+
+    wrong = window.post("/mailboxes/connect/address/", {**form, "code": "BBBB-BBBB"})
+    assert wrong.status_code == 422
+    assert "This is not the code" in wrong.content.decode()
+    right = window.post("/mailboxes/connect/address/", {**form, "code": code.lower().replace("-", " ")})
+    assert right["Location"].startswith("/mailboxes/connect/imap/?address=president")
+
+    assert connect(window, provider.form(victim)).status_code == 302
+    assert Mailbox.objects.get().address == victim
+    assert proofs() == ["code"]
+
+
+def code_in(smtp: FaultySmtp, address: str) -> str:
+    (code,) = re.findall(r"\n([B-Z]{4}-[B-Z]{4})\r?\n", the_mail(smtp, address).get_content())
+    return str(code)
+
+
+@pytest.mark.parametrize("reason", ["tried too often", "too old", "of another person", "of another address", "used up"])
+def test_a_code_is_good_once_for_one_person_and_address(
+    smtp: FaultySmtp, alice: User, charlie: User, victim: str, reason: str
+) -> None:
+    form = {"address": victim, "provider": "imap"}
+    window = browser(alice)
+    window.post("/mailboxes/connect/address/", {**form, "send": "yes"})
+    code = code_in(smtp, victim)
+    match reason:
+        case "tried too often":
+            for _ in range(5):
+                window.post("/mailboxes/connect/address/", {**form, "code": "BBBB-BBBB"})
+        case "too old":
+            AddressCode.objects.update(expires_at=timezone.now())
+        case "of another person":
+            window = browser(charlie)
+        case "of another address":
+            form["address"] = "ceo@bigbank.example"
+        case "used up":
+            AddressCode.objects.update(proven_at=timezone.now() - timedelta(hours=2))
+    assert window.post("/mailboxes/connect/address/", {**form, "code": code}).status_code == 422
+    assert not AuditEvent.objects.filter(event="address_proven").exists()
+
+
+def test_codes_of_an_hour_are_limited(smtp: FaultySmtp, alice: User, charlie: User, victim: str, settings: Any) -> None:
+    settings.MAILHUB_ADDRESS_MAILS_PER_HOUR = 2
+
+    def send(person: User, address: str) -> int:
+        form = {"address": address, "provider": "imap", "send": "yes"}
+        return int(browser(person).post("/mailboxes/connect/address/", form).status_code)
+
+    assert [send(alice, victim), send(alice, victim), send(alice, "another@bigbank.example")] == [200, 200, 429]
+    assert send(charlie, victim) == 429, "an address gets no more, whoever asks"
+    assert len(smtp.ledger) == 2
+    assert AuditEvent.objects.filter(event="address_code_limited").count() == 2
+
+
+def test_known_and_unknown_addresses_get_the_same_code_mail(smtp: FaultySmtp, alice: User, bob: User) -> None:
+    addresses = (bob.email, "nobody@lovelace.example")
+    pages = [
+        re.sub(
+            r'csrf\w+" value="\w+"|X-CSRFToken[^}]+', "",
+            browser(alice)
+            .post("/mailboxes/connect/address/", {"address": address, "provider": "imap", "send": "yes"})
+            .content.decode()
+            .replace(address, "X"),
+        )
+        for address in addresses
+    ]  # fmt: skip
+    assert pages[0] == pages[1]
+    assert [accepted.recipients for accepted in smtp.ledger] == [(address,) for address in addresses]
+
+
+def test_without_own_mail_the_page_names_the_command(alice: User, victim: str) -> None:
+    page = browser(alice).post("/mailboxes/connect/", {"address": victim}, follow=True).content.decode()
+    assert "connect_mailbox imap" in page
+    assert "Send me the code" not in page
+
+
+def test_the_proven_address_of_an_account_is_its_persons(provider: Provider, victim: str) -> None:
+    call_command("create_user", "--email", victim, stdout=StringIO())
+    assert connect(User.objects.get(email=victim), provider.form(victim)).status_code == 302
+    assert proofs() == ["account"]
+
+
+def test_the_unproven_address_of_an_account_proves_nothing(provider: Provider, victim: str) -> None:
+    assert connect(User.objects.create_user(victim), provider.form(victim)).status_code == 403
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_mailbox_moves_to_other_servers_only_with_proof(
+    alice: User, provider: Provider, names: NameServer, victim: str, moved: bool
+) -> None:
+    names.mail_of("bigbank.example", host="localhost", imap=provider.imap.port, smtp=provider.outgoing.port)
+    connect(alice, provider.form(victim))
+    names.records.clear()
+    changes = {"username": "mallory@stranger.example"} if moved else {}
+
+    answer = connect(alice, provider.form(victim, **changes))
+
+    assert answer.status_code == (403 if moved else 302)
+    assert proofs() == (["sign_in"] if moved else ["sign_in", "same_servers"])

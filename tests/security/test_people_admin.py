@@ -1,0 +1,149 @@
+"""The admin makes nobody into another person: ways in are looked at there, and every change leaves a trace."""
+
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
+from allauth.usersessions.models import UserSession
+from django.contrib import admin
+from django.core.management import call_command
+from django.test import Client
+
+from accounts.admin import ReadOnlyAdmin
+from accounts.models import ApiToken, SignInLink, User
+from approvals.models import AuditEvent
+from tests.accounts.test_own_mail import smtp as own_mail
+from tests.accounts.test_own_mail import the_mail
+from tests.accounts.test_sign_in import PASSWORD, code_of, signed_in
+from tests.conftest import Api
+from tests.people import browser
+from tests.smtpserver import FaultySmtp
+
+pytestmark = pytest.mark.django_db(transaction=True)
+smtp = own_mail
+
+
+@pytest.fixture
+def operator(alice: User) -> Client:
+    User.objects.filter(pk=alice.pk).update(is_staff=True, is_superuser=True)
+    return browser(alice)
+
+
+@pytest.fixture
+def carol(db: None) -> User:
+    """Carol has every way in that there is."""
+    person = User.objects.create_user("carol@lovelace.example", PASSWORD, first_name="Carol")
+    window = browser(person)
+    key = window.get("/account/factors/totp/activate/").context["form"].secret
+    window.post("/account/factors/totp/activate/", {"code": code_of(key)})
+    UserSession.objects.create(user=person, session_key="canary-of-a-session", ip="192.0.2.7", user_agent="Browser/1")
+    SocialAccount.objects.create(user=person, provider="sso", uid="7")
+    EmailAddress.objects.create(user=person, email=person.email, verified=True)
+    return person
+
+
+def rights_form(person: User, **changes: str) -> dict[str, str]:
+    return {"first_name": person.first_name, "last_name": "", "is_active": "on", "_save": "Save", **changes}
+
+
+def events(name: str) -> list[dict[str, Any]]:
+    return [{"actor": each.actor, **each.data} for each in AuditEvent.objects.filter(event=name)]
+
+
+def test_the_admin_changes_nothing_but_people() -> None:
+    writable = {model.__name__ for model, each in admin.site._registry.items() if not isinstance(each, ReadOnlyAdmin)}
+    assert writable == {"User"}
+
+
+@pytest.mark.parametrize("model", [Authenticator, SocialAccount, EmailAddress, UserSession])
+def test_ways_in_are_looked_at_and_not_changed(operator: Client, carol: User, model: Any) -> None:
+    row = model.objects.filter(user=carol).first()
+    where = f"/admin/{model._meta.app_label}/{model._meta.model_name}/"
+    before = list(model.objects.values())
+
+    page = operator.get(f"{where}{row.pk}/change/")
+    assert page.status_code == 200
+    for secret in (getattr(row, "session_key", ""), getattr(row, "data", {}).get("secret", "")):
+        assert not secret or secret not in page.content.decode()
+    assert operator.get(f"{where}add/").status_code == 403
+    for action in ("change", "delete"):
+        assert operator.post(f"{where}{row.pk}/{action}/", {"post": "yes", "user": "1"}).status_code == 403
+    operator.post(where, {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"})
+    assert [each for each in model.objects.values() if each in before] == before
+
+
+def test_a_superuser_cannot_set_a_password_or_an_address(operator: Client, carol: User) -> None:
+    before = carol.password
+    assert operator.post(
+        f"/admin/accounts/user/{carol.pk}/password/", {"password1": "n" * 20, "password2": "n" * 20}
+    ).status_code in (302, 404)
+    form = rights_form(carol, password="n" * 20, email="mallory@stranger.example")
+    assert operator.post(f"/admin/accounts/user/{carol.pk}/change/", form).status_code == 302
+    carol.refresh_from_db()
+    assert (carol.password, carol.email) == (before, "carol@lovelace.example")
+    assert operator.post(f"/admin/accounts/user/{carol.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_rights_change_with_a_trace_and_a_mail(smtp: FaultySmtp, operator: Client, alice: User, carol: User) -> None:
+    form = rights_form(carol, is_staff="on", is_superuser="on")
+    operator.post(f"/admin/accounts/user/{carol.pk}/change/", form)
+    carol.refresh_from_db()
+    assert carol.is_superuser
+    (event,) = events("person_changed")
+    assert (event["actor"], event["subject"]) == (f"user:{alice.pk}", str(carol.pk))
+    assert (event["is_staff"], event["is_superuser"]) == (True, True)
+    assert "it has all rights there" in the_mail(smtp, carol.email).get_content()
+
+
+def test_a_stale_superuser_grants_nothing(alice: User, carol: User) -> None:
+    User.objects.filter(pk=alice.pk).update(is_staff=True, is_superuser=True)
+    stale = browser(alice, fresh=False)
+    for address in (f"/admin/accounts/user/{carol.pk}/change/", "/admin/accounts/user/add/"):
+        assert stale.get(address)["Location"].startswith("/sign-in/again/")
+        assert stale.post(address, rights_form(carol, is_superuser="on"))["Location"].startswith("/sign-in/again/")
+    carol.refresh_from_db()
+    assert not carol.is_superuser
+
+
+def test_a_person_who_is_added_has_no_way_in(operator: Client, alice: User) -> None:
+    form = {"email": "New@lovelace.example", "is_active": "on", "password": "n" * 20, "password1": "n" * 20}
+    assert operator.post("/admin/accounts/user/add/", form).status_code == 302
+    person = User.objects.get(email="new@lovelace.example")
+    assert not person.has_usable_password()
+    assert person.address_proven_at is None
+    assert [event["subject"] for event in events("person_added")] == [str(person.pk)]
+
+
+@pytest.mark.parametrize("tokens", [False, True])
+def test_recovery_replaces_every_way_in(smtp: FaultySmtp, carol: User, api: Api, tokens: bool) -> None:
+    window = browser(carol)
+    link = f"/sign-in/{SignInLink.issue(user=carol, lifetime=timedelta(hours=1))}/"
+    ApiToken.issue(user=carol, name="desk", scopes=["mail:read"], mailboxes=[])
+    out, err = StringIO(), StringIO()
+
+    call_command(
+        "recover_person", "--user", carol.email, *(["--revoke-tokens"] if tokens else []), stdout=out, stderr=err
+    )
+
+    assert window.get("/").status_code == 302
+    assert not Authenticator.objects.filter(user=carol).exists()
+    assert not SocialAccount.objects.filter(user=carol).exists()
+    assert not User.objects.get(pk=carol.pk).has_usable_password()
+    assert Client().get(link).status_code == 410
+    assert ApiToken.objects.filter(user=carol, revoked_at=None).exists() is not tokens
+    (event,) = events("person_recovered")
+    assert (event["actor"], event["subject"], event["password"]) == ("command", str(carol.pk), 1)
+    assert "by a command on the server" in the_mail(smtp, carol.email).get_content()
+    new, printed = Client(), out.getvalue().strip().removeprefix("https://mailhub.example")
+    new.post(printed)
+    assert signed_in(new)
+
+
+def test_recovery_without_own_mail_says_who_has_to_be_told(carol: User) -> None:
+    err = StringIO()
+    call_command("recover_person", "--user", carol.email, stdout=StringIO(), stderr=err)
+    assert "Tell the person yourself" in err.getvalue()
