@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -203,6 +204,16 @@ def _update(rows: QuerySet[Any, Any], changes: Mapping[str, Any], returning: str
     names = ", ".join(connection.ops.quote_name(field.column) for field in fields)
     columns = tuple(field.get_col(meta.db_table) for field in fields)
     return _Sql(text=f"{text} RETURNING {names}", parameters=tuple(parameters), columns=columns)
+
+
+def database_now() -> datetime:
+    """Return the time by the database's clock: every server asks the same one."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SELECT STATEMENT_TIMESTAMP()")
+            return cast(datetime, cursor.fetchone()[0])
+        cursor.execute("SELECT STRFTIME('%Y-%m-%d %H:%M:%f', 'NOW')")
+        return datetime.fromisoformat(cursor.fetchone()[0]).replace(tzinfo=UTC)
 
 
 def update_row(row: Model, *conditions: Q, where: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:

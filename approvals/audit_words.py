@@ -27,6 +27,7 @@ WORDS: dict[str, Promise] = {
     "outcome_not_sent": _("Did not leave"),
     "outcome_unknown": _("Whether it left is unknown"),
     "late_outcome": _("A late answer came"),
+    "proven_unsent": _("Proven: an earlier attempt sent nothing"),
     "ruling_refused": _("A ruling was refused"),
     "draft_changed": _("Draft changed"),
     "draft_deleted": _("Draft deleted"),

@@ -1,9 +1,9 @@
 """Writing decisions, each with its seal, and reading back those that carry one."""
 
-from django.utils import timezone
+from datetime import datetime
 
 from accounts.models import User
-from accounts.statements import Insert, Select, slot
+from accounts.statements import Insert, Select, database_now, slot
 from approvals.models import Decision, PendingAction
 from approvals.seals import decision_holds, seal_of_decision
 
@@ -17,13 +17,20 @@ _approving = Select(
 
 
 def record_decision(
-    action: PendingAction, person: User, verdict: Decision.Verdict, *, method: str, note: str = ""
+    action: PendingAction,
+    person: User,
+    verdict: Decision.Verdict,
+    *,
+    method: str,
+    note: str = "",
+    at: datetime | None = None,
 ) -> None:
-    """Write what a person decided about the action as it stands. `method` is how they had signed in."""
+    """Write what a person decided about the action as it stands. `method` is how they had signed in, `at` the time by
+    the database's clock, if it is known."""
     said = {
         "action": action.pk, "person": person.pk, "method": method, "verdict": verdict.value,
         "revision": action.revision, "approval_round": action.approval_round, "digest": action.digest,
-        "created_at": timezone.now(),
+        "created_at": at or database_now(),
     }  # fmt: skip
     _insert(**said, note=note, seal=seal_of_decision(**said))
 

@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
-from django.db.models import Count, DurationField, F, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, DurationField, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import Exact
 
@@ -24,9 +25,10 @@ from accounts.statements import Insert, Select, Slot, Update, slot
 from approvals import audit
 from approvals.conditions import may_execute
 from approvals.decisions import approvals_of
+from approvals.doubts import NotLookedAt, SentAlready, settle_doubts
 from approvals.kinds import kind_named
-from approvals.models import Attempt, Decision, PendingAction
-from approvals.outcomes import record_outcome
+from approvals.models import Attempt, Decision, PendingAction, Preparation
+from approvals.outcomes import SENT_AFTER_ALL, record_outcome
 from approvals.preparing import discard_outdated, keep
 from approvals.queues.base import queue
 from approvals.reading import Read, read_action
@@ -45,6 +47,7 @@ NOT_LOOKED_AT = {
     "code": "not_looked_at",
     "detail": "Whether something has changed since the approval could not be looked up. Nothing leaves before that.",
 }
+NOT_LOOKED_IN_SENT = "It may have left already, and Sent could not be looked at. Nothing leaves before that."
 
 
 def _free() -> QuerySet[PendingAction]:
@@ -83,17 +86,28 @@ _attempt = Insert(Attempt, "action fence worker", started_at=Now())
 
 
 def _held() -> QuerySet[Attempt]:
-    """The attempt of a claim whose lease has not run out; the action's row is locked while that is looked at."""
+    """The attempt of a claim whose lease has not run out; the action's row is locked while that is looked at.
+
+    None when an earlier attempt turned out to have been accepted.
+    """
     held = PendingAction.objects.select_for_update().filter(
         pk=slot(PendingAction, "id", "pk"), fence=slot(PendingAction, "fence"),
         status=Status.EXECUTING, lease_until__gt=Now(),
     )  # fmt: skip
+    accepted = Attempt.objects.filter(action=OuterRef("action"), verdict=Attempt.Verdict.ACCEPTED)
     return Attempt.objects.filter(
-        action__in=held.values("pk"), fence=slot(Attempt, "fence"), phase=Attempt.Phase.PREPARED, verdict=None
-    )
+        ~Exists(accepted), action__in=held.values("pk"), fence=slot(Attempt, "fence"),
+        phase=Attempt.Phase.PREPARED, verdict=None,
+    )  # fmt: skip
 
 
-_marked = Update(_held, lambda: {"phase": Attempt.Phase.WIRE_STARTED, "wire_started_at": Now()})
+def _started() -> dict[str, Any]:
+    """The changes at the point of no return. The notes are what the order names: destroying that proves it void."""
+    prepared = Preparation.objects.filter(action=OuterRef("action")).values("notes")
+    return {"phase": Attempt.Phase.WIRE_STARTED, "wire_started_at": Now(), "notes": Subquery(prepared)}
+
+
+_marked = Update(_held, _started)
 _may_leave = Select(
     lambda: PendingAction.objects.filter(may_execute(), pk=slot(PendingAction, "id", "pk")).order_by().values_list("pk")
 )
@@ -208,7 +222,10 @@ def _claim(action: PendingAction, worker: str) -> Claim | None:
 
 
 def _run(claim: Claim, read: Read) -> Outcome:
-    """Run the kind. An exception after the wire was started says nothing about the effect: unknown."""
+    """Run the kind. An exception after the wire was started says nothing about the effect: unknown.
+
+    Before a mail leaves again that may have left already, its earlier attempts are looked at once more.
+    """
     try:
         leased = claim.held() & Q(status=Status.EXECUTING, lease_until__gt=Now())
         approved = read.approved(
@@ -217,12 +234,20 @@ def _run(claim: Claim, read: Read) -> Outcome:
         kind = kind_named(approved.kind)
         if read.outdated is not None:
             discard_outdated(kind, approved, read.outdated)
+        if claim.fence > 1:
+            approved = settle_doubts(kind, approved, fence=claim.fence)
         return kind.execute(approved)
-    except LeaseLost:
-        return Outcome(verdict="not_sent", code="lease_lost")
-    except Exception:  # whatever a provider's library raises must end as an outcome, never as a lost attempt
-        log.exception("kind_raised", action=str(claim.action_id), fence=claim.fence)
-        return Outcome(verdict="unknown" if claim.on_wire.is_set() else "not_sent", code="internal_error")
+    except SentAlready:
+        return Outcome(verdict="not_sent", code=SENT_AFTER_ALL)
+    except NotLookedAt:
+        return Outcome(verdict="not_sent", code=NOT_LOOKED_AT["code"], detail=NOT_LOOKED_IN_SENT)
+    except Exception as error:  # whatever a provider's library raises must end as an outcome, never as a lost attempt
+        lost = isinstance(error, LeaseLost)
+        if not lost:
+            log.exception("kind_raised", action=str(claim.action_id), fence=claim.fence)
+        return Outcome(
+            verdict="unknown" if claim.on_wire.is_set() else "not_sent", code="lease_lost" if lost else "internal_error"
+        )
 
 
 def _wire_started(claim: Claim) -> None:

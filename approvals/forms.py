@@ -30,6 +30,9 @@ class RejectForm(CancelForm):
 
 
 class ResolveForm(forms.Form):
+    """A ruling, and the fence of the attempt that it is about."""
+
+    fence = forms.IntegerField(min_value=1)
     ruling = forms.ChoiceField(choices=[("sent", "sent"), ("not_sent", "not_sent")])
 
 

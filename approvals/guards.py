@@ -42,20 +42,28 @@ _ALLOWED = " OR ".join(
     f"(OLD.status = '{source}' AND NEW.status IN ({_listed(sorted(targets))}))"
     for source, targets in TRANSITIONS.items()
 )
-# Distinct people who said yes to this revision, digest and round; where two are needed, who proposed it or wrote any
-# of its revisions is none of them.
+# Distinct people who approved this revision, digest and round. The proposer and the authors of revisions count only
+# where one approval is enough and the rules of the mailbox let them approve.
 _PEOPLE = """(
     SELECT COUNT(DISTINCT said.person_id) FROM approvals_decision AS said
     WHERE said.action_id = NEW.id AND said.verdict = 'approved' AND said.revision = NEW.revision
     AND said.digest = NEW.digest AND said.approval_round = NEW.approval_round
-    AND (NEW.approvals_needed = 1 OR (said.person_id <> NEW.proposer_id AND NOT EXISTS (
+    AND ((NEW.approvals_needed = 1 AND NOT EXISTS (
+        SELECT 1 FROM approvals_approvalpolicy AS rules WHERE rules.mailbox_id = NEW.mailbox_id
+        AND (NOT rules.self_approval OR rules.approvals_needed > 1)
+    )) OR (said.person_id <> NEW.proposer_id AND NOT EXISTS (
         SELECT 1 FROM approvals_revision AS wrote WHERE wrote.action_id = NEW.id AND wrote.author_id = said.person_id
     ))))"""
+# An accepted attempt closes the action, whichever it was. Everything else is what the latest attempt says; out of
+# unknown a person's word leads to a new round of approvals and no further.
 _BACKED = """EXISTS (
     SELECT 1 FROM approvals_attempt AS tried
-    WHERE tried.action_id = NEW.id AND tried.fence = NEW.fence AND tried.verdict =
-    CASE NEW.status WHEN 'succeeded' THEN 'accepted' WHEN 'failed' THEN 'refused' WHEN 'approved' THEN 'not_sent'
-    ELSE 'unknown' END)"""
+    WHERE tried.action_id = NEW.id AND CASE NEW.status
+    WHEN 'succeeded' THEN tried.verdict = 'accepted'
+    WHEN 'failed' THEN tried.fence = NEW.fence AND tried.verdict = 'refused'
+    WHEN 'approved' THEN tried.fence = NEW.fence AND tried.verdict = 'not_sent' AND tried.ruled_at IS NULL
+    WHEN 'pending' THEN tried.fence = NEW.fence AND tried.verdict = 'not_sent' AND tried.ruled_at IS NOT NULL
+    ELSE tried.fence = NEW.fence AND tried.verdict = 'unknown' END)"""
 
 
 def _action(name: str, refused_when: str, says: str, event: str = "UPDATE") -> Rule:
@@ -78,6 +86,12 @@ def _never(table: str, event: str) -> Rule:
 
 
 _ENDED = f"a.status IN ({_listed(FINAL)})"
+# What a person said gives way to the provider's word, and so does the proof that a look seemed to give.
+_CORRECTED = (
+    "OLD.verdict = 'not_sent' AND OLD.evidence IN ('person', 'probe') AND NEW.evidence IN ('answer', 'probe')"
+    f" AND NOT ({_changed('phase', 'wire_started_at')})"
+    " AND (NEW.verdict IN ('accepted', 'not_sent') OR (NEW.verdict = 'refused' AND OLD.evidence = 'person'))"
+)
 _CLAIMED = "a.status = 'executing' AND a.fence = NEW.fence"
 
 RULES = (
@@ -121,7 +135,7 @@ RULES = (
     _action(
         "action_round",
         "(NEW.approval_round <> OLD.approval_round AND NOT (NEW.approval_round = OLD.approval_round + 1 AND"
-        " NEW.status = 'pending')) OR (OLD.status = 'approved' AND NEW.status = 'pending' AND"
+        " NEW.status = 'pending')) OR (OLD.status IN ('approved', 'unknown') AND NEW.status = 'pending' AND"
         " NEW.approval_round = OLD.approval_round)",
         "a new round begins with what goes back to pending, and only then",
     ),
@@ -133,7 +147,8 @@ RULES = (
     ),
     _action(
         "action_outcome_backed",
-        f"OLD.status IN ('executing', 'unknown') AND NEW.status <> OLD.status AND NOT {_BACKED}",
+        "(OLD.status IN ('executing', 'unknown') OR NEW.status = 'succeeded') AND NEW.status <> OLD.status"
+        f" AND NOT {_BACKED}",
         "the attempt says something else",
     ),
     _action("action_receipt_final", f"OLD.status = 'succeeded' AND ({_changed('receipt')})", "a receipt is final"),
@@ -209,7 +224,9 @@ RULES = (
         refused_when=_changed("id", "action_id", "fence", "worker", "started_at")
         + " OR (OLD.phase = 'wire_started' AND NEW.phase <> 'wire_started')"
         + f" OR (NEW.phase <> OLD.phase AND {_child('NEW', _CLAIMED)})"
-        + " OR (OLD.verdict IS NOT NULL AND NEW.verdict IS NULL)",
+        + " OR (OLD.verdict IS NOT NULL AND NEW.verdict IS NULL)"
+        + f" OR (({_changed('notes')}) AND NOT (OLD.phase = 'prepared' AND NEW.phase = 'wire_started'))"
+        + f" OR (OLD.ruled_at IS NOT NULL AND ({_changed('ruled_at')}))",
         says="an attempt only goes on",
     ),
     Rule(
@@ -218,8 +235,18 @@ RULES = (
         event="UPDATE",
         refused_when="OLD.verdict <> 'unknown' AND ("
         + _changed("verdict", "phase", "code", "evidence", "ended_at", "wire_started_at")
-        + ")",
+        + f") AND NOT ({_CORRECTED})",
         says="a definite verdict is final",
+    ),
+    Rule(
+        name="attempt_second_copy_ordered",
+        table="approvals_attempt",
+        event="UPDATE",
+        refused_when="NEW.verdict = 'accepted' AND (OLD.verdict IS NULL OR OLD.verdict <> 'accepted') AND EXISTS ("
+        "SELECT 1 FROM approvals_attempt AS other WHERE other.action_id = NEW.action_id AND other.verdict = 'accepted'"
+        " AND ((other.fence < NEW.fence AND other.ruled_at IS NULL)"
+        " OR (other.fence > NEW.fence AND NEW.ruled_at IS NULL)))",
+        says="a second copy leaves only by order of a person",
     ),
     _never("attempt", "DELETE"),
     _never("auditevent", "UPDATE"),

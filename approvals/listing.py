@@ -13,12 +13,13 @@ from operator import or_
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery, TextField
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Greatest
 
 from accounts.models import Mailbox, User
-from approvals.models import ApprovalPolicy, PendingAction
+from approvals.doubts import unproven
+from approvals.models import ApprovalPolicy, Attempt, PendingAction
 from approvals.queries import beyond, cursor_of, with_preview
 from approvals.states import Status
 
@@ -133,9 +134,12 @@ def place_of(mailboxes: Sequence[Mailbox], action: PendingAction, *, at_most: in
 
 
 def _with_what_a_row_shows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
-    """Adds `shown`, and `needed`: how many must say yes by the rules of now, as `policies.needed_for` says of one."""
+    """Adds `shown`; `needed`, how many must approve by the rules of now, as `policies.needed_for` says of one; and
+    `doubtful`, whether it may have been sent without proof of either."""
     now = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values("approvals_needed")[:1]
-    return with_preview(actions).annotate(needed=Greatest("approvals_needed", Coalesce(Subquery(now), 1)))
+    doubtful = Exists(Attempt.objects.filter(unproven(), action=OuterRef("pk")))
+    needed = Greatest("approvals_needed", Coalesce(Subquery(now), 1))
+    return with_preview(actions).annotate(needed=needed, doubtful=doubtful)
 
 
 def _keys(

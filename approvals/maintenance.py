@@ -238,7 +238,7 @@ def settle_one(action_id: UUID) -> None:
     except Exception:  # what was sent stays sent; this is only the work after it
         log.exception("settle_failed", action=str(action_id), count=tries)
         return
-    Preparation.objects.filter(action=action_id).delete()  # it went out with the mail
+    preparing.forget(read)
     _settled(pk=action_id)
 
 

@@ -10,12 +10,17 @@ from django.db.models.functions import Greatest, Now
 from accounts.statements import Select, instance, slot
 from approvals import audit, retry
 from approvals.models import Attempt, PendingAction, Rest
-from approvals.returning import sent_after_all
-from approvals.states import Status
+from approvals.states import OPEN, Status
 from approvals.types import Outcome
 
 log = structlog.get_logger(__name__)
 
+SENT_AFTER_ALL = "sent_after_all"  # the code of an attempt that ended because an earlier one was accepted
+# What an attempt that is cut off by an earlier one's late answer is known to have done.
+LEFT_OPEN = {
+    Attempt.Phase.PREPARED: Attempt.Verdict.NOT_SENT,
+    Attempt.Phase.WIRE_STARTED: Attempt.Verdict.UNKNOWN,
+}
 
 _locked = Select(lambda: PendingAction.objects.select_for_update().filter(pk=slot(PendingAction, "id", "pk")))
 _tried = Select(lambda: Attempt.objects.filter(action=slot(Attempt, "action"), fence=slot(Attempt, "fence")))
@@ -27,9 +32,8 @@ def record_outcome(
 ) -> bool:
     """Move the action to where the outcome leads, guarded by the fence; returns whether it still could.
 
-    A worker that lost its lease after the wire was started knows the truth: it may still turn `unknown` into it. What
-    comes later still changes no attempt, but it is written down, and an action that has been ordered to leave again
-    goes back to a person when the first try turns out to have been taken. `changes` go with the move.
+    A worker that lost its lease after the wire was started knows the truth: it may still turn `unknown` into it. An
+    "accepted" that comes later still closes the action, whatever was ordered meanwhile. `changes` go with the move.
     """
     found = _locked.first(pk=action_id)
     tried = _tried.first(action=action_id, fence=fence)
@@ -37,19 +41,11 @@ def record_outcome(
         return False
     action, attempt = instance(PendingAction, found), instance(Attempt, tried)
     if action.fence != fence or action.status not in (Status.EXECUTING, Status.UNKNOWN):
-        if outcome.verdict != attempt.verdict:
-            _too_late(action, attempt, outcome)
-        return False
+        return _record_late(action, attempt, outcome, evidence)
     source = Status(action.status)
     if source is Status.UNKNOWN and outcome.verdict == "unknown":
         return False
-    Attempt.objects.filter(pk=attempt.pk).update(
-        verdict=outcome.verdict,
-        code=outcome.code,
-        evidence=evidence,
-        reference=outcome.reference[:255],
-        ended_at=Now(),
-    )
+    _write(attempt, outcome, evidence)
     # How often it was tried only counts for when it is tried again.
     following = retry.after(outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1)
     moved = action.move(source, following.status, **{**_changes(outcome, following), **changes})
@@ -93,11 +89,50 @@ def _rest(action: PendingAction, following: retry.Next) -> None:
         Rest.objects.filter(pk=row.pk).update(until=Greatest("until", until))
 
 
-def _too_late(action: PendingAction, attempt: Attempt, outcome: Outcome) -> None:
+def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: str) -> bool:
+    """Write down what is found out about an attempt after a later claim or a ruling; returns whether the action moved.
+
+    The provider's word replaces a person's. "Accepted" closes an action that is still open.
+    """
+    if attempt.verdict == outcome.verdict and attempt.evidence != "person":
+        return False
+    if attempt.verdict == Attempt.Verdict.ACCEPTED:  # a person ruled so, or the provider said so: it stays
+        return False
     log.warning("late_outcome", action=str(action.pk), fence=attempt.fence, outcome=outcome.verdict)
     audit.record(
         mailbox=action.mailbox_id, event="late_outcome", actor="worker", action_id=action.pk,
         fence=attempt.fence, verdict=outcome.verdict, code=outcome.code,
     )  # fmt: skip
-    if outcome.verdict == "accepted" and action.status == Status.APPROVED:
-        sent_after_all(action)
+    on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
+    doubted = attempt.verdict == Attempt.Verdict.UNKNOWN or attempt.evidence in ("person", "probe")
+    accepted = outcome.verdict == "accepted"
+    # A definite "no" is news only where nothing or a person has spoken so far.
+    if not on_wire or not doubted or outcome.verdict == "unknown" or (attempt.evidence == "probe" and not accepted):
+        return False
+    _write(attempt, outcome, evidence)
+    return accepted and action.status in OPEN and _close(action, attempt, outcome, evidence)
+
+
+def _close(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: str) -> bool:
+    """Close as succeeded what an earlier attempt has sent. The latest attempt, if it is still open, ends with it."""
+    latest = Attempt.objects.filter(action=action, verdict=None).exclude(pk=attempt.pk)
+    for phase, verdict in LEFT_OPEN.items():
+        latest.filter(phase=phase).update(verdict=verdict, code=SENT_AFTER_ALL, evidence=evidence, ended_at=Now())
+    succeeded = retry.Next(status=Status.SUCCEEDED)
+    changes = {**_changes(outcome, succeeded), "returned": None, "undo_until": None, "not_before": None}
+    moved = action.move(Status(action.status), Status.SUCCEEDED, **changes)
+    audit.record(
+        mailbox=action.mailbox_id, event="outcome_accepted", actor="worker", action_id=action.pk,
+        fence=attempt.fence, code=outcome.code, evidence=evidence,
+    )  # fmt: skip
+    return moved
+
+
+def _write(attempt: Attempt, outcome: Outcome, evidence: str) -> None:
+    Attempt.objects.filter(pk=attempt.pk).update(
+        verdict=outcome.verdict,
+        code=outcome.code,
+        evidence=evidence,
+        reference=outcome.reference[:255],
+        ended_at=Now(),
+    )

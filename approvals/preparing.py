@@ -12,9 +12,11 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from approvals import conditions
+from approvals.doubts import destroy_order, doubtful
 from approvals.kinds import kind_named
 from approvals.models import PendingAction, Preparation
-from approvals.reading import approved_action
+from approvals.outcomes import SENT_AFTER_ALL
+from approvals.reading import Read, approved_action
 from approvals.states import FINAL, Status
 from approvals.types import ApprovedAction, Kind, LeaseLost, Prepares
 
@@ -49,6 +51,9 @@ def to_tidy() -> QuerySet[Preparation]:
 def tidy(action_id: UUID) -> None:
     """Take away what lies there for an action that will not leave.
 
+    What an unproven order names is destroyed for good, which proves that it sent nothing; a draft in a bin could still
+    be sent by it.
+
     Without its digest it is of no use to a worker that may begin now: that one would discard it too, first.
     """
     mine = Preparation.objects.filter(pk=action_id, action__status__in=UNSENT, tidy_at__lte=Now())
@@ -59,8 +64,22 @@ def tidy(action_id: UUID) -> None:
         approved = approved_action(action_id)
         kind = kind_named(approved.kind)
         if isinstance(kind, Prepares):
+            for attempt in doubtful(action_id):
+                destroy_order(kind, approved, attempt.fence, attempt.notes or notes)
             kind.discard(replace(approved, prepared=notes))
     except Exception:  # it lies there a little longer; nothing leaves by that
         log.exception("tidy_failed", action=str(action_id))
         return
     Preparation.objects.filter(pk=action_id, digest="").delete()
+
+
+def forget(read: Read) -> None:
+    """Forget what was prepared for a mail that has gone out. What a second attempt prepared in vain is taken away."""
+    kind, action = kind_named(read.action.kind), read.action
+    in_vain = action.fence > 1 and read.prepared and action.attempts.filter(code=SENT_AFTER_ALL).exists()
+    if in_vain and isinstance(kind, Prepares):
+        try:
+            kind.discard(read.approved())
+        except Exception:  # it lies there unsent, and its person can delete it
+            log.exception("tidy_failed", action=str(action.pk))
+    Preparation.objects.filter(action=action.pk).delete()

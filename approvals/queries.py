@@ -15,7 +15,7 @@ from accounts import access
 from accounts.caller import Caller
 from accounts.models import Mailbox, User
 from accounts.problems import Problem
-from approvals import wording
+from approvals import doubts, wording
 from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
 from approvals.states import FINAL, Status
 
@@ -63,8 +63,8 @@ def described(action: PendingAction) -> dict[str, Any]:
         "tool": action.tool,
         "mailbox": action.mailbox.address,
         "review_url": review_url(action),
-        "created_at": action.created_at.isoformat().replace("+00:00", "Z"),
-        "expires_at": action.expires_at.isoformat().replace("+00:00", "Z"),
+        "created_at": _rfc3339(action.created_at),
+        "expires_at": _rfc3339(action.expires_at),
     }
     if action.receipt:
         members["receipt"] = action.receipt
@@ -72,9 +72,17 @@ def described(action: PendingAction) -> dict[str, Any]:
         members["error"] = action.error
     if review := review_of(action):
         members["review"] = review
+    if at := doubts.may_have_left(action):
+        members["may_have_been_sent_at"] = _rfc3339(at)
+    if at := doubts.also_left(action):
+        members["also_sent_at"] = _rfc3339(at)
     if action.status == Status.SUPERSEDED and (successor := PendingAction.objects.filter(replaces=action).first()):
         members["superseded_by"] = str(successor.pk)
     return members
+
+
+def _rfc3339(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def review_of(action: PendingAction) -> dict[str, Any] | None:

@@ -75,13 +75,6 @@ def return_unproven(action: PendingAction) -> bool:
     )  # fmt: skip
 
 
-def sent_after_all(action: PendingAction) -> bool:
-    """Send back what was ordered to leave again, when the answer to the first try has come: it went out."""
-    return _returned(
-        action, code="sent_after_all", detail="The first try was taken after all: its answer came late.", only_if=Q()
-    )
-
-
 def _returned(
     action: PendingAction, *, code: str, detail: str, only_if: Q, warnings: Sequence[dict[str, Any]] = ()
 ) -> bool:

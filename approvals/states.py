@@ -18,15 +18,20 @@ class Status(models.TextChoices):
 
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
-    Status.PENDING: frozenset({Status.APPROVED, Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED}),
+    # From pending or approved to succeeded: the provider's late answer says that an earlier attempt was accepted.
+    Status.PENDING: frozenset(
+        {Status.APPROVED, Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED, Status.SUCCEEDED}
+    ),
     # Back to pending: undo, a withdrawn approval, a failed recheck. The decisions are void then.
-    Status.APPROVED: frozenset({Status.EXECUTING, Status.CANCELLED, Status.EXPIRED, Status.PENDING}),
+    Status.APPROVED: frozenset({Status.EXECUTING, Status.CANCELLED, Status.EXPIRED, Status.PENDING, Status.SUCCEEDED}),
     # Back to approved only with proof that nothing was sent.
     Status.EXECUTING: frozenset({Status.SUCCEEDED, Status.FAILED, Status.APPROVED, Status.UNKNOWN}),
-    # Out of unknown only with the provider's evidence or a person's ruling.
-    Status.UNKNOWN: frozenset({Status.SUCCEEDED, Status.FAILED, Status.APPROVED}),
+    # Out of unknown only with the provider's evidence or a person's ruling. A ruling that it was not sent is no proof,
+    # so it begins a new round of approvals.
+    Status.UNKNOWN: frozenset({Status.SUCCEEDED, Status.FAILED, Status.APPROVED, Status.PENDING}),
 }
 
 OPEN = (Status.PENDING, Status.APPROVED, Status.EXECUTING, Status.UNKNOWN)
 FINAL = tuple(status for status in Status if status not in TRANSITIONS)
-APPROVED_OR_LATER = (Status.APPROVED, Status.EXECUTING, Status.SUCCEEDED, Status.FAILED, Status.UNKNOWN)
+# Succeeded is left out: a late answer closes an action whose approvals were taken back.
+NEEDS_APPROVALS = (Status.APPROVED, Status.EXECUTING, Status.FAILED, Status.UNKNOWN)

@@ -251,7 +251,8 @@ class Speaks(Protocol):
     """A kind that is no mail, for which the pages have other words.
 
     `words` may name each state and each verdict of a try, `question`, `approve`, `sealed` and `returned` of the
-    review page, and `sort`, the word for one of them. What happened is told by
+    review page, and `sort`, the word for one of them. `may_have_happened`, `did_happen`, `did_happen_twice` and `twice`
+    are sentences about an attempt whose answer was lost. What happened is told by
     `templates/approvals/states/<kind>.html` then.
     """
 
@@ -264,4 +265,12 @@ class Prepares(Protocol):
 
     def discard(self, approved: ApprovedAction) -> None:
         """Take away what `approved.prepared` names, and nothing else; idempotent; raises to be called again."""
+        ...
+
+    def destroy(self, approved: ApprovedAction) -> bool:
+        """Destroy for good what `approved.prepared` names, so that no order that names it can be carried out any more.
+
+        True only when the other side has confirmed that this call did it. What a person has changed is left alone:
+        False. Raises to be called again.
+        """
         ...

@@ -42,6 +42,9 @@ from tools.html import text_of
 ALL = ("Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read")
 SECONDS = 10
 SENDING = ("sendMail", "send", "reply", "replyAll", "forward")
+ON_DRAFTS = (
+    "createReply", "createReplyAll", "createForward", "createUploadSession", "attachments", "permanentDelete",
+)  # fmt: skip
 REQUEST_LIMIT = 4 * 1024 * 1024
 Phase = Literal["drop_before", "drop_after", "drop_after_effect", "answer", "answer_after_effect", "late", "late_done"]
 
@@ -71,6 +74,7 @@ class Held:
 
     reached: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
 
     def wait(self) -> None:
         assert self.reached.wait(SECONDS * 6)
@@ -94,6 +98,7 @@ class Fault:
     code: str = "ErrorInternalServerError"
     headers: tuple[tuple[str, str], ...] = ()
     pause: Callable[[], object] = lambda: None
+    ended: Callable[[], object] = lambda: None  # called after the effect of a late call
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +126,7 @@ class GraphServer:
         self.spell_link: Callable[[str], str] = lambda path: path  # how the path of a nextLink is written
         self.refuses_recipients: set[str] = set()
         self.renames = False
+        self.destroys = True
         self.answers_in_html = False
         self.shows_html = False
         self.mime_bcc: int | None = None
@@ -319,6 +325,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault and fault.phase == "answer":
             return fault.status, _error(fault.code), fault.headers
         status, answer = self._done(url.path, query, body, raw, action)
+        if fault and fault.phase == "late":
+            fault.ended()
         if fault and fault.phase in ("drop_after_effect", "answer_after_effect", "late_done"):
             fault.pause()
         if fault and fault.phase == "drop_after_effect":
@@ -331,7 +339,7 @@ class _Handler(BaseHTTPRequestHandler):
         last = path.rstrip("/").rpartition("/")[2]
         if self.command == "GET":
             return "list" if last in ("messages", "attachments") or "mailFolders" in path else "get"
-        if last in (*SENDING, "createReply", "createReplyAll", "createForward", "createUploadSession", "attachments"):
+        if last in (*SENDING, *ON_DRAFTS):
             return last
         return {"POST": "create", "PATCH": "patch", "DELETE": "delete", "PUT": "upload"}[self.command]
 
@@ -422,6 +430,11 @@ class _Call:
                 message = self.body["message"]
                 item = self.graph.store.new(self.address, "outbox", message)
                 return self._leaves(item, "sendMail", save=self.body.get("saveToSentItems", True))
+            case "POST", ["mailFolders", folder, "messages", message, "permanentDelete"]:
+                item = self._item(message)
+                if item.folder != self._folder(folder):
+                    raise _Refusal(404, "ErrorItemNotFound")
+                return self._on_message(method, item, ["permanentDelete"])
             case _, ["messages", message, *rest]:
                 return self._on_message(method, self._item(message), rest)
         raise _Refusal(404, "ResourceNotFound")
@@ -443,6 +456,13 @@ class _Call:
                     store.of(self.address).pop(item.id)
                 else:
                     store.move(self.address, item, "deleteditems")
+                return 204, None
+            case "POST", ["permanentDelete"]:
+                # Into the purges folder, which no client can reach: nothing is found under its id any more.
+                # https://learn.microsoft.com/en-us/graph/api/message-permanentdelete
+                if not self.graph.destroys:
+                    raise _Refusal(404, "ResourceNotFound")  # only the global cloud has this call
+                store.of(self.address).pop(item.id)
                 return 204, None
             case "POST", ["createReply" | "createReplyAll" | "createForward" as action]:
                 draft = self._derived(item, self.ACTIONS[action], "drafts")

@@ -154,6 +154,10 @@ class ChangeDraft:
         "accepted": _("changed"),
         "refused": _("refused, not changed"),
         "not_sent": _("not changed yet, will be retried"),
+        "may_have_happened": _("May have been changed"),
+        "did_happen": _("It was changed all the same."),
+        "did_happen_twice": _("It was changed twice."),
+        "twice": _("The answer to an earlier attempt was lost. That attempt may have changed the draft already."),
     }
 
     def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:

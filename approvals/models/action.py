@@ -12,7 +12,7 @@ from django.db.models import F, Q
 from accounts.models import Mailbox
 from accounts.statements import update_row
 from approvals.seals import seal_of_order
-from approvals.states import APPROVED_OR_LATER, TRANSITIONS, Status
+from approvals.states import NEEDS_APPROVALS, TRANSITIONS, Status
 
 
 class PendingAction(models.Model):
@@ -69,7 +69,7 @@ class PendingAction(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(status__in=Status.values), name="action_known_status"),
             models.CheckConstraint(
-                condition=~Q(status__in=APPROVED_OR_LATER) | Q(approvals_given__gte=F("approvals_needed")),
+                condition=~Q(status__in=NEEDS_APPROVALS) | Q(approvals_given__gte=F("approvals_needed")),
                 name="action_approved_needs_decisions",
             ),
             models.CheckConstraint(condition=Q(approvals_needed__gte=1), name="action_needs_a_person"),

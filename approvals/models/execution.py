@@ -7,7 +7,11 @@ from approvals.models.action import PendingAction
 
 
 class Attempt(models.Model):
-    """One try to carry an action out. Written before the provider is called, so that a crash leaves a trace."""
+    """One attempt to carry an action out. Written before the provider is called, so that a crash leaves a trace.
+
+    `notes` say what the order to send names at the provider, such as the id of a draft: those of the Preparation at
+    the moment when the wire started. `ruled_at` is when a person said that it was not sent.
+    """
 
     class Phase(models.TextChoices):
         PREPARED = "prepared"  # nothing can have been sent
@@ -29,6 +33,8 @@ class Attempt(models.Model):
     worker = models.CharField(max_length=100)
     started_at = models.DateTimeField()
     wire_started_at = models.DateTimeField(null=True)
+    notes = models.JSONField(null=True)
+    ruled_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -49,7 +55,6 @@ class Attempt(models.Model):
             ),
             models.UniqueConstraint(fields=["action", "fence"], name="attempt_one_a_fence"),
             models.UniqueConstraint(fields=["action"], condition=Q(verdict=None), name="attempt_one_open"),
-            models.UniqueConstraint(fields=["action"], condition=Q(verdict="accepted"), name="attempt_one_accepted"),
         ]
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from approvals.services.deciding import (
 )
 from approvals.services.pausing import everything_is_paused, is_paused, pause, paused_among, resume, under_way
 from approvals.services.proposing import actor_of, duplicates_of, open_twin, propose, replaceable, replay
-from approvals.services.resolving import resolve
+from approvals.services.resolving import may_order_again, resolve
 from approvals.services.revising import ask_back, changes_since, edit, edit_fields, last_seen, may_edit, saw
 from approvals.services.ruling import change_rules
 
@@ -35,6 +35,7 @@ __all__ = [
     "may_approve",
     "may_decide",
     "may_edit",
+    "may_order_again",
     "open_twin",
     "pause",
     "paused_among",

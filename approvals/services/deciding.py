@@ -1,7 +1,7 @@
 """What a person says about an action, and taking it back."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts.caller import Caller
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem, not_found
-from accounts.statements import Select, columns_of, instance, slot
+from accounts.statements import Select, columns_of, database_now, instance, slot
 from approvals import anchors, audit
 from approvals.decisions import approvals_of, record_decision
 from approvals.kinds import kind_named
@@ -53,15 +53,17 @@ def approve(*, action_id: UUID, person: User, digest: str, revision: int, method
     _look_again(action_id, person, digest, revision)
     with transaction.atomic():
         action = locked(action_id)
-        policy = policy_of(action.mailbox)
-        refusal = _refusal_to_approve(action, person, policy) or _refusal_of_stale(action, policy, digest, revision)
+        policy, now = policy_of(action.mailbox), database_now()
+        refusal = _refusal_to_approve(action, person, policy) or _refusal_of_stale(
+            action, policy, digest, revision, now
+        )
         if refusal:
             audit.record(
                 mailbox=action.mailbox, event="approval_refused", actor=f"user:{person.pk}",
                 action_id=action.id, code=refusal.code, shown=digest[:64], stored=action.digest,
             )  # fmt: skip
         elif action.status == Status.PENDING and person.pk not in (said_yes := _who_approved(action, policy)):
-            _count_approval(action, person, policy, given=len(said_yes) + 1, method=method)
+            count_approval(action, person, policy, given=len(said_yes) + 1, method=method, at=now)
     # Raised outside: the audit event of a refusal must stay.
     if refusal:
         raise refusal
@@ -108,13 +110,16 @@ def _noticed(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
     return True
 
 
-def _count_approval(action: PendingAction, person: User, policy: ApprovalPolicy, *, given: int, method: str) -> None:
+def count_approval(
+    action: PendingAction, person: User, policy: ApprovalPolicy, *, given: int, method: str, at: datetime
+) -> None:
+    """Store the approval of a person who may give it; with the last one that is needed the action leaves."""
     if person.pk in approvals_of(action):  # before they left and came back: that counts no more, and stands in the way
         following = action.approval_round + 1
         PendingAction.objects.filter(pk=action.pk).update(approval_round=following, approvals_given=0)
         action.refresh_from_db()
         given = 1
-    record_decision(action, person, Decision.Verdict.APPROVED, method=method)
+    record_decision(action, person, Decision.Verdict.APPROVED, method=method, at=at)
     needed = needed_for(action, policy)
     if given >= needed:
         moved = action.move(
@@ -179,18 +184,25 @@ def _refusal_to_approve(action: PendingAction, person: User, policy: ApprovalPol
     return None
 
 
-def _refusal_of_stale(action: PendingAction, policy: ApprovalPolicy, digest: str, revision: int) -> Problem | None:
+def _refusal_of_stale(
+    action: PendingAction, policy: ApprovalPolicy, digest: str, revision: int, now: datetime
+) -> Problem | None:
     if action.digest != digest or action.revision != revision:
         return Problem("conflict", STALE)
-    if action.status == Status.PENDING and action.expires_at <= timezone.now():
-        return Problem("conflict", "It has expired.")
-    if action.status == Status.PENDING and action.mailbox.status == Mailbox.Status.DISCONNECTED:
-        return Problem("conflict", "The mailbox is disconnected. Connect it again first.")
     if action.status == Status.PENDING:
-        return blocked(policy, [each["address"] for each in action.current.preview["targets"]])
+        return refusal_of_unfit(action, policy, now)
     if action.status in (Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED):
         return Problem("conflict", f"It is {Status(action.status).label} already.")
     return None
+
+
+def refusal_of_unfit(action: PendingAction, policy: ApprovalPolicy, now: datetime) -> Problem | None:
+    """The reason why nobody can approve the action any more, or not now; None when somebody can."""
+    if action.expires_at <= now:
+        return Problem("conflict", "It has expired. Ask for a new proposal.")
+    if action.mailbox.status == Mailbox.Status.DISCONNECTED:
+        return Problem("conflict", "The mailbox is disconnected. Connect it again first.")
+    return blocked(policy, [each["address"] for each in action.current.preview["targets"]])
 
 
 def reject(

@@ -4,7 +4,6 @@ from dataclasses import asdict
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import Role, User
@@ -12,8 +11,9 @@ from accounts.problems import FieldError, Problem
 from approvals import audit
 from approvals import changes as comparing
 from approvals.decisions import record_decision
+from approvals.doubts import doubtful
 from approvals.kinds import kind_named
-from approvals.models import Attempt, Decision, PendingAction, Seen
+from approvals.models import Decision, PendingAction, Seen
 from approvals.policies import judge
 from approvals.queries import blob_of
 from approvals.revisions import add_revision
@@ -154,15 +154,7 @@ def _refusal(
         return Problem("conflict", "It has expired.")
     if action.digest != digest or action.revision != revision:
         return Problem("conflict", STALE)
-    if editing and _may_have_left(action):
+    # Found later under its id, the first content would be taken for the edited one.
+    if editing and doubtful(action.pk).exists():
         return Problem("conflict", "This may have left once already, so it stays as it is. Ask for another proposal.")
     return None
-
-
-def _may_have_left(action: PendingAction) -> bool:
-    """Whether a try came to the wire and nothing but a person's word says that it did not go out.
-
-    Found later under its id, the first content would be taken for the edited one.
-    """
-    on_wire = action.attempts.filter(phase=Attempt.Phase.WIRE_STARTED)
-    return on_wire.filter(Q(verdict=None) | Q(verdict=Attempt.Verdict.UNKNOWN) | Q(evidence="person")).exists()

@@ -94,11 +94,17 @@ def resolve(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     form = ResolveForm(request.POST)
     if not form.is_valid():
-        return render_review(request, action, problem=Problem("invalid_input", "Say whether it was sent or not."))
-    ruling = form.cleaned_data["ruling"]
+        if "ruling" in form.errors:
+            return render_review(request, action, problem=Problem("invalid_input", "Say whether it was sent or not."))
+        return render_review(request, action, problem=Problem("conflict", services.STALE))
+    said = form.cleaned_data
     return decided(
-        request, action, decide=lambda person: services.resolve(action_id=action_id, person=person, ruling=ruling)
-    )
+        request, action,
+        decide=lambda person: services.resolve(
+            action_id=action_id, person=person, ruling=said["ruling"], fence=said["fence"],
+            method=sign_in_method(request),
+        ),
+    )  # fmt: skip
 
 
 def decided(

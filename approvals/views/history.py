@@ -13,7 +13,7 @@ from approvals.queries import rule_changes_of
 # Events that no row of their own tells; the others are told by decisions, revisions and attempts.
 TOLD = (
     "undone", "cancelled", "returned", "expired", "superseded", "approval_refused", "rejection_refused", "edit_refused",
-    "ask_back_refused", "ruling_refused", "late_outcome", "approval_lost",
+    "ask_back_refused", "ruling_refused", "late_outcome", "proven_unsent", "approval_lost",
 )  # fmt: skip
 
 

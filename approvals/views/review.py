@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from accounts.models import User
 from accounts.problems import Problem
-from approvals import listing, live, queries, services
+from approvals import doubts, listing, live, queries, services
 from approvals.changes import FieldChange
 from approvals.kinds import kind_named
 from approvals.models import PendingAction
@@ -118,6 +118,9 @@ def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
         "past": history.of(action) if view == "history" or not content else (),
         "decisions": action.decisions.select_related("person"),
         "attempts": action.attempts.all(),
+        "may_have_left": doubts.may_have_left(action),
+        "also_left": doubts.also_left(action),
+        "not_again": services.may_order_again(action, person) if action.status == Status.UNKNOWN else None,
         "undo_seconds": seconds_left(action),
         "paused": action.status == Status.APPROVED and services.is_paused(action.mailbox),
         "undo_window": int(undo_of(policy).total_seconds()),

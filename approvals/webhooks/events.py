@@ -4,6 +4,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from approvals import doubts
 from approvals.models import AuditEvent, PendingAction, WebhookDelivery
 from approvals.queries import review_url
 from approvals.states import Status
@@ -49,6 +50,8 @@ def body_of(delivery: WebhookDelivery) -> bytes:
             **_anchor_of(delivery),
         },
     }  # fmt: skip
+    if at := doubts.may_have_left_by(action.pk, delivery.at):
+        said["data"]["may_have_been_sent_at"] = rfc3339(at)
     return json.dumps(said, separators=(",", ":")).encode()
 
 

@@ -92,7 +92,7 @@ def test_row18_the_guards_of_the_code_stand_in_the_database(db: None) -> None:
         ("status = 'approved', approvals_given = 1", "action_needs_decisions"),
         ("status = 'approved', approvals_given = 1, approvals_needed = 0", "action_frozen"),
         ("status = 'executing', approvals_given = 1, fence = 1, lease_until = '2030-01-01'", "action_transition"),
-        ("status = 'succeeded', approvals_given = 1, receipt = '{}'", "action_transition"),
+        ("status = 'succeeded', approvals_given = 1, receipt = '{}'", "action_outcome_backed"),
         ("fence = 5", "action_fence"),
         ("approval_round = 3", "action_round"),
         ("digest = 'x'", "action_payload_frozen"),

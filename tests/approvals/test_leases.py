@@ -107,7 +107,7 @@ def test_row26_the_old_fence_changes_nothing_when_a_person_had_it_sent_again(
     def frozen(approved: ApprovedAction) -> None:
         script.later = lambda approved: None
         lease_ends()
-        services.resolve(action_id=action.pk, person=alice, ruling="not_sent")
+        services.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
         assert execute(action.pk, worker="another")
 
     script.later = frozen
@@ -116,7 +116,7 @@ def test_row26_the_old_fence_changes_nothing_when_a_person_had_it_sent_again(
     assert state_of(action) == "succeeded"
     assert action.fence == 2
     verdicts = [(attempt.verdict, attempt.evidence) for attempt in Attempt.objects.all()]
-    assert verdicts == [("not_sent", "person"), ("accepted", "answer")]
+    assert verdicts == [("accepted", "answer"), ("accepted", "answer")]
     late = AuditEvent.objects.get(event="late_outcome")
     assert late.data == {"fence": 1, "verdict": "accepted", "code": ""}
     assert len(server.ledger) == 2  # the second one by order of a person
@@ -146,22 +146,21 @@ def test_row26_the_old_fence_changes_nothing_while_the_new_one_is_leaving(
     assert len(server.ledger) == 1
 
 
-def test_row26_a_late_truth_stops_what_was_ordered_to_leave_again(
+def test_row26_a_late_accepted_closes_what_was_ordered_again(
     approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
 ) -> None:
     action = approved()
 
     def frozen(approved: ApprovedAction) -> None:
         lease_ends()
-        services.resolve(action_id=action.pk, person=alice, ruling="not_sent")
+        services.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
 
     script.later = frozen
     execute(action.pk, worker="test")
     work()
 
-    assert state_of(action) == "pending"
-    assert action.returned is not None
-    assert action.returned["code"] == "sent_after_all"
+    assert state_of(action) == "succeeded"
+    assert Attempt.objects.get().evidence == "answer"
     assert len(server.ledger) == 1
 
 

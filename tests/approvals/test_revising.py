@@ -299,7 +299,7 @@ def test_what_may_have_left_once_is_not_edited(api: Api, alice: User, script: Sc
     approve(action_id, alice)
     PendingAction.objects.update(not_before=None)
     work()
-    services.resolve(action_id=PendingAction.objects.get().pk, person=alice, ruling="not_sent")
+    services.resolve(action_id=PendingAction.objects.get().pk, person=alice, ruling="not_sent", fence=1)
     services.undo(action_id=PendingAction.objects.get().pk, person=alice)
     assert Attempt.objects.get().evidence == "person"
 

@@ -16,7 +16,8 @@ django.setup()
 from accounts.connect.connecting import connect_mailbox  # noqa: E402  (models need the line above)
 from accounts.models import SCOPES, ApiToken, Membership, Role, SignInLink, User  # noqa: E402
 from approvals import services  # noqa: E402
-from approvals.models import ApprovalPolicy  # noqa: E402
+from approvals.models import ApprovalPolicy, PendingAction  # noqa: E402
+from approvals.states import Status  # noqa: E402
 
 
 def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
@@ -43,10 +44,13 @@ def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def rule(action_ids: list[str]) -> None:
-    """A person has looked, and rules that these were not sent: they leave once more."""
-    person = User.objects.get(email="ada@proof.example")
-    for action_id in action_ids:
-        services.resolve(action_id=action_id, person=person, ruling="not_sent")  # type: ignore[arg-type]
+    """A person has looked, and rules that these were not sent: they leave once more. Where two people must approve,
+    the other one does so too."""
+    ada, bob = (User.objects.get(email=f"{name}@proof.example") for name in ("ada", "bob"))
+    for action in PendingAction.objects.filter(pk__in=action_ids):
+        ruled = services.resolve(action_id=action.pk, person=ada, ruling="not_sent", fence=action.fence)
+        if ruled.status == Status.PENDING:
+            services.approve(action_id=ruled.pk, person=bob, digest=ruled.digest, revision=ruled.revision)
 
 
 if __name__ == "__main__":

@@ -203,7 +203,7 @@ def test_a_lost_answer_is_looked_up_in_sent_and_the_send_is_not_repeated(
         pytest.param(fail("drafts.send", 503), id="row31-503-and-it-did-not-go-out"),
     ],
 )
-def test_a_draft_seen_unsent_twice_is_sent_by_a_second_try(
+def test_a_draft_seen_unsent_twice_is_deleted_and_made_again(
     api: Api, approved: PendingAction, gmail: GmailServer, plan: Plan
 ) -> None:
     plan(gmail)
@@ -214,11 +214,11 @@ def test_a_draft_seen_unsent_twice_is_sent_by_a_second_try(
     assert (state(api, approved)[0], gmail.count("drafts.send")) == ("unknown", 1)
     now_it_is_time()
     maintenance.reconcile()
-    assert state(api, approved) == ("approved", "still_a_draft")
+    assert (state(api, approved), drafts(gmail)) == (("approved", "draft_destroyed"), [])
 
     look_again()
     assert state(api, approved) == ("succeeded", None)
-    assert (len(gmail.ledger), gmail.count("drafts.create"), gmail.count("drafts.send")) == (1, 1, 2)
+    assert (len(gmail.ledger), gmail.count("drafts.create"), gmail.count("drafts.send")) == (1, 2, 2)
 
 
 @pytest.mark.parametrize("message_ids", ["replaced", "noted"])
@@ -591,25 +591,6 @@ def test_a_draft_that_is_gone_is_unknown_for_as_long_as_sent_cannot_be_looked_at
     look_again()
     assert state(api, approved) == ("succeeded", None)
     assert (len(gmail.ledger), gmail.count("drafts.create")) == (1, 1)
-
-
-def test_an_order_carried_out_late_is_unknown_for_as_long_as_sent_cannot_be_looked_at(
-    api: Api, approved: PendingAction, gmail: GmailServer
-) -> None:
-    gmail.fail("drafts.send", 503)
-    work()
-    for _ in range(2):
-        now_it_is_time()
-        maintenance.reconcile()
-    assert state(api, approved) == ("approved", "still_a_draft")
-    gmail._send(gmail.box(ADA), drafts(gmail)[0])  # the first order, after both looks
-    gmail.fail("messages.list", 429, times=None)
-    look_again()
-    assert state(api, approved) == ("unknown", "draft_gone")
-
-    gmail.heal()
-    look_again()
-    assert (state(api, approved), len(gmail.ledger)) == (("succeeded", None), 1)
 
 
 @pytest.mark.parametrize(

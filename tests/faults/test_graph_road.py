@@ -121,7 +121,7 @@ def test_what_went_out_without_an_answer_is_looked_up_and_never_sent_again(
         pytest.param("answer", id="row31-503-and-nothing-sent"),
     ],
 )
-def test_a_draft_seen_unsent_twice_is_sent_once_by_its_id(
+def test_a_draft_seen_unsent_twice_is_destroyed_and_made_again(
     approved: PendingAction, graph: GraphServer, phase: Any
 ) -> None:
     graph.fault(phase)
@@ -133,12 +133,13 @@ def test_a_draft_seen_unsent_twice_is_sent_once_by_its_id(
     work()
     assert (state(approved)[0], len(graph.sends())) == ("unknown", before)
     probe()
-    assert state(approved) == ("approved", "still_a_draft")
+    assert state(approved) == ("approved", "draft_destroyed")
+    assert graph.drafts(ADA) == []
     now_it_is_time()
     work()
     assert state(approved) == ("succeeded", None)
     assert [accepted.message_id for accepted in graph.ledger] == [approved.message_id]
-    assert created(graph) == 1
+    assert created(graph) == 2
 
 
 def test_row30_a_server_that_says_nothing_is_asked_exactly_once(
@@ -427,11 +428,7 @@ def test_row37_a_draft_that_went_out_by_itself_is_found_in_sent(approved: Pendin
 def test_a_draft_that_the_first_try_sent_while_the_second_began_is_found_in_sent(
     approved: PendingAction, graph: GraphServer
 ) -> None:
-    graph.fault("drop_after")
-    work()
-    for _ in range(2):
-        probe()
-    assert state(approved) == ("approved", "still_a_draft")
+    throttled_with_a_draft(graph)
 
     def carried_out_late(action: str) -> None:
         if action == "send":

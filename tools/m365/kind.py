@@ -38,6 +38,10 @@ class RunCommand:
         "accepted": _("ran"),
         "refused": _("refused, did not run"),
         "not_sent": _("did not run, to be tried again"),
+        "may_have_happened": _("May have run"),
+        "did_happen": _("It ran all the same."),
+        "did_happen_twice": _("It ran twice."),
+        "twice": _("The answer to an earlier attempt was lost. If that attempt ran after all, it happens twice."),
     }
 
     def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:

@@ -316,7 +316,19 @@ class MailProvider(Protocol):
         ...
 
     def discard(self, prepared: Mapping[str, Any]) -> None:
-        """Take away what was prepared, if it is still there and unsent; idempotent."""
+        """Take away what was prepared, if it is still there, unchanged and unsent; idempotent."""
+        ...
+
+    def destroy(self, prepared: Mapping[str, Any]) -> bool:
+        """Destroy what was prepared for good, so that no order that names it can be carried out any more.
+
+        True only when the provider has confirmed that this call did it. A draft that is gone may have been sent, and
+        one that its person has changed is left alone: False.
+        """
+        ...
+
+    def is_prepared(self, prepared: Mapping[str, Any], draft_id: str) -> bool:
+        """Whether the draft with this id is what was prepared; asks nobody."""
         ...
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:

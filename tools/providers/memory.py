@@ -263,7 +263,18 @@ class MemoryProvider:
 
     def discard(self, prepared: Mapping[str, Any]) -> None:
         self.test()
-        self._server.discarded.append(prepared["draft"])
+        if "draft" in prepared:
+            self._server.discarded.append(prepared["draft"])
+
+    def destroy(self, prepared: Mapping[str, Any]) -> bool:
+        self.test()
+        if prepared.get("draft") not in self._server.unsent:
+            return False
+        self._server.unsent.discard(prepared["draft"])
+        return True
+
+    def is_prepared(self, prepared: Mapping[str, Any], draft_id: str) -> bool:
+        return prepared.get("draft") == draft_id
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
         if not self.find_sent(message_id):

@@ -11,6 +11,7 @@ from django.db import DatabaseError
 from accounts import health
 from accounts.models import Mailbox
 from accounts.problems import Problem
+from approvals.doubts import DESTROYED
 from approvals.types import ApprovedAction, Changes, EditField, Outcome, PreviewWarning, Proposal, Rendered, Revisable
 from tools.alternatives import passages
 from tools.compose import stamped
@@ -108,18 +109,21 @@ class SendMail:
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
         """Found in Sent, where only the server itself can have put it: our own copy is made after success alone.
 
-        What was prepared and lies there unsent proves the contrary when it was seen so twice: an order that was taken
-        may be carried out late.
+        A draft that lies there unsent proves nothing: the order to send it may be carried out late. It is left alone
+        at the first look, for such an order, and destroyed at the second. Only that is proof.
         """
         provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
         found = provider.find_sent(approved.message_id)
         if found is None:
             if not provider.is_unsent(approved.prepared):
                 return None
-            if SEEN_UNSENT in approved.prepared:
-                return Outcome(verdict="not_sent", code="still_a_draft")
-            approved.keep({**approved.prepared, SEEN_UNSENT: True})
-            return None
+            if SEEN_UNSENT not in approved.prepared:
+                approved.keep({**approved.prepared, SEEN_UNSENT: True})
+                return None
+            if not provider.destroy(approved.prepared):
+                return None
+            approved.keep({})
+            return Outcome(verdict="not_sent", code=DESTROYED)
         return _accepted(provider.name, len(_recipients(approved.payload)), datetime.now(UTC), reference=found)
 
     def settle(self, approved: ApprovedAction) -> None:
@@ -145,6 +149,9 @@ class SendMail:
 
     def discard(self, approved: ApprovedAction) -> None:
         provider_for(Mailbox.objects.get(pk=approved.mailbox_id)).discard(approved.prepared)
+
+    def destroy(self, approved: ApprovedAction) -> bool:
+        return provider_for(Mailbox.objects.get(pk=approved.mailbox_id)).destroy(approved.prepared)
 
 
 class ReplyMail(SendMail):

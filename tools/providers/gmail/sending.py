@@ -27,7 +27,7 @@ from tools.providers.base import (
 )
 from tools.providers.gmail import payload, queries
 from tools.providers.gmail.drafting import GmailDrafts, refuse_too_large
-from tools.providers.gmail.mailbox import message_part
+from tools.providers.gmail.mailbox import DRAFT_ID, message_part
 
 STAMP_BYTES = 64  # more than the Date has, which comes in front when it leaves
 LOOKED_AT = 20  # of the newest in Sent, beside what the search finds: its index may lag behind
@@ -99,8 +99,29 @@ class GmailSending(GmailDrafts):
         notes = dict(prepared)
         if "draft" not in notes:
             notes |= self._lost_draft(str(notes.get("marker", ""))) or {}
-        if self.is_unsent(notes):
-            self._client.write("drafts.delete", lambda users: users.drafts().delete(userId="me", id=notes["draft"]))
+        self.destroy(notes)
+
+    def destroy(self, prepared: Mapping[str, Any]) -> bool:
+        """Gmail deletes a draft for good and not into the bin, so an order that names it finds nothing.
+
+        https://developers.google.com/workspace/gmail/api/reference/rest/v1/users.drafts/delete
+        """
+        if not self.is_unsent(prepared):
+            return False
+        try:
+            self._client.write("drafts.delete", lambda users: users.drafts().delete(userId="me", id=prepared["draft"]))
+        except Refused as error:
+            if error.code != "not_found":
+                raise
+            return False  # sent or deleted in between: nobody can say
+        return True
+
+    def is_prepared(self, prepared: Mapping[str, Any], draft_id: str) -> bool:
+        """A draft is named by itself and its message, or by its message alone."""
+        named = DRAFT_ID.fullmatch(draft_id)
+        if named:
+            return bool(prepared.get("draft") == named[1])
+        return bool(prepared.get("message") == draft_id)
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
         """Nothing: Gmail keeps the copy itself."""

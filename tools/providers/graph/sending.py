@@ -7,7 +7,9 @@ there unchanged, it did not go out. Without it, or when no copy is to be kept: o
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
+from http import HTTPStatus
 from typing import Any, Literal
+from urllib.parse import quote
 
 from django.conf import settings
 
@@ -98,13 +100,39 @@ class GraphSending(GraphDrafts):
             marker = str(prepared.get("marker", ""))
             drafts = list(self._marked("drafts", marker)) if MESSAGE_ID.fullmatch(marker) else []
             for row in drafts:
-                self.discard({"draft": row["id"]})
-            return
+                self._discard_unfinished(str(row["id"]))
+        elif "version" not in prepared:
+            self._discard_unfinished(str(prepared["draft"]))
+        else:
+            self.destroy(prepared)
+
+    def destroy(self, prepared: Mapping[str, Any]) -> bool:
+        """DELETE would move the draft to Deleted Items, where its immutable id stays good and an order still finds it.
+
+        The address names the folder too: a draft that is on its way to Sent is not found there.
+        https://learn.microsoft.com/en-us/graph/api/message-permanentdelete
+        """
+        if not self.is_unsent(prepared):
+            return False
+        folder, draft = (quote(str(prepared[name]), safe="") for name in ("folder", "draft"))
         try:
-            state = self._state(prepared)
-            # In Sent and still a draft: its person is sending it, or a late order is carried out.
+            answer = self._client.call("POST", f"/mailFolders/{folder}/messages/{draft}/permanentDelete", scope=SCOPE)
+        except Refused as error:
+            if isinstance(error, NotPermitted):
+                raise
+            return False  # gone, on its way, or a cloud without this call: nobody can say
+        return answer.status == HTTPStatus.NO_CONTENT
+
+    def is_prepared(self, prepared: Mapping[str, Any], draft_id: str) -> bool:
+        return "draft" in prepared and self._path(draft_id) == self._at(str(prepared["draft"]))
+
+    def _discard_unfinished(self, draft: str) -> None:
+        """A draft that was never compared, so no order names it. Its person finds it in Deleted Items."""
+        try:
+            state = self._state({"draft": draft})
+            # In Sent and still a draft: its person is sending it.
             if state.get("isDraft") and state.get("parentFolderId") != self._id_of_role("sent"):
-                self._client.call("DELETE", self._at(str(prepared["draft"])), scope=SCOPE)
+                self._client.call("DELETE", self._at(draft), scope=SCOPE)
         except Refused as error:
             if error.code != "not_found":
                 raise

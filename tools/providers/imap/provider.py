@@ -40,6 +40,12 @@ class ImapProvider(ImapReading, ImapDrafts):
     def discard(self, prepared: Mapping[str, Any]) -> None:
         pass
 
+    def destroy(self, prepared: Mapping[str, Any]) -> bool:
+        return False
+
+    def is_prepared(self, prepared: Mapping[str, Any], draft_id: str) -> bool:
+        return False
+
     def find_sent(self, message_id: str) -> str | None:
         with self._session() as session:
             self._select(session, self._folder(session, "sent"))

@@ -1,0 +1,339 @@
+"""A mail that may have left is never called unsent, and the provider's late word closes its action."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import Mailbox, User
+from accounts.problems import Problem
+from approvals import maintenance, services
+from approvals.execution import execute
+from approvals.models import ApprovalPolicy, Attempt, AuditEvent, PendingAction, Webhook, WebhookDelivery
+from approvals.outcomes import record_outcome
+from approvals.types import ApprovedAction, LeaseLost, Outcome
+from approvals.webhooks import outbox
+from approvals.webhooks.events import body_of
+from tests.approvals.conftest import approve
+from tests.approvals.kinds import LOST, Script
+from tests.conftest import Api, Reviewer
+from tests.work import work
+from tools.providers.base import Unavailable
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ACCEPTED = Outcome(
+    verdict="accepted", receipt={"at": "2026-05-04T12:00:00Z", "recipient_count": 1, "provider": "memory"}
+)
+
+
+def sent_and_not_heard(server: MemoryServer) -> Callable[[ApprovedAction], Outcome]:
+    """The provider takes the mail, and the answer is lost."""
+
+    def instead(approved: ApprovedAction) -> Outcome:
+        approved.wire_started()
+        server.ledger.append(approved)  # type: ignore[arg-type]
+        return LOST
+
+    return instead
+
+
+@pytest.fixture
+def lost(approved: Callable[..., PendingAction], script: Script, server: MemoryServer) -> PendingAction:
+    """An action whose mail was sent and whose answer was lost."""
+    action = approved()
+    script.instead = sent_and_not_heard(server)
+    execute(action.pk, worker="test")
+    script.instead = None
+    action.refresh_from_db()
+    assert (action.status, action.fence, len(server.ledger)) == ("unknown", 1, 1)
+    return action
+
+
+def order_again(action: PendingAction, person: User) -> PendingAction:
+    return services.resolve(action_id=action.pk, person=person, ruling="not_sent", fence=action.fence)
+
+
+def text_of(page: Any) -> str:
+    shown = re.sub(r"(?s)<(style|script|template).*?</\1>|<[^>]*>", " ", page.content.decode())
+    return " ".join(shown.split())
+
+
+# What is said
+
+
+def withdrawn(action: PendingAction, api: Api, reviewer: Reviewer, script: Script) -> None:
+    assert api.post(f"/actions/{action.pk}/cancel").status_code == 200
+
+
+def rejected(action: PendingAction, api: Api, reviewer: Reviewer, script: Script) -> None:
+    services.undo(action_id=action.pk, person=reviewer.user)
+    assert reviewer.decide(str(action.pk), "reject").status_code == 302
+
+
+def refused(action: PendingAction, api: Api, reviewer: Reviewer, script: Script) -> None:
+    PendingAction.objects.update(not_before=None)
+    script.instead = lambda approved: Outcome(verdict="refused", code="refused", detail="No.")
+    work()
+
+
+def expired(action: PendingAction, api: Api, reviewer: Reviewer, script: Script) -> None:
+    PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    maintenance.sweep()
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [(withdrawn, "cancelled"), (rejected, "rejected"), (refused, "failed"), (expired, "expired")],
+)
+def test_a_ruled_mail_is_said_to_have_maybe_left_at_any_end(
+    lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, script: Script, settings: Any,
+    end: Callable[..., None], state: str,
+) -> None:  # fmt: skip
+    settings.MAILHUB_UNDO_SECONDS = 60
+    order_again(lost, bob)
+
+    end(lost, api, reviewer, script)
+
+    told = api.get(f"/actions/{lost.pk}").json()
+    assert told["state"] == state
+    assert told["may_have_been_sent_at"] == Attempt.objects.get(fence=1).wire_started_at.isoformat().replace(  # type: ignore[union-attr]
+        "+00:00", "Z"
+    )
+    page = text_of(reviewer.page(str(lost.pk)))
+    assert "May have been sent at" in page
+    for lie in ("Nothing was sent", "nobody has got it", "sent nothing"):
+        assert lie not in page
+    assert "May have been sent at" in text_of(reviewer.client.get(f"/actions/{lost.pk}/peek/"))
+    by_tool = api.tool("get_action", action_id=str(lost.pk)).json()
+    assert by_tool["may_have_been_sent_at"] == told["may_have_been_sent_at"]
+
+
+def test_a_webhook_tells_that_it_may_have_been_sent(
+    lost: PendingAction, bob: User, api: Api, script: Script, settings: Any
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = True
+    assert api.post("/webhooks", {"url": "http://127.0.0.1:9/hook"}).status_code == 201
+    order_again(lost, bob)
+    PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    maintenance.expire()
+    outbox.gather()
+
+    delivery = WebhookDelivery.objects.get(event="action.expired")
+    before = body_of(delivery)
+    assert "may_have_been_sent_at" in json.loads(before)["data"]
+    record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+    assert body_of(delivery) == before
+    assert Webhook.objects.count() == 1
+
+
+def test_the_next_approver_is_told_of_the_lost_attempt(
+    lost: PendingAction, bob: User, reviewer: Reviewer, settings: Any, server: MemoryServer
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    before = (lost.digest, lost.revision)
+    order_again(lost, bob)
+    services.undo(action_id=lost.pk, person=bob)
+
+    page = text_of(reviewer.page(str(lost.pk)))
+    assert "May have been sent already" in page
+    assert "the recipients get it twice" in page
+    with pytest.raises(Problem) as refused:  # a page from before the loss approves nothing
+        services.approve(action_id=lost.pk, person=reviewer.user, digest=before[0], revision=before[1])
+    assert refused.value.code == "conflict"
+
+
+def test_a_mail_that_was_never_handed_over_says_nothing_was_sent(api: Api, reviewer: Reviewer) -> None:
+    action_id = api.propose()
+    reviewer.decide(action_id, "reject")
+    assert "may_have_been_sent_at" not in api.get(f"/actions/{action_id}").json()
+    assert "Nothing was sent." in text_of(reviewer.page(action_id))
+
+
+# What comes late
+
+
+@pytest.mark.parametrize("where", ["approved", "pending"])
+def test_a_late_accepted_closes_what_waits_to_leave_again(
+    lost: PendingAction, bob: User, api: Api, settings: Any, server: MemoryServer, where: str
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    order_again(lost, bob)
+    if where == "pending":
+        services.undo(action_id=lost.pk, person=bob)
+
+    assert record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+
+    told = api.get(f"/actions/{lost.pk}").json()
+    assert (told["state"], told["receipt"]) == ("succeeded", ACCEPTED.receipt)
+    assert "may_have_been_sent_at" not in told
+    PendingAction.objects.update(not_before=None)
+    work()
+    assert len(server.ledger) == 1
+    assert not record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+    assert AuditEvent.objects.filter(event="outcome_accepted").count() == 1
+
+
+def test_a_late_accepted_stops_a_second_copy_before_its_wire(
+    lost: PendingAction, bob: User, script: Script, server: MemoryServer
+) -> None:
+    order_again(lost, bob)
+
+    def told_late(approved: ApprovedAction) -> None:
+        record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+
+    script.before = told_late
+    work()
+
+    lost.refresh_from_db()
+    assert (lost.status, len(server.ledger)) == ("succeeded", 1)
+    ended = list(Attempt.objects.values_list("verdict", "code"))
+    assert ended == [("accepted", ""), ("not_sent", "sent_after_all")]
+
+
+def test_two_accepted_copies_are_both_told(
+    lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, script: Script, server: MemoryServer
+) -> None:
+    order_again(lost, bob)
+    work()
+    assert len(server.ledger) == 2
+    assert "May have been sent at" in text_of(reviewer.page(str(lost.pk)))
+
+    record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+
+    told = api.get(f"/actions/{lost.pk}").json()
+    assert (told["state"], "also_sent_at" in told, "may_have_been_sent_at" in told) == ("succeeded", True, False)
+    assert "It was sent twice." in text_of(reviewer.page(str(lost.pk)))
+
+
+def test_a_late_accepted_is_told_after_the_end_too(
+    lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, settings: Any
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    order_again(lost, bob)
+    api.post(f"/actions/{lost.pk}/cancel")
+
+    record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+
+    told = api.get(f"/actions/{lost.pk}").json()
+    assert (told["state"], "also_sent_at" in told) == ("cancelled", True)
+    page = text_of(reviewer.page(str(lost.pk)))
+    assert "It was sent all the same." in page
+    assert "Nothing was sent" not in page
+
+
+# What is looked at before a second copy
+
+
+def test_a_mail_found_in_sent_is_not_sent_again(
+    lost: PendingAction, bob: User, script: Script, server: MemoryServer
+) -> None:
+    order_again(lost, bob)
+    script.look = lambda approved: ACCEPTED
+    work()
+
+    lost.refresh_from_db()
+    assert (lost.status, len(server.ledger)) == ("succeeded", 1)
+    assert Attempt.objects.get(fence=1).evidence == "probe"
+
+
+def test_nothing_leaves_again_while_sent_cannot_be_looked_at(
+    lost: PendingAction, bob: User, script: Script, server: MemoryServer
+) -> None:
+    def fails(approved: ApprovedAction) -> None:
+        raise Unavailable("unreachable")
+
+    order_again(lost, bob)
+    script.look = fails
+    work()
+
+    lost.refresh_from_db()
+    assert (lost.status, (lost.error or {})["code"], len(server.ledger)) == ("approved", "not_looked_at", 1)
+
+
+@pytest.mark.parametrize("raised", [LeaseLost, RuntimeError])
+def test_any_exception_after_the_wire_started_is_unknown(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer, raised: type[Exception]
+) -> None:
+    def sends_then_fails(approved: ApprovedAction) -> Outcome:
+        approved.wire_started()
+        server.ledger.append(approved)  # type: ignore[arg-type]
+        raise raised
+
+    action = approved()
+    script.instead = sends_then_fails
+    execute(action.pk, worker="test")
+    script.instead = None
+    PendingAction.objects.update(not_before=None)
+    work()
+
+    action.refresh_from_db()
+    assert (action.status, len(server.ledger)) == ("unknown", 1)
+
+
+# Who may order another copy
+
+
+def test_a_ruling_about_an_earlier_attempt_is_a_conflict(
+    lost: PendingAction, bob: User, script: Script, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    stale = {"fence": str(lost.fence), "ruling": "not_sent"}
+    order_again(lost, bob)
+    script.instead = sent_and_not_heard(server)
+    work()
+    lost.refresh_from_db()
+    assert (lost.status, lost.fence) == ("unknown", 2)
+
+    for form in (stale, {"ruling": "not_sent"}, {**stale, "ruling": "sent"}):
+        assert reviewer.decide(str(lost.pk), "resolve", **form).status_code == 409
+    work()
+
+    assert len(server.ledger) == 2
+
+
+def test_an_author_orders_no_second_copy_where_they_may_not_approve(
+    api: Api, alice: User, bob: User, mailbox: Mailbox, script: Script, server: MemoryServer, reviewer: Reviewer
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
+    action = approve(api.propose(), bob)
+    script.instead = sent_and_not_heard(server)
+    execute(action.pk, worker="test")
+    script.instead = None
+
+    with pytest.raises(Problem) as refused:
+        services.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
+
+    assert refused.value.code == "forbidden"
+    page = text_of(reviewer.page(str(action.pk)))
+    assert "You cannot have it sent again." in page
+    assert "send it again" not in page.replace("cannot have it sent again", "")
+    assert services.resolve(action_id=action.pk, person=bob, ruling="not_sent", fence=1).status == "approved"
+
+
+def test_only_managers_order_a_second_copy_where_only_they_approve(
+    lost: PendingAction, bob: User, mailbox: Mailbox
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approver_role=ApprovalPolicy.Approvers.MANAGER)
+    with pytest.raises(Problem) as refused:
+        order_again(lost, bob)
+    assert refused.value.code == "forbidden"
+
+
+def test_a_second_copy_needs_as_many_approvals_as_the_first(
+    lost: PendingAction, alice: User, bob: User, charlie: User, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    mailbox.memberships.create(user=charlie, role="approver")
+
+    ruled = order_again(lost, bob)
+    assert (ruled.status, ruled.approvals_given) == ("pending", 1)
+    work()
+    assert len(server.ledger) == 1
+    assert approve(lost.pk, charlie).status == "approved"
+    work()
+    assert len(server.ledger) == 2
