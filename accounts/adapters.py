@@ -1,25 +1,27 @@
 """What the sign-in library asks us: who may come in, whether a sign-in is fresh, how its secrets are kept."""
 
+from functools import partial
 from typing import Any
 
-import structlog
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core import context
 from allauth.core.exceptions import ReauthenticationRequired
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from accounts import credentials
 from accounts.address_proof import is_untouched, prove_account
+from accounts.guessing import TooSoon, begin_attempt, end_attempt, record_failure
 from accounts.models import User
+from accounts.own_mail import send_later
 from accounts.step_up import factors_that_count, is_fresh, password_counts
 from accounts.witness import told
-
-log = structlog.get_logger(__name__)
 
 
 class AccountAdapter(DefaultAccountAdapter):
@@ -35,11 +37,31 @@ class AccountAdapter(DefaultAccountAdapter):
         return False
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """One try. The page is the same whether it succeeds or not, or it would tell who is known here."""
+        """Send once, after the answer: its words and its time are the same for known and unknown addresses."""
+        if settings.SENDS_MAIL:
+            send_later(partial(super().send_mail, template_prefix, email, context))
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Count the attempt; one that comes too soon is refused before its password is looked at."""
         try:
-            super().send_mail(template_prefix, email, context)
-        except OSError:  # smtplib's errors are
-            log.exception("own_mail_failed")
+            self._attempt = begin_attempt(request, credentials.get("email") or "")
+        except TooSoon as soon:
+            raise ValidationError(
+                ngettext(
+                    "Too many attempts. Wait %(n)s second, then try again.",
+                    "Too many attempts. Wait %(n)s seconds, then try again.",
+                    soon.seconds,
+                )
+                % {"n": soon.seconds},
+                code="too_many_login_attempts",
+            ) from None
+
+    def _rollback_login_failed_rl_usage(self) -> None:
+        """Called by the library when the password was right."""
+        end_attempt(self._attempt)
+
+    def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
+        record_failure(user=self._attempt.user, network=self._attempt.network, method="password")
 
     def get_reset_password_from_key_url(self, key: str) -> str:
         """On the public host, whatever the request says it came to."""

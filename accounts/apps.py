@@ -7,7 +7,7 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         # They listen to each sign-in from the first one on, and to the checks of the start.
-        from accounts import address_proof, step_up  # noqa: F401
+        from accounts import address_proof, events, step_up  # noqa: F401
         from accounts.connect import tenants  # noqa: F401
 
 

@@ -48,5 +48,6 @@ def end_sessions(person: User, *, but: HttpRequest | None = None) -> int:
 
 
 def on_signed_in(sender: Any, request: HttpRequest, user: User, **_: Any) -> None:
+    """Receive the library's signals: a sign-in, and each change that gave the session a new key."""
     browsers_of(user)
     remember_browser(request, user)

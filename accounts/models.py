@@ -349,3 +349,40 @@ class QuotaUse(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+class SignInPlace(models.Model):
+    """A network from which a person has signed in: there, guesses made elsewhere hold them up no longer."""
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="+")
+    network = models.CharField(max_length=50)
+    last_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "network"], name="sign_in_place_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} from {self.network}"
+
+
+class FailedSignIns(models.Model):
+    """How often signing in to an account failed from one place, and how many failures the audit does not hold yet.
+
+    `account` is a keyed hash of the typed address, or empty for all; `place` is a network or browser, or empty for all.
+    """
+
+    account = models.CharField(max_length=64, blank=True)
+    place = models.CharField(max_length=80, blank=True)
+    user = models.ForeignKey(User, models.CASCADE, null=True, related_name="+")
+    network = models.CharField(max_length=50, blank=True)
+    failures = models.PositiveIntegerField(default=0)
+    last_at = models.DateTimeField()
+    unrecorded = models.PositiveIntegerField(default=0)
+    recorded_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["account", "place"], name="failed_sign_ins_once")]
+        indexes = [models.Index(fields=["last_at"], name="failed_sign_ins_old")]
+
+    def __str__(self) -> str:
+        return f"{self.failures} from {self.place or 'anywhere'}"

@@ -19,7 +19,9 @@ from django.contrib.sessions.middleware import SessionMiddleware as DjangosMiddl
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-BEGAN = "began_at"
+from accounts.devices import write_cookie
+from accounts.step_up import BEGAN
+
 RENEW_EVERY = timedelta(minutes=10)
 KEY = re.compile(r"[a-z0-9]{32}")
 STORED = re.compile(r"[0-9a-f]{40}")
@@ -100,6 +102,11 @@ def end_of(data: dict[str, Any]) -> datetime:
     return datetime.fromtimestamp(min(idle, absolute), tz=timezone.get_default_timezone())
 
 
+def forget_ended() -> None:
+    """Delete sessions that are over."""
+    SessionStore.clear_expired()
+
+
 class SessionMiddleware(DjangosMiddleware):
     """Django's, but a cookie must hold a key: the hash of one, read from the database, opens nothing."""
 
@@ -113,4 +120,5 @@ class SessionMiddleware(DjangosMiddleware):
         by_a_person = match is not None and match.url_name not in BACKGROUND
         if by_a_person and session.accessed and SESSION_KEY in session:
             cast(SessionStore, session).renew()
+        write_cookie(request, response)
         return super().process_response(request, response)

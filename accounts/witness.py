@@ -23,21 +23,24 @@ def told(
     subject: User | None = None,
     method: str = "",
     mailboxes: Iterable[Mailbox] = (),
+    actor: str = "",
+    network: str | None = None,
     **data: Any,
 ) -> None:
     """Record one security event, in the caller's transaction: once for people, and once for each mailbox it concerns.
 
     `person` acts (None: a command on the server), `subject` is the person it happens to if that is somebody else, and
     `method` says how, such as `password` or `totp`. The network comes from the current request, if there is one.
+    `actor` and `network` are given only by callers that know better: `stranger` is somebody who is not signed in.
     `data` holds ids, codes and counts: no mail content and no address.
     """
     record = import_string(settings.MAILHUB_WITNESS)
-    actor = f"user:{person.pk}" if person else "command"
+    actor = actor or (f"user:{person.pk}" if person else "command")
     concerned = [*([mailbox] if mailbox else []), *mailboxes]
     about = {
         "subject": str(subject.pk) if subject else "",
         "method": method,
-        "network": network_of(context.request),
+        "network": network_of(context.request) if network is None else network,
         "mailboxes": [str(each.pk) for each in concerned],
     }
     with transaction.atomic():

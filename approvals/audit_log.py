@@ -114,7 +114,7 @@ def names_of(events: Iterable[AuditEvent]) -> dict[str, str]:
         f"token:{token.pk}": _("%(name)s, a token of %(owner)s") % {"name": token.name, "owner": token.user.email}
         for token in ApiToken.objects.select_related("user").filter(pk__in=filter(None, map(_token_id, actors)))
     }
-    fixed = {"worker": _("a worker"), "command": _("a command on the server")}
+    fixed = {"worker": _("a worker"), "command": _("a command on the server"), "stranger": _("somebody not signed in")}
     return {
         actor: people[key].email if (key := _user_id(actor)) in people else {**tokens, **fixed}.get(actor, actor)
         for actor in actors

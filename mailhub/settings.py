@@ -115,6 +115,8 @@ MAILHUB_CHORES = [
     "tools.handles.purge",
     "approvals.webhooks.outbox.forget_old",
     "accounts.quotas.forget_old",
+    "accounts.guessing.record_counted",
+    "accounts.sessions.forget_ended",
 ]
 MAILHUB_CELERY_APP = "mailhub.celery.app"
 MAILHUB_WITNESS = "approvals.audit.record"  # what accounts tells of tokens and mailboxes
@@ -207,14 +209,12 @@ else:
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "accounts.User"
+_validation = "django.contrib.auth.password_validation"
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in (
-        "UserAttributeSimilarityValidator",
-        "MinimumLengthValidator",
-        "CommonPasswordValidator",
-        "NumericPasswordValidator",
-    )
+    {"NAME": f"{_validation}.UserAttributeSimilarityValidator"},
+    {"NAME": f"{_validation}.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": f"{_validation}.CommonPasswordValidator"},
+    {"NAME": "accounts.passwords.GuessableValidator"},
 ]
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 # Failed tries are counted in the database, so that every web process knows of them.
@@ -229,8 +229,10 @@ ACCOUNT_EMAIL_VERIFICATION = "none"  # who makes an account, by command or invit
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_REDIRECT_URL = "sign_in"
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
-# Ten wrong passwords a minute from one address, five in five minutes for one account.
-ACCOUNT_RATE_LIMITS = {"login": "60/m/ip", "login_failed": "10/m/ip,5/300s/key", "reauthenticate": "10/m/user"}
+# `accounts.guessing` slows down wrong passwords; `login_failed` is for codes, after the password.
+ACCOUNT_RATE_LIMITS = {"login": "60/m/ip", "login_failed": "5/300s/key", "reauthenticate": "10/m/user"}
+ACCOUNT_EMAIL_NOTIFICATIONS = True  # each change of a password, factor or address, and each new browser
+MAILHUB_OWN_MAIL_THREADS = 2
 ACCOUNT_LOGIN_BY_CODE_ENABLED = True  # and offered where mailhub sends mail
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # who is not known here gets no mail from us
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
@@ -270,6 +272,7 @@ _https = _public.scheme == "https"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
 if _https:  # browsers take a cookie of this name from this host only, over TLS and for all paths
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-sessionid", "__Host-csrftoken"
+MAILHUB_DEVICE_COOKIE = "__Host-device" if _https else "device"
 SESSION_ENGINE = "accounts.sessions"
 SESSION_COOKIE_AGE = ENV.MAILHUB_SESSION_DAYS * 86_400  # the absolute limit
 MAILHUB_SESSION_IDLE_HOURS = ENV.MAILHUB_SESSION_IDLE_HOURS

@@ -18,6 +18,8 @@ CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"
 # Every test's client is a server of its own: none of them lists all static files first.
 WHITENOISE_AUTOREFRESH = True
 
+MAILHUB_OWN_MAIL_THREADS = 0  # mail is sent before the answer, so that a test finds it
+
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 INSTALLED_APPS = ["tests.emptying", *INSTALLED_APPS]  # noqa: F405  # its flush comes first

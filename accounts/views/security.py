@@ -8,6 +8,7 @@ from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -16,6 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from accounts.browsers import browsers_of, end_sessions, is_this
 from accounts.models import User
+from accounts.witness import told
 
 
 @login_required
@@ -42,7 +44,9 @@ def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
     session = UserSession.objects.filter(user=cast(User, request.user), pk=session_id).first()
     if session is None:
         raise Http404
-    session.end()
+    with transaction.atomic():
+        session.end()
+        told("session_ended", person=cast(User, request.user), count=1)
     messages.success(request, _("That browser is signed out."))
     return redirect("security")
 
@@ -50,7 +54,9 @@ def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def end_other_sessions(request: HttpRequest) -> HttpResponse:
-    end_sessions(cast(User, request.user), but=request)
+    person = cast(User, request.user)
+    with transaction.atomic():
+        told("session_ended", person=person, count=end_sessions(person, but=request))
     messages.success(request, _("All other browsers are signed out."))
     return redirect("security")
 

@@ -91,7 +91,7 @@ def test_signing_in_leads_back_to_where_one_wanted_to_go_and_never_elsewhere(cli
     assert Client().post("/sign-in/?next=https://evil.example/", who)["Location"] == "/"
 
 
-def test_guessing_locks_the_account_for_a_while_and_says_so(client: Client, alice: User) -> None:
+def test_guessing_makes_the_next_attempt_wait_and_says_so(client: Client, alice: User) -> None:
     alice.set_password(PASSWORD)
     alice.save()
     for number in range(5):
@@ -100,7 +100,7 @@ def test_guessing_locks_the_account_for_a_while_and_says_so(client: Client, alic
 
     locked = client.post("/sign-in/", {"login": alice.email, "password": PASSWORD})
 
-    assert b"Too many failed login attempts" in locked.content
+    assert b"Too many attempts. Wait 2 seconds, then try again." in locked.content
     assert not signed_in(client)
 
 

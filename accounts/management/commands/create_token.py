@@ -3,10 +3,11 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
 from accounts.management.named import mailbox_named, user_named
 from accounts.models import SCOPES, ApiToken, Membership
+from accounts.witness import told
 
 
 class Command(BaseCommand):
@@ -32,10 +33,22 @@ class Command(BaseCommand):
         if Membership.objects.filter(user=owner, mailbox__in=bound).count() != len(bound) or not bound:
             raise CommandError("A token can be bound to mailboxes of its owner alone, and to at least one.")
         try:
-            _, secret = ApiToken.issue(
-                user=owner, name=name, scopes=wanted, mailboxes=bound,
-                lifetime=timedelta(days=days) if days else None,
-            )  # fmt: skip
+            with transaction.atomic():
+                token, secret = ApiToken.issue(
+                    user=owner,
+                    name=name,
+                    scopes=wanted,
+                    mailboxes=bound,
+                    lifetime=timedelta(days=days) if days else None,
+                )
+                told(
+                    "token_created",
+                    person=None,
+                    subject=owner,
+                    mailboxes=bound,
+                    token=str(token.pk),
+                    scopes=token.scopes,
+                )
         except IntegrityError:
             raise CommandError("This person has a token of that name already.") from None
         self.stdout.write(secret)

@@ -4,10 +4,12 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
+from django.db import transaction
 from django.urls import reverse
 
 from accounts.management.named import user_named
 from accounts.models import SignInLink
+from accounts.witness import told
 
 
 class Command(BaseCommand):
@@ -19,5 +21,8 @@ class Command(BaseCommand):
         parser.add_argument("--minutes", type=int, default=60, help="how long it can be used")
 
     def handle(self, *args: Any, user: str, minutes: int, **options: Any) -> None:
-        secret = SignInLink.issue(user=user_named(user), lifetime=timedelta(minutes=minutes))
+        person = user_named(user)
+        with transaction.atomic():
+            secret = SignInLink.issue(user=person, lifetime=timedelta(minutes=minutes))
+            told("sign_in_link_made", person=None, subject=person, minutes=minutes)
         self.stdout.write(settings.MAILHUB_PUBLIC_URL + reverse("sign_in_by_link", args=[secret]))

@@ -1,0 +1,98 @@
+"""What people do with their sign-in, session and factors is told to the audit and, where it matters, mailed to them."""
+
+from typing import Any
+
+from allauth.account import signals as account
+from allauth.account.adapter import get_adapter
+from allauth.account.internal.flows.login import get_authentication_records
+from allauth.mfa import signals as mfa
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount import signals as social
+from django.contrib.auth.signals import user_logged_out
+from django.dispatch import receiver
+from django.http import HttpRequest
+
+from accounts.devices import remember_device
+from accounts.guessing import record_failure
+from accounts.models import SignInPlace, User
+from accounts.networks import network_of
+from accounts.witness import told
+
+
+@receiver(account.user_logged_in)
+def _signed_in(sender: Any, request: HttpRequest, user: User, **_: Any) -> None:
+    network = network_of(request)
+    is_first = not SignInPlace.objects.filter(user=user).exists()
+    SignInPlace.objects.update_or_create(user=user, network=network)
+    is_new = remember_device(request, user)
+    told("signed_in", person=user, method=_methods(request, user), new_browser=is_new)
+    if is_new and not is_first:
+        get_adapter().send_notification_mail("account/email/new_sign_in", user)
+
+
+def _methods(request: HttpRequest, user: User) -> str:
+    """Return how somebody has signed in, such as `password+totp`; a link leaves no record with the library."""
+    records = get_authentication_records(request, user)
+    return "+".join(str(each.get("type") or each["method"]) for each in records) or "link"
+
+
+@receiver(user_logged_out)
+def _signed_out(sender: Any, user: User | None, **_: Any) -> None:
+    if user is not None:
+        told("signed_out", person=user)
+
+
+@receiver(account.authentication_step_completed)
+def _signed_in_again(sender: Any, user: User, method: str, **extra: Any) -> None:
+    if extra.get("reauthenticated"):
+        told("signed_in_again", person=user, method=str(extra.get("type") or method))
+
+
+@receiver(mfa.authentication_failed)
+def _factor_failed(sender: Any, request: HttpRequest, user: User, authenticator: Any = None, **_: Any) -> None:
+    record_failure(user=user, network=network_of(request), method=authenticator.type if authenticator else "factor")
+
+
+@receiver(account.login_code_rejected)
+def _code_failed(sender: Any, request: HttpRequest, user: User | None = None, **_: Any) -> None:
+    record_failure(user=user, network=network_of(request), method="code")
+
+
+@receiver(mfa.authenticator_added)
+def _factor_added(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
+    told("factor_added", person=user, method=authenticator.type)
+
+
+@receiver(mfa.authenticator_removed)
+def _factor_removed(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
+    told("factor_removed", person=user, method=authenticator.type)
+
+
+@receiver(mfa.authenticator_reset)
+def _factor_reset(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
+    told("factor_reset", person=user, method=authenticator.type)
+
+
+@receiver(account.password_set)
+def _password_set(sender: Any, user: User, **_: Any) -> None:
+    told("password_set", person=user)
+
+
+@receiver(account.password_changed)
+def _password_changed(sender: Any, user: User, **_: Any) -> None:
+    told("password_changed", person=user)
+
+
+@receiver(account.password_reset)
+def _password_reset(sender: Any, user: User, **_: Any) -> None:
+    told("password_reset", person=user, method="link")
+
+
+@receiver(social.social_account_added)
+def _sign_on_connected(sender: Any, request: HttpRequest, sociallogin: Any, **_: Any) -> None:
+    told("sign_on_connected", person=sociallogin.user, method=sociallogin.account.provider)
+
+
+@receiver(social.social_account_removed)
+def _sign_on_removed(sender: Any, request: HttpRequest, socialaccount: Any, **_: Any) -> None:
+    told("sign_on_removed", person=socialaccount.user, method=socialaccount.provider)

@@ -1,0 +1,154 @@
+"""Guessing is slowed down, never locked out.
+
+Each attempt is counted before its password is looked at, so attempts at the same time are counted too. Three counts
+can make the next attempt wait, each for at most a minute:
+
+- the account from this place (a known browser, else the network), after 5 failures;
+- the account from all places where its person never signed in, after 20;
+- the network, whatever the account, after 30; known browsers are not counted.
+
+A known browser or network is therefore held up only by its own failures. Failures reach the audit as one event for
+each account and network in an hour, with a count, and at most `EVENTS_AN_HOUR` such events.
+"""
+
+import hashlib
+import hmac
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+
+from accounts.devices import device_of
+from accounts.models import FailedSignIns, SignInPlace, User
+from accounts.networks import network_of
+from accounts.witness import told
+
+FREE_HERE, FREE_ELSEWHERE, FREE_FOR_A_NETWORK = 5, 20, 30
+LONGEST_WAIT = 60.0
+FORGIVEN = timedelta(minutes=15)  # after the last failure the count begins again
+WINDOW = timedelta(hours=1)
+EVENTS_AN_HOUR = 100
+KEPT = timedelta(days=1)
+EVERYWHERE = "*"
+
+
+class TooSoon(Exception):
+    """The next attempt must wait; nothing was looked at or counted."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One attempt that was counted: the account, the network, and the keys of its counts."""
+
+    user: User | None
+    network: str
+    counted: tuple[tuple[str, str], ...]
+
+
+def begin_attempt(request: HttpRequest, email: str) -> Attempt:
+    """Count an attempt to sign in; raise TooSoon if the account or the network has to wait."""
+    email = email.strip().lower()
+    user = User.objects.filter(email=email).first()
+    account, network, device = _keyed(email), network_of(request), device_of(request)
+    known = device is not None and user is not None and user.pk in device.people
+    limits = {(account, f"browser:{device.id}" if known and device else network): FREE_HERE}
+    if not known:
+        limits["", network] = FREE_FOR_A_NETWORK
+        if user is None or not SignInPlace.objects.filter(user=user, network=network).exists():
+            limits[account, ""] = FREE_ELSEWHERE
+    with transaction.atomic():
+        now = timezone.now()
+        rows = [(_locked(*key, network=network, user=user), free) for key, free in sorted(limits.items())]
+        wait = max(_wait(row, free, now) for row, free in rows)
+        if wait > 0:
+            raise TooSoon(math.ceil(wait))
+        for row, _free in rows:
+            row.failures = row.failures + 1 if row.last_at > now - FORGIVEN else 1
+            row.last_at = now
+            row.save(update_fields=["failures", "last_at"])
+    return Attempt(user=user, network=network, counted=tuple(sorted(limits)))
+
+
+def end_attempt(attempt: Attempt) -> None:
+    """Take the count back, since the password was right: the count of this place whole, the others by one."""
+    for account, place in attempt.counted:
+        mine = FailedSignIns.objects.filter(account=account, place=place, failures__gt=0)
+        mine.update(failures=0 if account and place else F("failures") - 1)
+
+
+@transaction.atomic
+def record_failure(*, user: User | None, network: str, method: str) -> None:
+    """Put a failure into the audit: the first of an account and network at once, the others within an hour, counted."""
+    now = timezone.now()
+    row = _locked(_keyed(user.email) if user else "", network, network=network, user=user)
+    row.unrecorded += 1
+    recent = FailedSignIns.objects.filter(recorded_at__gt=now - WINDOW)
+    if (row.recorded_at is None or row.recorded_at <= now - WINDOW) and recent.count() < EVENTS_AN_HOUR:
+        _record(row, now, method=method)
+    row.save(update_fields=["unrecorded", "recorded_at"])
+
+
+def record_counted() -> None:
+    """Put failures that were only counted into the audit once their hour is over, and forget old counts."""
+    now = timezone.now()
+    due = FailedSignIns.objects.filter(unrecorded__gt=0).exclude(recorded_at__gt=now - WINDOW).order_by("last_at")
+    room = EVENTS_AN_HOUR - FailedSignIns.objects.filter(recorded_at__gt=now - WINDOW).count()
+    for key in list(due.values_list("pk", flat=True)[: max(room, 0)]):
+        with transaction.atomic():
+            row = FailedSignIns.objects.select_for_update().get(pk=key)
+            if row.unrecorded:
+                _record(row, now)
+                row.save(update_fields=["unrecorded", "recorded_at"])
+    if due.exists():
+        _record_together(due, now)
+    FailedSignIns.objects.filter(last_at__lt=now - KEPT, unrecorded=0).delete()
+
+
+@transaction.atomic
+def _record_together(due: QuerySet[FailedSignIns], now: datetime) -> None:
+    """One event in an hour for all that found no room: a flood from many networks must not fill the chain."""
+    mark = _locked("", EVERYWHERE, network="", user=None)
+    if mark.recorded_at is not None and mark.recorded_at > now - WINDOW:
+        return
+    rows = list(due.select_for_update(of=("self",)))
+    count = sum(row.unrecorded for row in rows)
+    told("sign_in_failed", person=None, actor="stranger", network="", count=count, networks=len(rows))
+    FailedSignIns.objects.filter(pk__in=[row.pk for row in rows]).update(unrecorded=0)
+    mark.recorded_at = mark.last_at = now
+    mark.save(update_fields=["recorded_at", "last_at"])
+
+
+def _record(row: FailedSignIns, now: datetime, *, method: str = "") -> None:
+    told(
+        "sign_in_failed", person=None, actor="stranger", subject=row.user, network=row.network, method=method,
+        count=row.unrecorded,
+    )  # fmt: skip
+    row.unrecorded, row.recorded_at = 0, now
+
+
+def _locked(account: str, place: str, *, network: str, user: User | None) -> FailedSignIns:
+    made = {"last_at": timezone.now(), "network": network, "user": user if account else None}
+    FailedSignIns.objects.get_or_create(account=account, place=place, defaults=made)
+    return FailedSignIns.objects.select_for_update(of=("self",)).get(account=account, place=place)
+
+
+def _wait(row: FailedSignIns, free: int, now: datetime) -> float:
+    """Return for how many seconds the next attempt must wait."""
+    if row.failures < free or row.last_at <= now - FORGIVEN:
+        return 0.0
+    pause = min(2.0 ** min(row.failures - free + 1, 10), LONGEST_WAIT)
+    return pause - (now - row.last_at).total_seconds()
+
+
+def _keyed(email: str) -> str:
+    """A hash that tells nothing without the server's key: addresses that nobody has here are not kept."""
+    return hmac.new(settings.SECRET_KEY.encode(), b"failed sign-ins " + email.encode(), hashlib.sha256).hexdigest()

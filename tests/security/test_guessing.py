@@ -1,0 +1,131 @@
+"""Guessing passwords: it becomes slow, it locks nobody out, and its time tells nothing."""
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.test import Client
+from django.utils import timezone
+
+from accounts import guessing
+from accounts.models import User
+from approvals.models import AuditEvent
+from approvals.models.audit import PEOPLE
+from mailhub.environment import mail_settings
+from tests.smtpserver import FaultySmtp
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PASSWORD = "a long and quiet word"
+HOME, ELSEWHERE = "198.51.100.7", "203.0.113.9"
+
+
+@pytest.fixture(autouse=True)
+def _has_password(alice: User) -> None:
+    alice.set_password(PASSWORD)
+    alice.save()
+
+
+@pytest.fixture
+def clock() -> Iterator[time_machine.Traveller]:
+    with time_machine.travel(timezone.now(), tick=False) as traveller:
+        yield traveller
+
+
+def attempt(password: str, address: str, *, client: Client | None = None, email: str = "alice@lovelace.example") -> str:
+    answer: Any = (client or Client()).post("/sign-in/", {"login": email, "password": password}, REMOTE_ADDR=address)
+    if answer.status_code == 302:
+        return "in"
+    return "wait" if "Too many attempts" in answer.content.decode() else "wrong"
+
+
+def test_guesses_from_outside_do_not_hold_up_the_usual_network(clock: Any) -> None:
+    assert attempt(PASSWORD, HOME) == "in"
+    for number in range(60):
+        attempt("wrong", f"203.0.{number}.9")
+    assert attempt(PASSWORD, "198.51.100.99") == "in"
+    assert attempt("wrong", "192.0.2.1") == "wait"
+
+
+def test_known_browser_gets_in_from_a_network_full_of_guesses(clock: Any) -> None:
+    mine = Client()
+    assert attempt(PASSWORD, HOME, client=mine) == "in"
+    mine.post("/sign-out/")
+    for _ in range(40):
+        attempt("wrong", ELSEWHERE)
+    assert attempt(PASSWORD, ELSEWHERE) == "wait"
+    assert attempt(PASSWORD, ELSEWHERE, client=mine) == "in"
+
+
+def test_right_password_works_after_at_most_a_minute(clock: Any) -> None:
+    for _ in range(100):
+        attempt("wrong", ELSEWHERE)
+        clock.shift(timedelta(seconds=3))
+    assert attempt(PASSWORD, ELSEWHERE) in ("wait", "in")
+    clock.shift(timedelta(seconds=61))
+    assert attempt(PASSWORD, ELSEWHERE) == "in"
+
+
+def test_guesses_from_one_network_become_slow(clock: Any) -> None:
+    looked_at = 0
+    for _ in range(600):  # ten minutes, one guess a second
+        looked_at += attempt("wrong", ELSEWHERE) == "wrong"
+        clock.shift(timedelta(seconds=1))
+    assert looked_at < 25
+
+
+def test_guesses_from_many_networks_become_slow(clock: Any) -> None:
+    looked_at = 0
+    for number in range(250):
+        looked_at += attempt("wrong", f"203.{number}.113.9") == "wrong"
+        clock.shift(timedelta(seconds=1))
+    assert looked_at < 30
+
+
+def test_unknown_account_waits_like_a_known_one(clock: Any) -> None:
+    known = [attempt("wrong", ELSEWHERE) for _ in range(8)]
+    unknown = [attempt("wrong", "192.0.2.1", email="nobody@lovelace.example") for _ in range(8)]
+    assert known == unknown
+    assert known[-1] == "wait"
+
+
+def test_flood_of_failures_is_a_few_events_with_a_count(clock: Any) -> None:
+    for number in range(300):
+        attempt("wrong", f"203.{number % 150}.113.9", email=f"user{number}@lovelace.example")
+        clock.shift(timedelta(seconds=3))
+    for _ in range(12):
+        attempt("wrong", ELSEWHERE)
+        clock.shift(timedelta(seconds=61))
+    clock.shift(timedelta(hours=1))
+    guessing.record_counted()
+    guessing.record_counted()
+
+    events = AuditEvent.objects.filter(chain=PEOPLE, event="sign_in_failed")
+    assert len(events) <= guessing.EVENTS_AN_HOUR + 1 + guessing.EVENTS_AN_HOUR
+    assert sum(event.data["count"] for event in events) == 312
+    assert {event.actor for event in events} == {"stranger"}
+    networks = {event.data.get("network", "") for event in events}
+    assert all(network.endswith(".0/24") for network in networks if network)
+    assert "lovelace" not in str([event.data for event in events])
+
+
+@pytest.mark.parametrize("path", ["/sign-in/code/", "/account/password/reset/"])
+def test_mail_server_that_stalls_does_not_tell_who_is_known(settings: Any, alice: User, path: str) -> None:
+    settings.MAILHUB_OWN_MAIL_THREADS = 2
+    settings.SENDS_MAIL = True
+    accepted = threading.Event()
+    with FaultySmtp(on_accept=lambda _: accepted.set()) as smtp:
+        for name, value in mail_settings(f"smtp://127.0.0.1:{smtp.port}").items():
+            setattr(settings, name, value)
+        hold = smtp.hold(at="mail")
+        began = time.monotonic()
+        assert Client().post(path, {"email": alice.email}).status_code == 302
+        assert time.monotonic() - began < 5, "the page waited for the mail server"
+        hold.wait()
+        assert smtp.ledger == []
+        hold.release()
+        assert accepted.wait(10)
+        assert [each.recipients for each in smtp.ledger] == [(alice.email,)]
