@@ -11,10 +11,11 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
+from accounts.models import Mailbox
 from approvals import conditions
-from approvals.doubts import destroy_order, doubtful
+from approvals.doubts import destroy_order, doubtful, unproven
 from approvals.kinds import kind_named
-from approvals.models import PendingAction, Preparation
+from approvals.models import Attempt, PendingAction, Preparation
 from approvals.outcomes import SENT_AFTER_ALL
 from approvals.reading import Read, approved_action
 from approvals.states import FINAL, Status
@@ -39,6 +40,13 @@ def discard_outdated(kind: Kind, approved: ApprovedAction, notes: Mapping[str, A
     if isinstance(kind, Prepares):
         kind.discard(replace(approved, prepared=notes))
     Preparation.objects.filter(action=approved.id).exclude(digest=approved.digest).delete()
+
+
+def notes_of(mailbox: Mailbox) -> list[dict[str, Any]]:
+    """Return the notes of everything that is prepared in a mailbox, or that an unproven order there names."""
+    prepared = Preparation.objects.filter(action__mailbox=mailbox).values_list("notes", flat=True)
+    ordered = Attempt.objects.filter(unproven(), action__mailbox=mailbox).values_list("notes", flat=True)
+    return [notes for notes in (*prepared, *ordered) if notes]
 
 
 def to_tidy() -> QuerySet[Preparation]:

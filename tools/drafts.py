@@ -27,6 +27,7 @@ from tools.content import Original, answering, written
 from tools.failures import told_as_problems
 from tools.models import Draft
 from tools.originals import as_original, whom_to_answer
+from tools.prepared import refuse_prepared
 from tools.providers import provider_for
 from tools.providers.base import NOT_A_DRAFT, MailProvider, Refused, StoredDraft
 from tools.schemas import CreateDraft, DeleteDraft, DraftFields, DraftReply, ListDrafts, UpdateDraft
@@ -57,9 +58,12 @@ def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dic
         return _saved(caller, mailbox, provider, request)
 
 
-def named_draft(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> StoredDraft:
-    """Return the draft that the parameters name, as it is stored now. Raises Refused or Problem `not_found`."""
-    return provider.read_draft(_draft_id(provider, parameters))
+def named_draft(mailbox: Mailbox, provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> StoredDraft:
+    """Return the draft that the parameters name, as it is stored now. Raises Refused or Problem `not_found`, and
+    `conflict` if it is prepared for an approved mail."""
+    stored = provider.read_draft(_draft_id(provider, parameters))
+    refuse_prepared(mailbox, provider, stored)
+    return stored
 
 
 def replacement(

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts import health, limits
 from accounts.caller import Caller
 from accounts.models import Mailbox
+from accounts.problems import Problem
 from approvals import services as approvals
 from approvals.digest import digest_of
 from approvals.types import ApprovedAction, Outcome, Preview, Proposal, Rendered, Target
@@ -20,6 +21,7 @@ from tools.addresses import domain_of
 from tools.compose import OutgoingMessage, stamped
 from tools.failures import told_as_problems
 from tools.models import Draft
+from tools.prepared import refuse_prepared
 from tools.preview import EXCERPT
 from tools.providers import lenient, provider_for
 from tools.providers.base import (
@@ -43,7 +45,7 @@ def update_draft(caller: Caller, mailbox: Mailbox, parameters: UpdateDraft) -> d
     """Replace the caller's own unchanged draft now; propose the change of any other."""
     with told_as_problems(mailbox):
         provider = provider_for(mailbox)
-        stored = drafts.named_draft(provider, parameters)
+        stored = drafts.named_draft(mailbox, provider, parameters)
         request = drafts.replacement(caller, mailbox, provider, parameters, stored)
         if drafts.may_change(caller, mailbox, stored):
             return drafts.replace_draft(caller, mailbox, provider, request, stored)
@@ -55,7 +57,7 @@ def delete_draft(caller: Caller, mailbox: Mailbox, parameters: DeleteDraft) -> d
     """Delete the caller's own unchanged draft now; propose the deletion of any other."""
     with told_as_problems(mailbox):
         provider = provider_for(mailbox)
-        stored = drafts.named_draft(provider, parameters)
+        stored = drafts.named_draft(mailbox, provider, parameters)
         if drafts.may_change(caller, mailbox, stored):
             return drafts.remove_draft(caller, mailbox, provider, stored)
         before = _described(provider, stored)
@@ -172,8 +174,12 @@ class ChangeDraft:
         provider = provider_for(mailbox)
         draft = approved.payload["draft"]
         try:
-            if provider.read_draft(draft["id"]).seal != draft["sha256"]:
+            stored = provider.read_draft(draft["id"])
+            if stored.seal != draft["sha256"]:
                 return _refused()
+            refuse_prepared(mailbox, provider, stored)
+        except Problem as problem:
+            return Outcome(verdict="refused", code=problem.code, detail=problem.detail)
         except Refused:
             return _refused()
         except NotAuthorized as error:

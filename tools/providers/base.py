@@ -327,8 +327,8 @@ class MailProvider(Protocol):
         """
         ...
 
-    def is_prepared(self, prepared: Mapping[str, Any], draft_id: str) -> bool:
-        """Whether the draft with this id is what was prepared; asks nobody."""
+    def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
+        """Whether the draft is what was prepared, or was made for it without a confirmation; asks nobody."""
         ...
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:

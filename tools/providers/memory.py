@@ -273,8 +273,8 @@ class MemoryProvider:
         self._server.unsent.discard(prepared["draft"])
         return True
 
-    def is_prepared(self, prepared: Mapping[str, Any], draft_id: str) -> bool:
-        return prepared.get("draft") == draft_id
+    def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
+        return prepared.get("draft") == draft.id
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
         if not self.find_sent(message_id):

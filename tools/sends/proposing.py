@@ -29,6 +29,7 @@ from tools.compose import (
 from tools.content import Content, Original, answering, forwarding, told, written
 from tools.failures import told_as_problems
 from tools.originals import as_original, travelling, whom_to_answer
+from tools.prepared import refuse_prepared
 from tools.providers import provider_for
 from tools.schemas import ForwardEmail, ReplyEmail, SendDraft, SendEmail, SendingParameters
 from tools.sends.kinds import refuse_what_cannot_leave
@@ -158,7 +159,9 @@ def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> dict[
 
     def compose() -> Composed:
         with told_as_problems(mailbox):
-            stored = provider_for(mailbox).read_draft(parameters.draft_id)
+            provider = provider_for(mailbox)
+            stored = provider.read_draft(parameters.draft_id)
+        refuse_prepared(mailbox, provider, stored)
         request = request_of_draft(stored.source, mailbox)
         return Composed(request=request, draft={"id": stored.id, "sha256": stored.seal})
 

@@ -23,6 +23,7 @@ from tools.providers.base import (
     ProviderError,
     Receipt,
     Refused,
+    StoredDraft,
     Unsupported,
 )
 from tools.providers.gmail import payload, queries
@@ -116,12 +117,14 @@ class GmailSending(GmailDrafts):
             return False  # sent or deleted in between: nobody can say
         return True
 
-    def is_prepared(self, prepared: Mapping[str, Any], draft_id: str) -> bool:
-        """A draft is named by itself and its message, or by its message alone."""
-        named = DRAFT_ID.fullmatch(draft_id)
-        if named:
-            return bool(prepared.get("draft") == named[1])
-        return bool(prepared.get("message") == draft_id)
+    def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
+        """A draft is named by itself and its message, or by its message only. One whose creation was not confirmed is
+        known by its mark."""
+        named = DRAFT_ID.fullmatch(draft.id)
+        if draft.id == prepared.get("message") or (named and named[1] == prepared.get("draft")):
+            return True
+        marker = str(prepared.get("marker", ""))
+        return bool(marker) and lenient.decoded(lenient.headers(draft.source)[MARK]) == _mark_of(marker)
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
         """Nothing: Gmail keeps the copy itself."""

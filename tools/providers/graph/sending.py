@@ -16,6 +16,7 @@ from django.conf import settings
 from accounts.connect.microsoft import DRAFT
 from tools.compose import MESSAGE_ID
 from tools.content import in_html, same_in_html
+from tools.providers import lenient
 from tools.providers.base import (
     Envelope,
     Handover,
@@ -24,6 +25,7 @@ from tools.providers.base import (
     ProviderError,
     Receipt,
     Refused,
+    StoredDraft,
 )
 from tools.providers.graph.answers import REQUEST_LIMIT
 from tools.providers.graph.drafting import SCOPE, STATE, GraphDrafts, quoted_id
@@ -123,8 +125,11 @@ class GraphSending(GraphDrafts):
             return False  # gone, on its way, or a cloud without this call: nobody can say
         return answer.status == HTTPStatus.NO_CONTENT
 
-    def is_prepared(self, prepared: Mapping[str, Any], draft_id: str) -> bool:
-        return "draft" in prepared and self._path(draft_id) == self._at(str(prepared["draft"]))
+    def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
+        if "draft" in prepared and self._path(draft.id) == self._at(str(prepared["draft"])):
+            return True
+        marker = str(prepared.get("marker", ""))
+        return bool(marker) and lenient.decoded(lenient.headers(draft.source)["Message-ID"]) == marker
 
     def _discard_unfinished(self, draft: str) -> None:
         """A draft that was never compared, so no order names it. Its person finds it in Deleted Items."""

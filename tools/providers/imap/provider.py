@@ -6,7 +6,7 @@ from typing import Any, Literal
 from django.conf import settings
 
 from accounts.connect.imap import open_smtp, prove
-from tools.providers.base import Envelope, Handover, Receipt
+from tools.providers.base import Envelope, Handover, Receipt, StoredDraft
 from tools.providers.imap.drafting import ImapDrafts
 from tools.providers.imap.mailbox import errors_translated
 from tools.providers.imap.reading import ImapReading
@@ -43,7 +43,7 @@ class ImapProvider(ImapReading, ImapDrafts):
     def destroy(self, prepared: Mapping[str, Any]) -> bool:
         return False
 
-    def is_prepared(self, prepared: Mapping[str, Any], draft_id: str) -> bool:
+    def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
         return False
 
     def find_sent(self, message_id: str) -> str | None:

@@ -1,0 +1,99 @@
+"""A program cannot reach the draft that mailhub has prepared for an approved mail."""
+
+import threading
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from accounts.models import Mailbox, User
+from approvals.models import PendingAction
+from tests.conftest import Api, Reviewer, make_api
+from tests.gmailbox import ADA, connected, gmail
+from tests.gmailserver import Call, GmailServer
+from tests.graphserver import GraphServer, graph_mailbox
+from tests.outlook import graph
+from tests.work import work
+
+__all__ = ["gmail", "graph"]
+pytestmark = pytest.mark.django_db(transaction=True)
+SCOPES = ["mail:read", "mail:draft", "mail:propose"]
+EVIL: dict[str, Any] = {"to": ["mallory@evil.example"], "subject": "Nobody approved this", "body": "The numbers."}
+
+
+def attempts(api: Api) -> list[int]:
+    """Try every tool that reaches a draft, on each draft that is listed; returns the answers."""
+    found = []
+    for each in api.tool("list_drafts").json()["drafts"]:
+        found.append(api.tool("update_draft", draft_id=each["id"], **EVIL).status_code)
+        found.append(api.tool("delete_draft", draft_id=each["id"]).status_code)
+        found.append(api.tool("send_draft", draft_id=each["id"], confirm=True).status_code)
+    return found
+
+
+def approved(api: Api, reviewer: Reviewer) -> PendingAction:
+    action_id = api.propose()
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    return PendingAction.objects.get(pk=action_id)
+
+
+def elsewhere(call: Any) -> list[Any]:
+    """Run it as another process would, with its own connection."""
+    found: list[Any] = []
+
+    def run() -> None:
+        found.append(call())
+        connections.close_all()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(60)
+    return found
+
+
+def test_a_prepared_draft_at_gmail_is_refused(alice: User, reviewer: Reviewer, gmail: GmailServer) -> None:
+    api = make_api(alice, connected(gmail, alice), scopes=SCOPES)
+    action = approved(api, reviewer)
+    answers: list[Any] = []
+
+    def just_before_it_leaves(call: Call) -> None:
+        answers.extend(elsewhere(lambda: attempts(api)))
+
+    gmail.before["drafts.send"] = just_before_it_leaves
+    work()
+
+    action.refresh_from_db()
+    assert answers == [[409, 409, 409]]
+    assert action.status == "succeeded"
+    assert [sent.recipients for sent in gmail.ledger] == [("mira@northwind.example",)]
+
+
+def test_an_unconfirmed_draft_at_gmail_is_refused(alice: User, reviewer: Reviewer, gmail: GmailServer) -> None:
+    api = make_api(alice, connected(gmail, alice), scopes=SCOPES)
+    approved(api, reviewer)
+    gmail.drop("drafts.create", after=True)
+    work()
+    assert len(gmail.box(ADA).drafts) == 1
+    assert attempts(api) == [409, 409, 409]
+
+
+@pytest.mark.parametrize(("on", "phase"), [("send", "answer"), ("create", "drop_after_effect")])
+def test_a_prepared_draft_at_microsoft_is_refused(
+    alice: User, reviewer: Reviewer, graph: GraphServer, on: str, phase: Any
+) -> None:
+    mailbox: Mailbox = graph_mailbox(graph, ADA)
+    mailbox.memberships.create(user=alice, role="manager")
+    api = make_api(alice, mailbox, scopes=SCOPES)
+    action = approved(api, reviewer)
+    graph.fault(phase, on=on, status=429, code="ApplicationThrottled", Retry_After="1")
+    work()
+    action.refresh_from_db()
+    assert action.status == "approved"
+    assert attempts(api) == [409, 409, 409]
+    assert len(graph.drafts(ADA)) == 1
+
+
+def test_a_draft_of_a_program_is_still_its_own(alice: User, gmail: GmailServer) -> None:
+    api = make_api(alice, connected(gmail, alice), scopes=SCOPES)
+    made = api.tool("create_draft", to=["mira@northwind.example"], subject="Mine", body="Hello.").json()
+    assert api.tool("update_draft", draft_id=made["id"], **EVIL).status_code == 200

@@ -1,0 +1,20 @@
+"""Drafts that mailhub has prepared for an approved mail: no tool changes, deletes or proposes them."""
+
+from accounts.models import Mailbox
+from accounts.problems import Problem
+from approvals.preparing import notes_of
+from tools.providers.base import MailProvider, StoredDraft
+
+BELONGS_TO_A_MAIL = (
+    "This draft belongs to an approved mail that mailhub is sending or may have sent. Wait until the action ends, or"
+    " withdraw it."
+)
+
+
+def refuse_prepared(mailbox: Mailbox, provider: MailProvider, stored: StoredDraft) -> None:
+    """Raise Problem `conflict` if a send of mailhub's own is made of this draft.
+
+    The notes are read after the draft: the intent to make one is committed before the provider is asked to.
+    """
+    if any(provider.is_prepared(notes, stored) for notes in notes_of(mailbox)):
+        raise Problem("conflict", BELONGS_TO_A_MAIL)
