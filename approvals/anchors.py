@@ -189,15 +189,26 @@ def _write(path: Path, text: str) -> None:
         os.close(descriptor)
 
 
+def begin_another() -> None:
+    """Begin a new file with the present heads, once an operator has accepted an older database."""
+    chains = AuditChain.objects.filter(length__gt=0)
+    _begin_another([Head(chain=chain.pk, length=chain.length, hash=chain.head) for chain in chains.iterator()])
+    sync()
+
+
 def _begin_another_if_full(heads: dict[UUID, Head]) -> None:
+    path = heads_file()
+    if path.exists() and path.stat().st_size >= FULL_BYTES + BYTES_A_CHAIN * len(heads):
+        _begin_another(heads.values())
+
+
+def _begin_another(heads: Iterable[Head]) -> None:
     """The next file appears whole, with the head of each chain; whoever appends to the old one just now is read too."""
     path = heads_file()
-    if not path.exists() or path.stat().st_size < FULL_BYTES + BYTES_A_CHAIN * len(heads):
-        return
     following = path.with_name(f"audit-heads-{_number(path) + 1:06}.jsonl")
     unfinished = following.with_suffix(".unfinished")
     unfinished.unlink(missing_ok=True)
-    _write(unfinished, _lines(heads.values()))
+    _write(unfinished, _lines(heads))
     unfinished.rename(following)
 
 

@@ -37,6 +37,7 @@ WORDS: dict[str, Promise] = {
     "mailbox_disconnected": _("Mailbox disconnected"),
     "paused": _("Paused"),
     "resumed": _("Resumed"),
+    "restore_reconciled": _("An operator went through what was approved before a restore"),
     "policy_changed": _("Rules changed"),
     "invited": _("Invited"),
     "invitation_limited": _("Too many invitations"),

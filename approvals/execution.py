@@ -22,7 +22,7 @@ from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import Exact
 
 from accounts.statements import Insert, Select, Slot, Update, slot
-from approvals import audit
+from approvals import audit, journal, restored
 from approvals.conditions import may_execute
 from approvals.decisions import approvals_of
 from approvals.doubts import NotLookedAt, SentAlready, settle_doubts
@@ -139,7 +139,7 @@ def execute(action_id: UUID, *, worker: str) -> bool:
     digest, in this round, alone.
     """
     read = read_action(action_id)
-    if read is None or read.action.status != Status.APPROVED or not _still_right(read):
+    if read is None or read.action.status != Status.APPROVED or restored.compare() or not _still_right(read):
         return False
     approved = read.action
     claim = _claim(approved, worker)
@@ -254,6 +254,9 @@ def _wire_started(claim: Claim) -> None:
     """Commit that from now on the effect may have happened; refuse when the lease has run out meanwhile."""
     if not _marked(pk=claim.action_id, fence=claim.fence):
         raise LeaseLost
+    # After the commit and before the wire: the file never knows less than the mail server, or more than the database.
+    journal.append(claim.action_id, claim.fence)
+    restored.note((claim.action_id, claim.fence))
     claim.on_wire.set()
 
 

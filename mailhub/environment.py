@@ -41,6 +41,9 @@ class Environment(PeopleEnvironment):
     MAILHUB_ENCRYPTION_KEYS: Annotated[list[str], NoDecode] = Field(
         description="Base64 keys of 32 bytes, comma-separated; the first encrypts, all decrypt"
     )
+    MAILHUB_SEND_JOURNAL: str = Field(
+        "", description="The file of what was handed over; empty: send-journal.jsonl in MAILHUB_HOME"
+    )
     DATABASE_URL: str = Field("", description="sqlite:///… or postgres://…; empty: SQLite in MAILHUB_HOME")
     MAILHUB_QUEUE: Literal["database", "rq", "celery"] = Field(
         "database", description="What rings for a worker: database, rq (needs REDIS_URL) or celery (needs a broker)"

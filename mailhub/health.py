@@ -6,6 +6,7 @@ from django.views.decorators.http import require_safe
 
 from approvals import heartbeats
 from approvals.queues.base import queue
+from approvals.services import why_everything_is_paused
 
 
 @require_safe
@@ -16,13 +17,15 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """The database and the queue answer and a worker is alive; 503 and what is missing otherwise."""
+    """The database and the queue answer, a worker is alive, and the database knows what was sent; else 503 and what
+    is missing."""
     try:
         workers = len(heartbeats.alive())
+        paused = why_everything_is_paused()
         database = True
     except DatabaseError:
-        workers, database = 0, False
-    found = {"database": database, "queue": queue().answers(), "worker": workers > 0}
+        workers, paused, database = 0, "", False
+    found = {"database": database, "queue": queue().answers(), "worker": workers > 0, "reconciled": not paused}
     missing = [name for name, there in found.items() if not there]
     return JsonResponse(
         {
@@ -31,6 +34,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
             "queue": found["queue"],
             "workers": workers,
             "missing": missing,
+            **({"paused": paused} if paused else {}),
         },
         status=503 if missing else 200,
     )

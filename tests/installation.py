@@ -33,7 +33,7 @@ class Installation:
         }  # fmt: skip
         self._smtp, self._sandbox = smtp, sandbox
         self._running = ExitStack()
-        self._url = self._token = ""
+        self.url = self._token = ""
         self._person: Person | None = None
 
     def prepare(self) -> None:
@@ -57,13 +57,13 @@ class Installation:
     def serve(self, **changes: object) -> Program:
         """Start the web server and return once it answers."""
         port = free_port()
-        self._url, self._person = f"http://127.0.0.1:{port}", None
-        given = {**self.changes, "MAILHUB_PUBLIC_URL": self._url, **changes}
+        self.url, self._person = f"http://127.0.0.1:{port}", None
+        given = {**self.changes, "MAILHUB_PUBLIC_URL": self.url, **changes}
         web = self._running.enter_context(Program(self.home, "web", "--port", str(port), **given))
 
         def answers() -> bool:
             try:
-                return request(f"{self._url}/healthz").status == 200
+                return request(f"{self.url}/healthz").status == 200
             except OSError:
                 return False
 
@@ -77,15 +77,15 @@ class Installation:
     def rest(self, method: str, path: str, body: object = None) -> Answer:
         content = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        return request(f"{self._url}/api/v1{path}", method, body=content, headers=headers)
+        return request(f"{self.url}/api/v1{path}", method, body=content, headers=headers)
 
     def page(self, path: str) -> Answer:
         return self.person().get(path)
 
     def person(self) -> Person:
         if self._person is None:
-            person = Person(self._url)
-            link = self.command("sign_in_link", "--user", OWNER, MAILHUB_PUBLIC_URL=self._url)
+            person = Person(self.url)
+            link = self.command("sign_in_link", "--user", OWNER, MAILHUB_PUBLIC_URL=self.url)
             assert person.submit(link, "sign-in").status == 302
             self._person = person
         return self._person

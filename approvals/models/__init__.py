@@ -4,7 +4,7 @@ from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revi
 from approvals.models.audit import AuditChain, AuditEvent
 from approvals.models.execution import Attempt, Heartbeat, Preparation
 from approvals.models.pages import Presence, SavedView
-from approvals.models.pauses import Pause, Rest
+from approvals.models.pauses import Instance, Pause, Rest
 from approvals.models.people import ApprovalPolicy, Decision, Seen
 from approvals.models.webhooks import Webhook, WebhookCursor, WebhookDelivery
 
@@ -17,6 +17,7 @@ __all__ = [
     "Decision",
     "Heartbeat",
     "IdempotencyRecord",
+    "Instance",
     "Pause",
     "PendingAction",
     "Preparation",

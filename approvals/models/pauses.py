@@ -9,10 +9,15 @@ from accounts.models import Mailbox
 
 
 class Pause(models.Model):
-    """The kill switch, set by a person: for one mailbox, or for everything where there is none."""
+    """The kill switch: for one mailbox, or for everything where there is none.
+
+    A person sets it, or mailhub itself, with a `reason`, if the database does not know what was sent. Only the command
+    `after_restore` ends a pause that has a reason.
+    """
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, null=True, related_name="+")
     since = models.DateTimeField()
+    reason = models.CharField(max_length=20, blank=True, default="")
 
     class Meta:
         constraints = [
@@ -33,3 +38,12 @@ class Rest(models.Model):
 
     def __str__(self) -> str:
         return f"{self.mailbox_id} rests until {self.until:%c}"
+
+
+class Instance(models.Model):
+    """The one row that says which mailhub this database belongs to; its home holds the same id in a file."""
+
+    identity = models.UUIDField()
+
+    def __str__(self) -> str:
+        return str(self.identity)

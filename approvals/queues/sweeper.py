@@ -18,7 +18,7 @@ import structlog
 from django.db import connection
 from django.utils import timezone
 
-from approvals import heartbeats, maintenance
+from approvals import heartbeats, maintenance, restored
 from approvals.queues.base import queue
 from approvals.queues.wakeup import Wakeup
 
@@ -77,6 +77,7 @@ class Sweeper:
         if self._worker and now >= self._next_beat:
             heartbeats.beat(self._worker)
             self._next_beat = now + BEAT_SECONDS
+        restored.compare()
         self._approved = False  # before the question, so that a later approval asks it again
         if now >= self._next_sweep:
             self._next_sweep = now + self._every

@@ -10,7 +10,7 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, close_old_connections, co
 from django.utils.module_loading import import_string
 
 from accounts import statements
-from approvals import maintenance
+from approvals import maintenance, restored
 from approvals.execution import execute
 from approvals.kinds import kind_named
 
@@ -49,6 +49,7 @@ def prepare() -> None:
         import_string(provider)
     try:
         statements.make_all()
+        restored.compare()  # here, so that what this process forks need not compare everything again
     except DatabaseError:  # what is not made now is made when it is needed
         log.warning("database_unavailable", worker=worker_name())
     finally:

@@ -11,7 +11,15 @@ from approvals.services.deciding import (
     reject,
     undo,
 )
-from approvals.services.pausing import everything_is_paused, is_paused, pause, paused_among, resume, under_way
+from approvals.services.pausing import (
+    everything_is_paused,
+    is_paused,
+    pause,
+    paused_among,
+    resume,
+    under_way,
+    why_everything_is_paused,
+)
 from approvals.services.proposing import actor_of, duplicates_of, open_twin, propose, replaceable, replay
 from approvals.services.resolving import may_order_again, resolve
 from approvals.services.revising import ask_back, changes_since, edit, edit_fields, last_seen, may_edit, saw
@@ -50,4 +58,5 @@ __all__ = [
     "saw",
     "under_way",
     "undo",
+    "why_everything_is_paused",
 ]

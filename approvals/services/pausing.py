@@ -8,7 +8,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import Mailbox
-from approvals import audit
+from accounts.problems import Problem
+from approvals import audit, restored
 from approvals.models import Pause, PendingAction
 from approvals.states import Status
 
@@ -24,7 +25,12 @@ def pause(*, mailbox: Mailbox | None, actor: str) -> bool:
 
 @transaction.atomic
 def resume(*, mailbox: Mailbox | None, actor: str) -> bool:
-    """Take the pause of this mailbox, or that of everything, away; returns whether there was one."""
+    """Take the pause of this mailbox, or that of everything, away; returns whether there was one.
+
+    Raises `conflict` for a pause that mailhub set itself because the database does not know what was sent.
+    """
+    if mailbox is None and (why := restored.reason()):
+        raise Problem("conflict", f"{why} Run `manage.py after_restore`.")
     ended, _ = Pause.objects.filter(mailbox=mailbox).delete()
     if ended:
         audit.record(mailbox=mailbox, event="resumed", actor=actor)
@@ -34,6 +40,11 @@ def resume(*, mailbox: Mailbox | None, actor: str) -> bool:
 def is_paused(mailbox: Mailbox) -> bool:
     """Whether the kill switch holds this mailbox back, its own or that of everything."""
     return Pause.objects.filter(Q(mailbox=None) | Q(mailbox=mailbox)).exists()
+
+
+def why_everything_is_paused() -> str:
+    """Return the reason if mailhub has paused everything itself, as a sentence; else an empty string."""
+    return restored.reason()
 
 
 def everything_is_paused() -> bool:

@@ -1,9 +1,10 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from accounts.management.named import mailbox_named
+from accounts.problems import Problem
 from approvals import services
 
 
@@ -21,7 +22,10 @@ class Command(BaseCommand):
         if dry_run:
             self.stdout.write(f"Would end the pause of {named or 'everything'}: {waiting} approved may leave.")
             return
-        ended = services.resume(mailbox=named, actor="command")
+        try:
+            ended = services.resume(mailbox=named, actor="command")
+        except Problem as problem:
+            raise CommandError(problem.detail) from None
         self.stdout.write(
             f"{named or 'Everything'} {'may leave again' if ended else 'was not paused'}: {waiting} approved."
         )

@@ -1,0 +1,117 @@
+"""After a restore: what was approved is looked up in Sent, and only a person can let it leave again."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from approvals import audit, journal, restored
+from approvals.kinds import kind_named
+from approvals.models import Attempt, PendingAction
+from approvals.outcomes import record_outcome
+from approvals.reading import approved_action
+from approvals.returning import return_with_warnings
+from approvals.revisions import add_notice
+from approvals.states import Status
+from approvals.types import Outcome, PreviewWarning
+
+log = structlog.get_logger(__name__)
+
+Found = Literal["in_sent", "not_in_sent", "not_looked_at", "journal"]
+LEASE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reconciled:
+    """What became of one action: closed as sent, or waiting for a person with a warning."""
+
+    action_id: UUID
+    found: Found
+
+
+def reconcile_after_restore() -> Iterator[Reconciled]:
+    """Look up every approved action in Sent, while everything is paused.
+
+    1. Found: it is closed as sent.
+    2. Not found, or nobody could look: it goes back to a person, with a warning that says so.
+    3. An action that still waits, and that the send journal knows as handed over, gets that warning too.
+
+    It may be interrupted and run again. Nothing is sent by it.
+    """
+    for action_id in PendingAction.objects.filter(status=Status.APPROVED).values_list("pk", flat=True):
+        yield _reconcile(action_id)
+    for entry in restored.missing_of(journal.entries()):
+        action = PendingAction.objects.filter(pk=entry.action_id, status=Status.PENDING).first()
+        if action is not None and _warn(action, _said_by_journal(entry)):
+            yield Reconciled(action_id=action.pk, found="journal")
+
+
+def _reconcile(action_id: UUID) -> Reconciled:
+    found: Found = "not_in_sent"
+    try:
+        approved = approved_action(action_id)
+        outcome = kind_named(approved.kind).reconcile(approved)
+    except Exception:  # whatever a provider's library raises: nothing was found out
+        log.exception("probe_failed", action=str(action_id))
+        outcome, found = None, "not_looked_at"
+    if outcome is not None and outcome.verdict == "accepted" and _close_as_sent(action_id, outcome):
+        return Reconciled(action_id=action_id, found="in_sent")
+    action = PendingAction.objects.get(pk=action_id)
+    return_with_warnings(action, [_warning(found)])
+    return Reconciled(action_id=action_id, found=found)
+
+
+@transaction.atomic
+def _close_as_sent(action_id: UUID, outcome: Outcome) -> bool:
+    """Write the attempt that the database has forgotten, with the evidence for it."""
+    action = PendingAction.objects.select_for_update().get(pk=action_id)
+    if not action.move(Status.APPROVED, Status.EXECUTING, fence=F("fence") + 1, lease_until=Now() + LEASE):
+        return False
+    action.refresh_from_db()
+    attempt = Attempt.objects.create(action=action, fence=action.fence, worker="after_restore", started_at=Now())
+    Attempt.objects.filter(pk=attempt.pk).update(phase=Attempt.Phase.WIRE_STARTED, wire_started_at=Now())
+    audit.record(mailbox=action.mailbox_id, event="claimed", actor="command", action_id=action.pk, fence=action.fence)
+    return record_outcome(action.pk, action.fence, outcome, evidence="probe", actor="command")
+
+
+@transaction.atomic
+def _warn(action: PendingAction, warning: PreviewWarning) -> bool:
+    current = PendingAction.objects.select_for_update(of=("self",)).get(pk=action.pk)
+    told = {each["code"] for each in current.current.preview.get("warnings", [])}
+    if current.status != Status.PENDING or warning.code in told:
+        return False
+    add_notice(current, [warning], approval_round=current.approval_round + 1)
+    audit.record(
+        mailbox=current.mailbox_id, event="noticed", actor="command", action_id=current.pk,
+        revision=current.revision, code=warning.code,
+    )  # fmt: skip
+    return True
+
+
+def _warning(found: Found) -> PreviewWarning:
+    looked = {"not_looked_at": "mailhub could not look into Sent."}.get(
+        found, "It is not in Sent, which proves nothing."
+    )
+    return PreviewWarning(
+        code="may_have_been_sent",
+        title="It may have been sent already",
+        text=f"mailhub was restored from an older copy, in which this was approved. {looked} Look into the Sent "
+        "folder, or ask a recipient, before you approve it.",
+        severity="risk",
+    )
+
+
+def _said_by_journal(entry: journal.Entry) -> PreviewWarning:
+    return PreviewWarning(
+        code="may_have_been_sent",
+        title="It may have been sent already",
+        text=f"mailhub was restored from an older copy. Its send journal says that this was handed over on "
+        f"{entry.at:%d %B %Y at %H:%M} UTC. Look into the Sent folder, or ask a recipient, before you approve it.",
+        severity="risk",
+    )

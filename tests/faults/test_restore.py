@@ -1,0 +1,187 @@
+"""An older copy of the database comes back: workers notice before they send, and nothing is sent twice."""
+
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from email import message_from_bytes
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.installation import Installation
+from tests.mailserver import ADA, SandboxServer
+from tests.processes import request, until
+from tests.services import Postgres, find_postgres
+from tests.smtpserver import FaultySmtp
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def smtp() -> Iterator[FaultySmtp]:
+    with FaultySmtp() as server:
+        yield server
+
+
+def subjects(smtp: FaultySmtp) -> list[str]:
+    """What the mail server has taken, in order."""
+    return sorted(str(message_from_bytes(accepted.content)["Subject"]) for accepted in smtp.ledger)
+
+
+def copy_sqlite(home: Path, target: Path) -> None:
+    """Copy the database while it is used, as `sqlite3 .backup` does."""
+    with sqlite3.connect(home / "mailhub.sqlite3") as source, sqlite3.connect(target) as copy:
+        source.backup(copy)
+
+
+class Database(Protocol):
+    """A database that a test copies while it is used, and that comes back as it was then."""
+
+    url: str
+
+    def copy(self) -> None: ...
+
+    def restore(self) -> None: ...
+
+
+class Sqlite:
+    def __init__(self, home: Path) -> None:
+        self.url = ""
+        self._home = home
+
+    def copy(self) -> None:
+        copy_sqlite(self._home, self._home / "copy")
+
+    def restore(self) -> None:
+        for name in ("mailhub.sqlite3-wal", "mailhub.sqlite3-shm"):
+            (self._home / name).unlink(missing_ok=True)
+        shutil.copy(self._home / "copy", self._home / "mailhub.sqlite3")
+
+
+class Dumped:
+    """PostgreSQL, by pg_dump; what comes back is another database of the same server."""
+
+    def __init__(self, server: Postgres, dump: Path) -> None:
+        self.url = server.url
+        self._server, self._dump = server, dump
+
+    def copy(self) -> None:
+        self._call("pg_dump", "--format=custom", f"--file={self._dump}", self.url)
+
+    def restore(self) -> None:
+        self.url = self._server.create_database("restored")
+        self._call("pg_restore", "--no-owner", f"--dbname={self.url}", str(self._dump))
+
+    def _call(self, program: str, *arguments: str) -> None:
+        done = subprocess.run([find_postgres() / program, *arguments], capture_output=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [pytest.param("", "audit heads", marks=pytest.mark.long), ("audit-heads.jsonl", "send journal")],
+)
+def test_restored_backup_sends_nothing_twice(
+    tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer, lost: str, told: str
+) -> None:
+    home, backup = tmp_path / "home", tmp_path / "backup.sqlite3"
+    home.mkdir()
+    with Installation(home, smtp, sandbox) as installation:
+        installation.prepare()
+        installation.serve()
+        actions = {subject: installation.proposed(subject) for subject in ("one", "two", "three", "four")}
+        for subject in ("one", "two", "three"):
+            installation.approve(actions[subject])
+        assert "Nothing differs." in installation.command("after_restore", "--dry-run")
+        copy_sqlite(home, backup)  # "four" still waits in it
+        installation.approve(actions["four"])
+        installation.worker()
+        for subject in actions:
+            installation.reaches(actions[subject], "succeeded")
+        until(lambda: len(sandbox.messages(ADA, "Sent")) >= 4)
+        installation.stop()
+        sent = subjects(smtp)
+
+        for name in ("mailhub.sqlite3-wal", "mailhub.sqlite3-shm"):
+            (home / name).unlink(missing_ok=True)
+        shutil.copy(backup, home / "mailhub.sqlite3")
+        if lost:
+            (home / lost).unlink()
+        installation.serve()
+        worker = installation.worker()
+
+        until(lambda: "everything_paused" in worker.log(), say=worker.log)
+        ready = request(installation.url + "/readyz").json()
+        assert "reconciled" in ready["missing"]
+        assert told in ready["paused"]
+        assert "Nothing is sent." in installation.page("/").text
+        assert installation.action(actions["one"])["state"] == "approved"
+
+        said = installation.command("after_restore", "--yes")
+
+        assert "3 found in Sent, closed as sent" in said
+        assert "1 handed over according to the send journal" in said
+        assert installation.reaches(actions["one"], "succeeded")["receipt"]
+        assert "It may have been sent already" in installation.page(f"/actions/{actions['four']}/").text
+        later = installation.approved("five")
+        installation.reaches(later, "succeeded")
+        assert subjects(smtp) == sorted([*sent, "five"])
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    if request.param == "sqlite":
+        yield Sqlite(tmp_path)
+    else:
+        with Postgres() as server:
+            yield Dumped(server, tmp_path / "dump")
+
+
+@pytest.mark.long
+def test_copy_taken_under_load_sends_nothing_twice(
+    tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer, database: Database
+) -> None:
+    with Installation(tmp_path, smtp, sandbox, DATABASE_URL=database.url) as installation:
+        installation.prepare()
+        installation.serve()
+        installation.worker()
+        for n in range(30):
+            installation.approved(f"mail {n}")
+            if n == 15:
+                database.copy()
+        until(lambda: len(smtp.ledger) == 30)
+        installation.stop()
+
+        database.restore()
+        (tmp_path / "audit-heads.jsonl").unlink(missing_ok=True)
+        installation.changes["DATABASE_URL"] = database.url
+        installation.serve()
+        worker = installation.worker()
+        until(lambda: "everything_paused" in worker.log(), say=worker.log)
+        until(lambda: "are leaving now" not in installation.command("after_restore", "--dry-run"))
+        installation.command("after_restore", "--yes")
+        installation.reaches(installation.approved("after it"), "succeeded")
+
+    taken = subjects(smtp)
+    assert len(taken) == len(set(taken)) == 31
+
+
+@pytest.mark.long
+def test_copy_started_elsewhere_sends_nothing(tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    with Installation(home, smtp, sandbox) as production, Installation(elsewhere, smtp, sandbox) as staging:
+        production.prepare()
+        production.serve()
+        production.command("after_restore", "--dry-run")
+        production.approved("Hello")
+        copy_sqlite(home, elsewhere / "mailhub.sqlite3")
+
+        worker = staging.worker()
+
+        until(lambda: "everything_paused" in worker.log(), say=worker.log)
+        assert "another home" in staging.command("after_restore", "--dry-run")
+        assert subjects(smtp) == []
