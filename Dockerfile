@@ -1,5 +1,6 @@
 # syntax=docker/dockerfile:1
-FROM python:3.13-slim AS build
+ARG PYTHON_IMAGE=python:3.13.5-slim
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /build
 RUN python -m venv /venv
 COPY requirements/agent.txt .
@@ -7,7 +8,7 @@ COPY requirements/agent.txt .
 RUN --mount=type=cache,target=/root/.cache/pip \
     /venv/bin/pip install --require-hashes --only-binary :all: -r agent.txt
 
-FROM python:3.13-slim
+FROM ${PYTHON_IMAGE}
 RUN useradd --uid 10001 --no-create-home --home-dir /data mailhub \
     && install -d -o mailhub -g mailhub -m 700 /data
 COPY --from=build /venv /venv

@@ -34,6 +34,9 @@ app.conf.update(
     task_default_queue="mailhub",
     task_serializer="json",
     accept_content=["json"],
+    event_serializer="json",
+    # Commands over the broker could change what a worker does; ours are signals.
+    worker_enable_remote_control=False,
     result_backend=None,
     task_ignore_result=True,
     # Acknowledged when taken, not when done. A second delivery after a crash would be of no use: the lease of the

@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from celery import Celery, shared_task, signals  # type: ignore[import-untyped]
+from celery import Celery, current_app, shared_task, signals  # type: ignore[import-untyped]
 from django.conf import settings
 from django.utils.module_loading import import_string
 from kombu.exceptions import KombuError
@@ -49,6 +49,13 @@ def sweep() -> None:
     maintenance.sweep()
 
 
+def _keep_only(*names: str) -> None:
+    """Unregister all other tasks: Celery brings some of its own that call others, and the broker may name any."""
+    tasks = current_app.tasks
+    for name in set(tasks) - set(names):
+        tasks.unregister(name)
+
+
 class _Beside:
     """The sweeper of this worker process."""
 
@@ -56,6 +63,7 @@ class _Beside:
 
 
 def _start(**_: Any) -> None:
+    _keep_only(carry_out.name, sweep.name)
     workers.prepare()
     _Beside.sweeper = SweeperProcess(worker=workers.worker_name())
     _Beside.sweeper.keep()

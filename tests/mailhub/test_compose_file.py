@@ -15,6 +15,8 @@ import pytest
 import yaml
 
 from mailhub.environment import Environment
+from mailhub.intake.rules import ANONYMOUS_BYTES, MAIL_BYTES
+from mailhub.intake.wsgi import SLOW_KNOWN, SLOW_STRANGERS
 from tests.processes import PROJECT, environment, request, until
 from tests.services import free_port
 
@@ -36,7 +38,63 @@ def test_a_container_writes_nowhere_but_where_it_is_told_and_gains_no_rights(nam
         assert service["cap_drop"] == ["ALL"]
         assert "ports" not in service
     assert "ports" not in service or name == "proxy"
-    assert "latest" not in service["image"]
+
+
+@static
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_container_cannot_use_up_the_machine(name: str) -> None:
+    service = SERVICES[name]
+    assert service["mem_limit"]
+    assert service["pids_limit"]
+    for mount in service.get("tmpfs", ()):
+        assert re.search(r":(.*,)?size=\d+m", mount), mount
+
+
+@static
+@pytest.mark.parametrize("name", [name for name in SERVICES if name not in OURS])
+def test_an_image_has_an_exact_version_and_can_be_pinned(name: str) -> None:
+    image = re.fullmatch(r"\$\{[A-Z]+_IMAGE:-(\w+):(\d+\.\d+(\.\d+)?)-alpine\}", SERVICES[name]["image"])
+    assert image, SERVICES[name]["image"]
+    assert SERVICES["web"]["build"]["args"]["PYTHON_IMAGE"].startswith("${PYTHON_IMAGE:-python:3.13.")
+
+
+@static
+@pytest.mark.parametrize("name", OURS)
+def test_every_setting_reaches_every_container(name: str) -> None:
+    service = SERVICES[name]
+    assert service["env_file"] == [{"path": ".env", "required": False}]
+    # What is set here goes before .env; only these are the container's own.
+    ours = {"MAILHUB_HOME": "/data"}
+    for variable, value in service["environment"].items():
+        if variable in ours:
+            assert value == ours[variable]
+        elif not variable.endswith("_FILE"):  # a value in the environment goes before NAME_FILE
+            assert re.fullmatch(rf"\$\{{{variable}:[-?].*\}}", value), variable
+    shown = re.findall(r"^([A-Z][A-Z0-9_]*)=", (PROJECT / ".env.example").read_text(), re.MULTILINE)
+    assert set(shown) == set(Environment.model_fields), "a setting is missing in .env.example"
+
+
+@static
+def test_a_proxy_limits_bodies_as_the_doors_do() -> None:
+    caddy = FILE["configs"]["caddyfile"]["content"]
+    assert re.search(r"timeouts \{[^}]*read_header 10s\s+read_body 2m", caddy)
+    assert int(re.findall(r"max_size (\d+)MB", caddy)[0]) * 1_000_000 > MAIL_BYTES
+    assert int(re.findall(r"request_buffers (\d+)KiB", caddy)[0]) * 1024 > ANONYMOUS_BYTES
+
+
+@static
+def test_slow_bodies_never_take_all_threads() -> None:
+    threads = re.findall(r"--threads=(\d+)", " ".join(SERVICES["web"]["command"]))
+    assert int(threads[0]) >= SLOW_STRANGERS + SLOW_KNOWN + 2
+
+
+@static
+def test_redis_asks_for_a_password() -> None:
+    redis = SERVICES["redis"]
+    assert redis["command"][1:3] == ["--aclfile", "/run/secrets/redis_users"]
+    assert redis["secrets"] == ["redis_users"]
+    assert redis["networks"] == ["backend"]
+    assert all("REDIS_URL" not in SERVICES[name]["environment"] for name in OURS)
 
 
 @static
@@ -79,7 +137,8 @@ def test_everything_that_is_named_exists_and_everything_waited_for_says_when_it_
         for kind in ("secrets", "networks"):
             assert set(service.get(kind, ())) <= FILE[kind].keys()
         assert {config["source"] for config in service.get("configs", ())} <= FILE["configs"].keys()
-        assert {volume.split(":")[0] for volume in service.get("volumes", ())} <= FILE["volumes"].keys()
+        named = {volume.split(":")[0] for volume in service.get("volumes", ())} - {"./var/secrets/more"}
+        assert named <= FILE["volumes"].keys()
 
 
 @pytest.mark.process
