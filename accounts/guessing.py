@@ -104,7 +104,7 @@ def record_counted() -> None:
     room = EVENTS_AN_HOUR - FailedSignIns.objects.filter(recorded_at__gt=now - WINDOW).count()
     for key in list(due.values_list("pk", flat=True)[: max(room, 0)]):
         with transaction.atomic():
-            row = FailedSignIns.objects.select_for_update().get(pk=key)
+            row = FailedSignIns.objects.select_for_update(no_key=True).get(pk=key)
             if row.unrecorded:
                 _record(row, now)
                 row.save(update_fields=["unrecorded", "recorded_at"])
@@ -119,7 +119,7 @@ def _record_together(due: QuerySet[FailedSignIns], now: datetime) -> None:
     mark = _locked("", EVERYWHERE, network="", user=None)
     if mark.recorded_at is not None and mark.recorded_at > now - WINDOW:
         return
-    rows = list(due.select_for_update(of=("self",)))
+    rows = list(due.select_for_update(no_key=True, of=("self",)))
     count = sum(row.unrecorded for row in rows)
     told("sign_in_failed", person=None, actor="stranger", network="", count=count, networks=len(rows))
     FailedSignIns.objects.filter(pk__in=[row.pk for row in rows]).update(unrecorded=0)
@@ -138,7 +138,7 @@ def _record(row: FailedSignIns, now: datetime, *, method: str = "") -> None:
 def _locked(account: str, place: str, *, network: str, user: User | None) -> FailedSignIns:
     made = {"last_at": timezone.now(), "network": network, "user": user if account else None}
     FailedSignIns.objects.get_or_create(account=account, place=place, defaults=made)
-    return FailedSignIns.objects.select_for_update(of=("self",)).get(account=account, place=place)
+    return FailedSignIns.objects.select_for_update(no_key=True, of=("self",)).get(account=account, place=place)
 
 
 def _wait(row: FailedSignIns, free: int, now: datetime) -> float:

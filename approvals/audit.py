@@ -16,7 +16,11 @@ from approvals.models import AuditChain, AuditEvent
 from approvals.models.audit import NO_MAILBOX, PEOPLE
 
 _end_of_chain = Select(
-    lambda: AuditChain.objects.select_for_update().filter(pk=slot(AuditChain, "id", "pk")).values_list("length", "head")
+    lambda: (
+        AuditChain.objects.select_for_update(no_key=True)
+        .filter(pk=slot(AuditChain, "id", "pk"))
+        .values_list("length", "head")
+    )
 )
 _append = Insert(AuditEvent, "chain mailbox sequence at event action_id actor data previous hash")
 _move_head = Update(

@@ -125,7 +125,7 @@ def record_destroyed(action_id: UUID, fence: int) -> bool:
 
     An attempt that is still unknown is left to `record_outcome`, which moves the action as well.
     """
-    action = PendingAction.objects.select_for_update().get(pk=action_id)
+    action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
     known = doubtful(action_id).filter(fence=fence, verdict=Attempt.Verdict.NOT_SENT)
     changed = known.update(evidence="probe", code=DESTROYED, ended_at=Now())
     if changed:

@@ -52,7 +52,9 @@ NOT_LOOKED_IN_SENT = "It may have left already, and Sent could not be looked at.
 
 def _free() -> QuerySet[PendingAction]:
     """Who comes second does not wait for the first: the row is locked only when nobody holds it."""
-    free = PendingAction.objects.select_for_update(skip_locked=True).filter(pk=slot(PendingAction, "id", "pk"))
+    free = PendingAction.objects.select_for_update(no_key=True, skip_locked=True).filter(
+        pk=slot(PendingAction, "id", "pk")
+    )
     return PendingAction.objects.filter(
         may_execute(),
         Exact(_approvals_written(), Slot("approvals", IntegerField())),
@@ -90,7 +92,7 @@ def _held() -> QuerySet[Attempt]:
 
     None when an earlier attempt turned out to have been accepted.
     """
-    held = PendingAction.objects.select_for_update().filter(
+    held = PendingAction.objects.select_for_update(no_key=True).filter(
         pk=slot(PendingAction, "id", "pk"), fence=slot(PendingAction, "fence"),
         status=Status.EXECUTING, lease_until__gt=Now(),
     )  # fmt: skip

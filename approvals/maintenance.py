@@ -148,7 +148,7 @@ def expire() -> None:
     late = _late()
     for action_id in late.values_list("pk", flat=True)[:BATCH]:
         with transaction.atomic():
-            action = late.select_for_update(skip_locked=True).filter(pk=action_id).first()
+            action = late.select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
             if action is None:
                 continue
             source = Status(action.status)
@@ -164,7 +164,7 @@ def end_dead_leases() -> None:
     dead = _dead()
     for action_id in dead.values_list("pk", flat=True)[:BATCH]:
         with transaction.atomic():
-            action = dead.select_for_update(skip_locked=True).filter(pk=action_id).first()
+            action = dead.select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
             if action is None:
                 continue
             attempt = Attempt.objects.get(action=action, fence=action.fence)
@@ -256,7 +256,9 @@ def purge() -> None:
     if not ids:
         return
     with transaction.atomic():
-        mine = list(old.select_for_update(skip_locked=True).filter(pk__in=ids).values_list("pk", flat=True))
+        mine = list(
+            old.select_for_update(no_key=True, skip_locked=True).filter(pk__in=ids).values_list("pk", flat=True)
+        )
         Revision.objects.filter(action__in=mine).update(payload={}, preview={})
         Blob.objects.filter(action__in=mine).delete()
         Preparation.objects.filter(action__in=mine).delete()

@@ -22,7 +22,9 @@ LEFT_OPEN = {
     Attempt.Phase.WIRE_STARTED: Attempt.Verdict.UNKNOWN,
 }
 
-_locked = Select(lambda: PendingAction.objects.select_for_update().filter(pk=slot(PendingAction, "id", "pk")))
+_locked = Select(
+    lambda: PendingAction.objects.select_for_update(no_key=True).filter(pk=slot(PendingAction, "id", "pk"))
+)
 _tried = Select(lambda: Attempt.objects.filter(action=slot(Attempt, "action"), fence=slot(Attempt, "fence")))
 
 

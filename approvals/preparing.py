@@ -30,7 +30,11 @@ UNSENT = (Status.PENDING, *(status for status in FINAL if status is not Status.S
 @transaction.atomic
 def keep(action: PendingAction, notes: Mapping[str, Any], *, held: Q) -> None:
     """Commit the notes; raises LeaseLost when the action is not `held` any more."""
-    if not PendingAction.objects.select_for_update().filter(held, pk=action.pk, digest=action.digest).exists():
+    if (
+        not PendingAction.objects.select_for_update(no_key=True)
+        .filter(held, pk=action.pk, digest=action.digest)
+        .exists()
+    ):
         raise LeaseLost
     Preparation.objects.update_or_create(action=action, defaults={"digest": action.digest, "notes": dict(notes)})
 

@@ -39,7 +39,7 @@ def return_if_void(action_id: UUID) -> bool:
 @transaction.atomic
 def _return_if_void(action_id: UUID) -> bool:
     approved = PendingAction.objects.filter(void(), pk=action_id, status=Status.APPROVED)
-    action = approved.select_for_update(skip_locked=True).first()
+    action = approved.select_for_update(no_key=True, skip_locked=True).first()
     if action is None:
         return False
     for code, (condition, detail) in VOID.items():

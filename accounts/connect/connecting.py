@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts import credentials
 from accounts.models import Mailbox, Membership, Role, TokenRefresh, User
+from accounts.transactions import retry_if_rolled_back
 from accounts.witness import told
 
 # How the address was proven: by an operator's command, by signing in as it at its own provider, by a code that was
@@ -26,6 +27,7 @@ class AnotherAccount(PermissionError):
     """The provider let another account in than the one that the mailbox is bound to."""
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def connect_mailbox(
     *, owner: User, address: str, provider: str, secrets: dict[str, Any], scopes: list[str], name: str = "",
@@ -38,7 +40,7 @@ def connect_mailbox(
     behind the address has changed.
     """
     address = address.strip().lower()
-    mailbox = Mailbox.objects.select_for_update().filter(address__iexact=address).first()
+    mailbox = Mailbox.objects.select_for_update(no_key=True).filter(address__iexact=address).first()
     if mailbox is None:
         mailbox_id = uuid.uuid4()
         mailbox = Mailbox.objects.create(
@@ -78,6 +80,7 @@ def stored_access(mailbox: Mailbox) -> credentials.Secrets:
         return credentials.Secrets()
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def disconnect(mailbox: Mailbox, *, person: User) -> None:
     """Forget the access to a mailbox; its members, rules and history stay, for the day it is connected again."""

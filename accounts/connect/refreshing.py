@@ -115,7 +115,7 @@ def _refreshed(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Ref
 @transaction.atomic
 def _stored(mailbox: Mailbox, renewed: Secrets, number: int) -> str:
     """Keep what this refresh brought, unless a later one has or the mailbox was connected anew meanwhile."""
-    row = Mailbox.objects.select_for_update().get(pk=mailbox.pk)
+    row = Mailbox.objects.select_for_update(no_key=True).get(pk=mailbox.pk)
     newest = TokenRefresh.objects.filter(mailbox=mailbox, kept__lt=number)
     if row.credentials_version == mailbox.credentials_version and newest.update(kept=number):
         kept = {"credentials": credentials.encrypt(renewed, mailbox_id=row.pk)}

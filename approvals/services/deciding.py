@@ -15,6 +15,7 @@ from accounts.caller import Caller
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem, not_found
 from accounts.statements import Select, columns_of, database_now, instance, slot
+from accounts.transactions import retry_if_rolled_back
 from approvals import anchors, audit
 from approvals.decisions import approvals_of, record_decision
 from approvals.kinds import kind_named
@@ -43,6 +44,7 @@ STALE = "This is not what was shown to you: it has changed since. Look at it aga
 NEWS = "Something has happened since this was shown to you. Look at it again."
 
 
+@retry_if_rolled_back
 def approve(*, action_id: UUID, person: User, digest: str, revision: int, method: str = "") -> PendingAction:
     """A signed-in person says yes to exactly what was shown; `method` is how they had signed in.
 
@@ -205,6 +207,7 @@ def refusal_of_unfit(action: PendingAction, policy: ApprovalPolicy, now: datetim
     return blocked(policy, [each["address"] for each in action.current.preview["targets"]])
 
 
+@retry_if_rolled_back
 def reject(
     *, action_id: UUID, person: User, note: str = "", digest: str | None = None, revision: int | None = None,
     method: str = "",
@@ -236,6 +239,7 @@ def _refusal_of_another(action: PendingAction, digest: str | None, revision: int
     return None if (action.digest, action.revision) == (digest, revision) else Problem("conflict", STALE)
 
 
+@retry_if_rolled_back
 def undo(*, action_id: UUID, person: User) -> PendingAction:
     """Take an approval back while the server still counts; the decisions are void and it waits again."""
     with transaction.atomic():
@@ -249,6 +253,7 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
     return action
 
 
+@retry_if_rolled_back
 def cancel(*, action_id: UUID, caller: Caller, digest: str | None = None, revision: int | None = None) -> PendingAction:
     """Withdraw what has not left: the proposer, or who may approve. A second time changes nothing.
 
@@ -278,7 +283,7 @@ _role = Select(
     )
 )
 _locked = Select(
-    lambda: PendingAction.objects.select_for_update(of=("self",)).select_related("mailbox").filter(
+    lambda: PendingAction.objects.select_for_update(no_key=True, of=("self",)).select_related("mailbox").filter(
         pk=slot(PendingAction, "id", "pk")
     )
 )  # fmt: skip

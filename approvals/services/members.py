@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from datetime import timedelta
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -12,6 +13,7 @@ from accounts.address_proof import prove_account
 from accounts.models import Invitation, Mailbox, Membership, Role, User, digest_of
 from accounts.problems import Problem, not_found
 from accounts.quotas import Quota, take
+from accounts.transactions import retry_if_rolled_back
 from accounts.witness import told
 from approvals import audit
 from approvals.models import Decision, PendingAction
@@ -52,6 +54,7 @@ def _count(mailbox: Mailbox, person: User, email: str) -> None:
         take(Quota(name=name, amount=amount, seconds=HOUR, refusal=TOO_MANY), subject)
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def _invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
     _locked(mailbox, person)
@@ -67,13 +70,16 @@ def _invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
     return secret
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def new_link(*, mailbox: Mailbox, email: str) -> str:
     """Give the open invitation of this address a new secret, for an operator who hands it over; the old one ends.
 
     Raises `not_found` when there is no open invitation.
     """
-    invitation = Invitation.open().select_for_update().filter(mailbox=mailbox, email=email.strip().lower()).first()
+    invitation = (
+        Invitation.open().select_for_update(no_key=True).filter(mailbox=mailbox, email=email.strip().lower()).first()
+    )
     if invitation is None:
         raise not_found("The invitation")
     secret = secrets.token_urlsafe(32)
@@ -82,6 +88,7 @@ def new_link(*, mailbox: Mailbox, email: str) -> str:
     return secret
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def withdraw_invitation(*, mailbox: Mailbox, person: User, invitation_id: int) -> None:
     _locked(mailbox, person)
@@ -121,6 +128,7 @@ def accept_invitation(*, secret: str, person: User | None) -> tuple[Invitation, 
         raise
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User]:
     if person is not None and person.email != invitation.email:
@@ -139,6 +147,7 @@ def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User
     return invitation, member
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> None:
     """Let a member do more or less. Raises `forbidden`, `not_found`, and `conflict` for the last manager."""
@@ -154,14 +163,17 @@ def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> 
         # What they said in an earlier time as an approver does not come back to life.
         role=role, created_at=timezone.now() if gains else member.created_at
     )  # fmt: skip
+    lost: list[UUID] = []
+    if before.covers(Role.APPROVER) and not role.covers(Role.APPROVER):
+        lost = _forget_decisions(mailbox, user_id)
     audit.record(
         mailbox=mailbox, event="role_changed", actor=f"user:{person.pk}", member=user_id, role=role.value,
         before=before.value,
     )  # fmt: skip
-    if before.covers(Role.APPROVER) and not role.covers(Role.APPROVER):
-        _forget_decisions(mailbox, user_id)
+    _record_lost(mailbox, user_id, lost)
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
     """Take somebody out of a mailbox, or leave it oneself; their approvals of what waits count no more.
@@ -173,28 +185,40 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
     if member.role == Role.MANAGER:
         _another_manages(mailbox, member)
     member.delete()
+    lost = _forget_decisions(mailbox, user_id)
     event = "left" if person.pk == user_id else "member_removed"
     audit.record(mailbox=mailbox, event=event, actor=f"user:{person.pk}", member=user_id)
-    _forget_decisions(mailbox, user_id)
+    _record_lost(mailbox, user_id, lost)
 
 
-def _forget_decisions(mailbox: Mailbox, user_id: int) -> None:
-    """Count anew what waits and they had approved; the history of each says that a voice was lost."""
+def _forget_decisions(mailbox: Mailbox, user_id: int) -> list[UUID]:
+    """Count the approvals again of what waits and they had approved; return the actions that lost one.
+
+    The audit comes after it: whoever approves holds an action and wants the chain.
+    """
+    lost = []
     policy = policy_of(mailbox)
-    waiting = PendingAction.objects.select_for_update(of=("self",)).filter(
+    waiting = PendingAction.objects.select_for_update(no_key=True, of=("self",)).filter(
         mailbox=mailbox, status=Status.PENDING, decisions__person=user_id,
         decisions__verdict=Decision.Verdict.APPROVED,
-    )  # fmt: skip
+    ).order_by("pk")  # fmt: skip
     for action in waiting:
         given = counted(action, policy).values("person").distinct().count()
         if given != action.approvals_given:
             PendingAction.objects.filter(pk=action.pk, status=Status.PENDING).update(approvals_given=given)
-            audit.record(mailbox=mailbox, event="approval_lost", actor="worker", action_id=action.pk, member=user_id)
+            lost.append(action.pk)
+    return lost
+
+
+def _record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
+    """Let the history of each action say that a voice was lost."""
+    for action_id in actions:
+        audit.record(mailbox=mailbox, event="approval_lost", actor="worker", action_id=action_id, member=user_id)
 
 
 def _locked(mailbox: Mailbox, person: User | None) -> None:
     """One change of the members at a time; raises `forbidden` when this person may not make it."""
-    Mailbox.objects.select_for_update().get(pk=mailbox.pk)
+    Mailbox.objects.select_for_update(no_key=True).get(pk=mailbox.pk)
     if person is not None and not may(person, mailbox, Role.MANAGER):
         raise Problem("forbidden", "Only who manages the mailbox may change who belongs to it.")
 

@@ -9,11 +9,13 @@ from django.utils import timezone
 
 from accounts.models import Mailbox
 from accounts.problems import Problem
+from accounts.transactions import retry_if_rolled_back
 from approvals import audit, restored
 from approvals.models import Pause, PendingAction
 from approvals.states import Status
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def pause(*, mailbox: Mailbox | None, actor: str) -> bool:
     """Let nothing leave this mailbox, or any; returns whether it still could. What is leaving now is not stopped."""
@@ -23,6 +25,7 @@ def pause(*, mailbox: Mailbox | None, actor: str) -> bool:
     return new
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def resume(*, mailbox: Mailbox | None, actor: str) -> bool:
     """Take the pause of this mailbox, or that of everything, away; returns whether there was one.

@@ -12,6 +12,7 @@ from accounts.caller import Caller
 from accounts.limits import TOKENS_OF_A_PERSON
 from accounts.models import Mailbox
 from accounts.problems import Problem, not_found
+from accounts.transactions import retry_if_rolled_back
 from approvals import audit, queries
 from approvals.digest import digest_of
 from approvals.models import Blob, IdempotencyRecord, PendingAction, Revision
@@ -42,6 +43,7 @@ def replay(
     return record.action
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def propose(
     *,
@@ -169,7 +171,7 @@ def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingA
     found = queries.find(queries.of_caller(caller).filter(mailbox=mailbox, proposer=caller.user), action_id)
     if found is None:
         raise not_found("The action to be replaced")
-    action = PendingAction.objects.select_for_update(of=("self",)).get(pk=found.pk)
+    action = PendingAction.objects.select_for_update(no_key=True, of=("self",)).get(pk=found.pk)
     if action.status != Status.PENDING:
         raise Problem("conflict", f"It cannot be replaced any more: it is {Status(action.status).label}.")
     review = queries.review_of(action)

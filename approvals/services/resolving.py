@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts.models import Role, User
 from accounts.problems import Problem
 from accounts.statements import database_now
+from accounts.transactions import retry_if_rolled_back
 from approvals import audit
 from approvals.kinds import kind_named
 from approvals.models import ApprovalPolicy, Attempt, PendingAction
@@ -32,6 +33,7 @@ Ruling = Literal["sent", "not_sent"]
 ANOTHER_ATTEMPT = "It was handed over once more since this was shown to you. Look at it again."
 
 
+@retry_if_rolled_back
 def resolve(*, action_id: UUID, person: User, ruling: Ruling, fence: int, method: str = "") -> PendingAction:
     """Rule about an unknown outcome; the caller has made sure that the person is really there (step-up).
 

@@ -70,7 +70,7 @@ def _reconcile(action_id: UUID) -> Reconciled:
 @transaction.atomic
 def _close_as_sent(action_id: UUID, outcome: Outcome) -> bool:
     """Write the attempt that the database has forgotten, with the evidence for it."""
-    action = PendingAction.objects.select_for_update().get(pk=action_id)
+    action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
     if not action.move(Status.APPROVED, Status.EXECUTING, fence=F("fence") + 1, lease_until=Now() + LEASE):
         return False
     action.refresh_from_db()
@@ -82,7 +82,7 @@ def _close_as_sent(action_id: UUID, outcome: Outcome) -> bool:
 
 @transaction.atomic
 def _warn(action: PendingAction, warning: PreviewWarning) -> bool:
-    current = PendingAction.objects.select_for_update(of=("self",)).get(pk=action.pk)
+    current = PendingAction.objects.select_for_update(no_key=True, of=("self",)).get(pk=action.pk)
     told = {each["code"] for each in current.current.preview.get("warnings", [])}
     if current.status != Status.PENDING or warning.code in told:
         return False

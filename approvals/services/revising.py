@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from accounts.models import Role, User
 from accounts.problems import FieldError, Problem
+from accounts.transactions import retry_if_rolled_back
 from approvals import audit
 from approvals import changes as comparing
 from approvals.decisions import record_decision
@@ -22,6 +23,7 @@ from approvals.states import Status
 from approvals.types import Changes, EditField, Revisable, Revises
 
 
+@retry_if_rolled_back
 def edit(*, action_id: UUID, person: User, digest: str, revision: int, changes: Changes) -> PendingAction:
     """A reviewer changes what was shown: a new revision, under the same id, with every earlier decision void.
 
@@ -79,6 +81,7 @@ def may_edit(person: User, action: PendingAction) -> bool:
     )
 
 
+@retry_if_rolled_back
 def ask_back(
     *, action_id: UUID, person: User, digest: str, revision: int, note: str, method: str = ""
 ) -> PendingAction:

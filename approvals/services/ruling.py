@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Role, User
 from accounts.problems import Problem
+from accounts.transactions import retry_if_rolled_back
 from approvals import audit
 from approvals.models import ApprovalPolicy, PendingAction
 from approvals.policies import blocked_by, window_of
@@ -22,6 +23,7 @@ RULES = (
 )  # fmt: skip
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) -> ApprovalPolicy:
     """Set the rules of a mailbox; what is approved already is judged by them at the claim. Raises `forbidden`.
@@ -32,7 +34,7 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
     if not may(person, mailbox, Role.MANAGER):
         raise Problem("forbidden", "Only who manages the mailbox may change its rules.")
     ApprovalPolicy.objects.get_or_create(mailbox=mailbox)
-    policy = ApprovalPolicy.objects.select_for_update().get(mailbox=mailbox)
+    policy = ApprovalPolicy.objects.select_for_update(no_key=True).get(mailbox=mailbox)
     before = {name: getattr(policy, name) for name in RULES}
     changed = [name for name in RULES if rules[name] != before[name]]
     if not changed:
@@ -53,7 +55,7 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
 
 def _keep_what_is_still_allowed(policy: ApprovalPolicy) -> None:
     """What is approved and goes to nobody that the new lists refuse stays approved."""
-    for action in PendingAction.objects.filter(mailbox=policy.mailbox_id, status=Status.APPROVED):
+    for action in PendingAction.objects.filter(mailbox=policy.mailbox_id, status=Status.APPROVED).order_by("pk"):
         if not blocked_by(policy, [target["address"] for target in action.current.preview["targets"]]):
             PendingAction.objects.filter(
                 pk=action.pk, status=Status.APPROVED, approval_round=action.approval_round

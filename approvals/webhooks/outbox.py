@@ -25,7 +25,9 @@ def gather() -> None:
     """Take what has happened since over into deliveries; in order, and each once whoever does it."""
     for cursor_id in behind().values_list("pk", flat=True)[:BATCH]:
         with transaction.atomic():
-            mine = WebhookCursor.objects.select_for_update(skip_locked=True, of=("self",)).filter(pk=cursor_id)
+            mine = WebhookCursor.objects.select_for_update(no_key=True, skip_locked=True, of=("self",)).filter(
+                pk=cursor_id
+            )
             cursor = mine.select_related("webhook__token").first()
             if cursor is not None:
                 _take_over(cursor)

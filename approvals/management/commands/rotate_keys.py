@@ -35,7 +35,7 @@ class Command(BaseCommand):
     @transaction.atomic
     def _factor_rotated(self, factor_id: int) -> bool:
         """The library keeps the key under `secret` or `seed`, beside what is no secret."""
-        factor = Authenticator.objects.select_for_update().filter(pk=factor_id).first()
+        factor = Authenticator.objects.select_for_update(no_key=True).filter(pk=factor_id).first()
         if factor is None:
             return True
         try:
@@ -48,7 +48,7 @@ class Command(BaseCommand):
     @transaction.atomic
     def _rotated(self, mailbox_id: Any) -> bool:
         """One row at a time, locked: a refresh that stores new tokens waits, and overwrites nothing."""
-        mailbox = Mailbox.objects.select_for_update().filter(pk=mailbox_id).first()
+        mailbox = Mailbox.objects.select_for_update(no_key=True).filter(pk=mailbox_id).first()
         if mailbox is None:
             return True
         try:

@@ -1,0 +1,154 @@
+"""Operations that meet on one mailbox wait for each other; they never wait in a circle."""
+
+import itertools
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from django.db import OperationalError, connection, connections, transaction
+from psycopg.errors import DeadlockDetected
+
+from accounts.caller import Caller
+from accounts.connect.connecting import connect_mailbox, stored_access
+from accounts.models import Mailbox, Membership, Role, User
+from accounts.problems import Problem
+from accounts.transactions import retry_if_rolled_back
+from approvals import maintenance, services
+from approvals.execution import execute
+from approvals.models import ApprovalPolicy, PendingAction
+from approvals.services import members
+from approvals.services.ruling import RULES
+from tests.conftest import Api
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
+ROUNDS = 4
+
+
+@pytest.mark.postgres_only
+def test_no_two_operations_deadlock(api: Api, alice: User, bob: User, mailbox: Mailbox) -> None:
+    carol = User.objects.create_user("carol@lovelace.example")
+    Membership.objects.create(mailbox=mailbox, user=carol, role=Role.APPROVER)
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    subjects = itertools.count()
+
+    def newest() -> PendingAction:
+        return PendingAction.objects.latest("created_at")
+
+    def approve(person: User) -> None:
+        action = newest()
+        services.approve(action_id=action.pk, person=person, digest=action.digest, revision=action.revision)
+
+    def change_role() -> None:
+        role = (
+            Role.VIEWER if Membership.objects.get(mailbox=mailbox, user=carol).role == Role.APPROVER else Role.APPROVER
+        )
+        members.change_role(mailbox=mailbox, person=alice, user_id=carol.pk, role=role)
+
+    def change_rules() -> None:
+        policy = ApprovalPolicy.objects.get(mailbox=mailbox)
+        rules = {name: getattr(policy, name) for name in RULES} | {"refused": [f"x{next(subjects)}.example"]}
+        services.change_rules(mailbox=mailbox, person=alice, rules=rules)
+
+    def reconnect() -> None:
+        fresh = Mailbox.objects.get(pk=mailbox.pk)
+        connect_mailbox(
+            owner=alice,
+            address=fresh.address,
+            provider=fresh.provider,
+            secrets=stored_access(fresh),
+            scopes=fresh.scopes,
+        )
+
+    operations: dict[str, Callable[[], object]] = {
+        "propose": lambda: api.propose(subject=f"mail {next(subjects)}"),
+        "approve": lambda: approve(bob),
+        "approve too": lambda: approve(carol),
+        "reject": lambda: services.reject(action_id=newest().pk, person=bob),
+        "undo": lambda: services.undo(action_id=newest().pk, person=bob),
+        "cancel": lambda: services.cancel(action_id=newest().pk, caller=Caller(user=bob, surface="web")),
+        "carry out": lambda: execute(newest().pk, worker="test"),
+        "sweep": maintenance.sweep,
+        "change role": change_role,
+        "change rules": change_rules,
+        "invite": lambda: members.invite(
+            mailbox=mailbox, person=alice, email=f"n{next(subjects)}@x.example", role=Role.VIEWER
+        ),
+        "reconnect": reconnect,
+        "pause": lambda: services.pause(mailbox=mailbox, actor="command"),
+        "resume": lambda: services.resume(mailbox=mailbox, actor="command"),
+    }  # fmt: skip
+    api.propose(subject="first")
+    before = deadlocks()
+    for (one, first), (other, second) in itertools.combinations(operations.items(), 2):
+        failed = at_once(first, second)
+        assert failed == [], (one, other)
+    assert deadlocks() == before
+
+
+def deadlocks() -> int:
+    """How often PostgreSQL has had to end a transaction of this database."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        (count,) = cursor.fetchone()
+    return int(count)
+
+
+def at_once(*calls: Callable[[], object]) -> list[BaseException]:
+    """Make the calls again and again at the same time; returns what they raised beside refusals."""
+    errors: list[BaseException] = []
+
+    def work(call: Callable[[], object]) -> None:
+        try:
+            for _ in range(ROUNDS):
+                with suppress(Problem):
+                    call()
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=work, args=[call]) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    return errors
+
+
+@pytest.mark.postgres_only
+def test_rolled_back_transaction_is_tried_again(alice: User, bob: User) -> None:
+    """Two transactions take two rows in opposite order; PostgreSQL ends one, which then succeeds."""
+    meet = threading.Barrier(2, timeout=20)
+
+    def rename(first: User, second: User) -> Callable[[], None]:
+        tries = itertools.count()
+
+        @retry_if_rolled_back
+        @transaction.atomic
+        def both() -> None:
+            attempt = next(tries)
+            User.objects.filter(pk=first.pk).update(last_name="Changed")
+            if attempt == 0:
+                meet.wait()
+            User.objects.filter(pk=second.pk).update(last_name="Changed")
+
+        return both
+
+    assert at_once(rename(alice, bob), rename(bob, alice)) == []
+    assert User.objects.filter(last_name="Changed").count() == 2
+
+
+def test_failure_inside_a_callers_transaction_is_not_retried() -> None:
+    calls = []
+
+    @retry_if_rolled_back
+    def fails() -> None:
+        calls.append(1)
+        raise OperationalError("deadlock detected") from DeadlockDetected()
+
+    with pytest.raises(OperationalError), transaction.atomic():
+        fails()
+    assert calls == [1]
