@@ -21,7 +21,8 @@ from django.utils.module_loading import import_string
 from accounts import requests
 from accounts.models import Mailbox
 from accounts.statements import Questions, Select, Slot, Update, slot
-from approvals import anchors, audit, conditions, preparing
+from approvals import anchors, audit, conditions, dispatch, preparing
+from approvals.beside import Beside
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
 from approvals.outcomes import record_outcome
@@ -37,22 +38,28 @@ from approvals.webhooks import courier, outbox
 log = structlog.get_logger(__name__)
 
 BATCH = 100
+LISTED = 1000  # of the work that waits for providers: a mailbox with much of it must not hide the others
 SETTLE_TRIES = 8
 OTHERS_SECONDS = 3600.0
 
 
-def sweep() -> datetime | None:
+def sweep(*, resident: bool = False) -> datetime | None:
     """One round: expire, end dead leases, open the next send windows, send back what is void, look for lost answers,
     settle, tidy, purge, ring, tell webhooks.
 
     One statement asks what there is to do, and again after something was done. Returns when the next approved action
     may leave that may not leave yet. A chore that fails keeps none of the others from being done.
+
+    A `resident` process only begins the work that waits for providers, and does not wait for its end.
     """
     kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
     next_due: datetime | None
     there_is, next_due = _questions(kept=kept)
     for name, chore in CHORES.items():
         if not there_is[name]:
+            continue
+        if isinstance(chore, Beside):
+            _done(chore.start if resident else chore.finish)
             continue
         _done(chore)
         there_is, next_due = _questions(kept=kept)
@@ -91,8 +98,9 @@ def _anchor() -> None:
 
 
 def _ring() -> None:
-    for action_id in due():
-        queue().ring(action_id)
+    """One of each mailbox: when it has left, the next one is rung for."""
+    for head in dispatch.heads()[:BATCH]:
+        queue().ring(head.action)
 
 
 def due(limit: int = BATCH) -> list[UUID]:
@@ -180,15 +188,14 @@ def send_back() -> None:
         return_if_void(action_id)
 
 
-def reconcile() -> None:
-    """Ask the provider whether what was handed over has gone out; no evidence leaves it unknown."""
-    for action in _to_probe().order_by("next_probe_at")[:BATCH]:
-        _probe(action)
+def _probe(action_id: UUID) -> None:
+    """Ask the provider whether what was handed over has gone out; no evidence leaves it unknown.
 
-
-def _probe(action: PendingAction) -> None:
-    """1. Taken by pushing the time on, as if the look had failed: a crash is not the end of looking. 2. Look.
+    1. Taken by pushing the time on, as if the look had failed: a crash is not the end of looking. 2. Look.
     3. Evidence moves the action; a look that found nothing may have been the last."""
+    action = PendingAction.objects.get(pk=action_id)
+    if action.status != Status.UNKNOWN:
+        return
     made = action.probes + 1
     mine = PendingAction.objects.filter(pk=action.pk, status=Status.UNKNOWN, probes=action.probes, fence=action.fence)
     lost_for = ExpressionWrapper(Now() - F("ended_at"), DurationField())
@@ -208,12 +215,6 @@ def _probe(action: PendingAction) -> None:
     elif next_probe(made, since_lost=since_lost) is None:
         mine_now = PendingAction.objects.filter(pk=action.pk, status=Status.UNKNOWN, fence=action.fence)
         mine_now.update(next_probe_at=None)
-
-
-def settle() -> None:
-    """Do the idempotent work after a success, such as the copy in Sent; never touches what was sent."""
-    for action_id in _to_settle().values_list("pk", flat=True)[:BATCH]:
-        settle_one(action_id)
 
 
 _take_to_settle = Update(
@@ -242,12 +243,6 @@ def settle_one(action_id: UUID) -> None:
     _settled(pk=action_id)
 
 
-def tidy() -> None:
-    """Take away what was prepared on the other side for what did not leave in the end."""
-    for action_id in preparing.to_tidy().values_list("pk", flat=True)[:BATCH]:
-        preparing.tidy(action_id)
-
-
 def purge() -> None:
     """Forget the content of what ended long ago; the row, its state and its idempotency key stay, and so do the
     decisions without their notes."""
@@ -269,10 +264,20 @@ def purge() -> None:
 _due = Select(
     lambda: PendingAction.objects.filter(conditions.may_execute()).order_by("not_before").values_list("pk")[:BATCH]
 )
+LOOKS = Beside("looks", lambda: _to_probe().order_by("next_probe_at").values_list("mailbox", "pk")[:LISTED], _probe)
+SENT_COPIES = Beside(
+    "sent-copies", lambda: _to_settle().order_by("settle_at").values_list("mailbox", "pk")[:LISTED], settle_one
+)
+CLEAN_UP = Beside(
+    "clean-up",
+    lambda: preparing.to_tidy().order_by("tidy_at").values_list("action__mailbox", "pk")[:LISTED],
+    preparing.tidy,
+)
+reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
 # In the order in which they are done: what one leaves behind, the next may find.
-CHORES: dict[str, Callable[[], None]] = {
-    "late": expire, "dead": end_dead_leases, "closed": turn_windows, "void": send_back, "to_probe": reconcile,
-    "to_settle": settle, "to_tidy": tidy, "old": purge, "to_forget": requests.forget_old, "due": _ring,
+CHORES: dict[str, Callable[[], None] | Beside] = {
+    "late": expire, "dead": end_dead_leases, "closed": turn_windows, "void": send_back, "to_probe": LOOKS,
+    "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "old": purge, "to_forget": requests.forget_old, "due": _ring,
     "to_tell": outbox.gather, "to_deliver": courier.deliver_beside,
 }  # fmt: skip
 _questions = Questions(

@@ -44,6 +44,7 @@ app.conf.update(
     # worker when the connection was lost meanwhile (kombu 5.7 sends it over the channel that is gone).
     task_acks_late=False,
     task_time_limit=2 * settings.MAILHUB_WIRE_TIMEOUT_SECONDS + 2 * MINUTE,
+    worker_concurrency=4,  # one slow mailbox must not delay the others
     worker_prefetch_multiplier=1,
     worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_hijack_root_logger=False,

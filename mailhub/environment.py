@@ -66,6 +66,9 @@ class Environment(PeopleEnvironment):
         le=3600,
         description="Bounds a send up to its final dot (then it is tried again), and its answer (then unknown)",
     )
+    MAILHUB_READY_WAIT_SECONDS: int = Field(
+        300, ge=10, le=86_400, description="How long mail that may leave can wait in its mailbox; then /readyz says 503"
+    )
     MAILHUB_RETENTION_DAYS: int = Field(90, ge=1, description="How long the content of a finished action is kept")
     MAILHUB_AUDIT_ANCHORS_COPY: str = Field(
         "", description="A folder on another disk or machine that gets a copy of the audit's anchors; empty: none"

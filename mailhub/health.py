@@ -5,6 +5,7 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
 from approvals import heartbeats
+from approvals.dispatch import some_wait_too_long
 from approvals.queues.base import queue
 from approvals.services import why_everything_is_paused
 
@@ -17,15 +18,19 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """The database and the queue answer, a worker is alive, and the database knows what was sent; else 503 and what
-    is missing."""
+    """The database and the queue answer, a worker is alive, the database knows what was sent, and mail leaves; else 503
+    and what is missing."""
     try:
         workers = len(heartbeats.alive())
         paused = why_everything_is_paused()
+        sending = not some_wait_too_long()
         database = True
     except DatabaseError:
-        workers, paused, database = 0, "", False
-    found = {"database": database, "queue": queue().answers(), "worker": workers > 0, "reconciled": not paused}
+        workers, paused, sending, database = 0, "", True, False
+    found = {
+        "database": database, "queue": queue().answers(), "worker": workers > 0, "reconciled": not paused,
+        "sending": sending,
+    }  # fmt: skip
     missing = [name for name, there in found.items() if not there]
     return JsonResponse(
         {

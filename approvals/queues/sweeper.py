@@ -18,7 +18,7 @@ import structlog
 from django.db import connection
 from django.utils import timezone
 
-from approvals import heartbeats, maintenance, restored
+from approvals import dispatch, heartbeats, maintenance, restored
 from approvals.queues.base import queue
 from approvals.queues.wakeup import Wakeup
 
@@ -81,11 +81,11 @@ class Sweeper:
         self._approved = False  # before the question, so that a later approval asks it again
         if now >= self._next_sweep:
             self._next_sweep = now + self._every
-            next_due = maintenance.sweep()
+            next_due = maintenance.sweep(resident=True)
         else:
             if now >= self._next_due:
-                for action_id in maintenance.due():
-                    queue().ring(action_id)
+                for head in dispatch.heads()[: maintenance.BATCH]:
+                    queue().ring(head.action)
             next_due = maintenance.next_due()
         # What may leave already is not counted: it has been rung for.
         wait = (next_due - timezone.now()).total_seconds() if next_due else SWEEP_SECONDS

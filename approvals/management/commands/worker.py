@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand
 from django.utils.module_loading import import_string
 
 from approvals.checks import GATE
-from approvals.queues.database import Worker
+from approvals.queues.database import THREADS, Worker
 
 
 class Command(BaseCommand):
@@ -15,7 +15,7 @@ class Command(BaseCommand):
     requires_system_checks = [GATE]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--threads", type=int, default=1, help="how many sends at once (database queue)")
+        parser.add_argument("--threads", type=int, default=THREADS, help="how many sends at once")
 
     def handle(self, *args: Any, threads: int, **options: Any) -> None:
         match settings.MAILHUB_QUEUE:
@@ -23,6 +23,6 @@ class Command(BaseCommand):
                 call_command("rqworker")  # with its own defaults
             case "celery":
                 app = import_string(settings.MAILHUB_CELERY_APP)
-                app.worker_main(["worker", "--without-mingle", "--without-gossip"])
+                app.worker_main(["worker", "--without-mingle", "--without-gossip", f"--concurrency={max(threads, 1)}"])
             case _:
                 Worker(threads=max(threads, 1)).run()

@@ -1,0 +1,91 @@
+"""Work beside the sweep that waits for providers: looks into Sent, Sent copies, clean-up.
+
+A provider that does not answer holds up its own mailbox only, and never the sweep that ends leases and opens windows.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
+
+import structlog
+from django.db import close_old_connections, connection
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE = 4  # mailboxes, for each sort of work in each process
+TURN_SECONDS = 30.0  # then the next sweep goes on, and other mailboxes have had their turn
+
+Waiting = Callable[[], Iterable[tuple[UUID, UUID]]]  # mailbox and action, the longest waiting first
+
+
+class Beside:
+    """One sort of work: `waiting` lists it and `act` does it for one action; `act` says itself that it is done.
+
+    At most AT_ONCE mailboxes are served at a time, each by one thread.
+    """
+
+    def __init__(self, name: str, waiting: Waiting, act: Callable[[UUID], None]) -> None:
+        self._name = name
+        self._waiting = waiting
+        self._act = act
+        self._lock = threading.Lock()
+        self._busy: dict[UUID, threading.Thread] = {}
+
+    def start(self) -> None:
+        """Begin with what waits, as far as there is room, and return at once."""
+        for mailbox, actions in self._by_mailbox().items():
+            self.begin(mailbox, actions)
+
+    def begin(self, mailbox: UUID, actions: list[UUID]) -> bool:
+        """Begin with these actions of a mailbox; returns False if the next sweep has to."""
+        with self._lock:
+            if mailbox in self._busy or len(self._busy) >= AT_ONCE:
+                return False
+            thread = threading.Thread(target=self._work, args=(mailbox, actions), name=self._name, daemon=True)
+            self._busy[mailbox] = thread
+        thread.start()
+        return True
+
+    def finish(self) -> None:
+        """Do what waits and return when it is done: for a caller that will not be there for another sweep."""
+        found = self._by_mailbox()
+        if len(found) == 1:  # nothing to be gained by a thread
+            for action in next(iter(found.values())):
+                self._done(action)
+            return
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self._name) as pool:
+            list(pool.map(self._do_all, found.values()))
+
+    def _by_mailbox(self) -> dict[UUID, list[UUID]]:
+        found: dict[UUID, list[UUID]] = {}
+        for mailbox, action in self._waiting():
+            found.setdefault(mailbox, []).append(action)
+        return found
+
+    def _do_all(self, actions: list[UUID]) -> None:
+        try:
+            for action in actions:
+                self._done(action)
+        finally:
+            connection.close()
+
+    def _work(self, mailbox: UUID, actions: list[UUID]) -> None:
+        ends_at = time.monotonic() + TURN_SECONDS
+        try:
+            close_old_connections()
+            for action in actions:
+                if time.monotonic() > ends_at:
+                    return
+                self._done(action)
+        finally:
+            connection.close()
+            with self._lock:
+                del self._busy[mailbox]
+
+    def _done(self, action: UUID) -> None:
+        try:
+            self._act(action)
+        except Exception:  # one action's trouble, whatever it is, must not stop the others
+            log.exception("chore_failed", process=self._name, action=str(action))

@@ -1,0 +1,82 @@
+"""The concurrency slots of a worker: who gets one, so that nobody's slow server holds up other people's mail."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from approvals.dispatch import HEADS, Due
+
+SLOW_SECONDS = 5.0
+MOST = 4  # times as many sends as slots may be under way, most of them slow
+
+
+class Slots:
+    """`threads` sends at once, at most one of each mailbox.
+
+    A send that takes longer than SLOW_SECONDS waits for its server and costs nothing: it gives its slot to another
+    one. But an owner with as many slow ones as half of the slots gets no further slot until one of them has ended, so
+    that one owner's servers cannot take up all that there is.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._lock = threading.Lock()
+        self._taken: dict[UUID, tuple[Due, float]] = {}  # by mailbox, and since when
+        self._waiting: dict[UUID, Due] = {}  # by mailbox: found, and could not get a slot yet
+
+    @property
+    def taken(self) -> int:
+        return len(self._taken)
+
+    @property
+    def some_wait(self) -> bool:
+        return bool(self._waiting)
+
+    def free(self) -> int:
+        with self._lock:
+            return self._free(self._slow())
+
+    def take(self, found: Iterable[Due] = ()) -> list[Due]:
+        """Take slots for as many of these, and of those that wait, as may have one; return those."""
+        taken = []
+        with self._lock:
+            for due in found:
+                if due.mailbox in self._waiting or len(self._waiting) < HEADS:
+                    self._waiting[due.mailbox] = due
+            slow = self._slow()
+            slow_of = Counter(due.owner for due in slow)
+            held = Counter(due.owner for due, _ in self._taken.values())
+            for due in _by_turns(list(self._waiting.values()), held):
+                if self._free(slow) <= 0:
+                    break
+                under_way = self._taken.get(due.mailbox)
+                if under_way is None and slow_of[due.owner] < max(self.threads // 2, 1):
+                    self._taken[due.mailbox] = due, time.monotonic()
+                    taken.append(due)
+                    del self._waiting[due.mailbox]
+                elif under_way is not None and under_way[0].action == due.action:
+                    del self._waiting[due.mailbox]  # rung for twice
+        return taken
+
+    def give_back(self, due: Due) -> None:
+        with self._lock:
+            del self._taken[due.mailbox]
+
+    def _slow(self) -> list[Due]:
+        since = time.monotonic() - SLOW_SECONDS
+        return [due for due, began in self._taken.values() if began < since]
+
+    def _free(self, slow: Sequence[Due]) -> int:
+        return min(self.threads - (len(self._taken) - len(slow)), self.threads * MOST - len(self._taken))
+
+
+def _by_turns(found: Sequence[Due], held: Counter[int | None]) -> list[Due]:
+    """The owner with the fewest sends under way comes first, then each gets one by turns."""
+    turn = Counter(held)
+    places = []
+    for due in found:
+        places.append(turn[due.owner])
+        turn[due.owner] += 1
+    return [due for _, due in sorted(zip(places, found, strict=True), key=lambda each: each[0])]
