@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 from approvals.dispatch import HEADS, Due
@@ -20,8 +20,9 @@ class Slots:
     that one owner's servers cannot take up all that there is.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.threads = threads
+        self._clock = clock
         self._lock = threading.Lock()
         self._taken: dict[UUID, tuple[Due, float]] = {}  # by mailbox, and since when
         self._waiting: dict[UUID, Due] = {}  # by mailbox: found, and could not get a slot yet
@@ -53,7 +54,7 @@ class Slots:
                     break
                 under_way = self._taken.get(due.mailbox)
                 if under_way is None and slow_of[due.owner] < max(self.threads // 2, 1):
-                    self._taken[due.mailbox] = due, time.monotonic()
+                    self._taken[due.mailbox] = due, self._clock()
                     taken.append(due)
                     del self._waiting[due.mailbox]
                 elif under_way is not None and under_way[0].action == due.action:
@@ -65,7 +66,7 @@ class Slots:
             del self._taken[due.mailbox]
 
     def _slow(self) -> list[Due]:
-        since = time.monotonic() - SLOW_SECONDS
+        since = self._clock() - SLOW_SECONDS
         return [due for due, began in self._taken.values() if began < since]
 
     def _free(self, slow: Sequence[Due]) -> int:

@@ -1,0 +1,134 @@
+"""Who gets a slot of a worker, and what /readyz says when nobody does."""
+
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import Mailbox, User
+from approvals import dispatch, heartbeats, maintenance, services
+from approvals.dispatch import Due
+from approvals.execution import execute
+from approvals.models import PendingAction
+from approvals.queues import slots
+from approvals.queues.slots import Slots
+from approvals.types import ApprovedAction
+from tests.approvals.conftest import approve
+from tests.approvals.kinds import Script, handed_over
+from tests.conftest import Api, make_api, make_mailbox
+from tools.providers.memory import MemoryServer
+
+
+def due(mailbox: UUID | None = None, owner: int = 1) -> Due:
+    return Due(action=uuid4(), mailbox=mailbox or uuid4(), owner=owner)
+
+
+class Clock:
+    """A clock that the test turns on."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_no_more_is_handed_out_than_slots_are_free() -> None:
+    slots_ = Slots(4)
+    assert len(slots_.take([due() for _ in range(100)])) == 4
+    assert (slots_.take(), slots_.free()) == ([], 0)
+
+
+def test_one_mail_of_a_mailbox_is_under_way_at_a_time() -> None:
+    slots_, first = Slots(4), due()
+    second = due(first.mailbox)
+    assert slots_.take([first, second]) == [second]  # found later: the newest word about this mailbox
+    assert slots_.take([first]) == []
+    slots_.give_back(second)
+    assert slots_.take() == [first]
+
+
+def test_a_slow_send_gives_its_slot_to_another_one() -> None:
+    clock = Clock()
+    slots_ = Slots(2, clock=clock)
+    assert len(slots_.take([due(owner=1), due(owner=2)])) == 2
+    clock.now = slots.SLOW_SECONDS + 1
+    assert len(slots_.take([due(owner=3), due(owner=4), due(owner=5)])) == 2
+
+
+def test_the_slow_mailboxes_of_one_owner_leave_room_for_others() -> None:
+    clock = Clock()
+    slots_ = Slots(4, clock=clock)
+    assert len(slots_.take([due(owner=1) for _ in range(20)])) == 4
+    clock.now = slots.SLOW_SECONDS + 1
+    other = due(owner=2)
+    assert slots_.take([other]) == [other]  # and none of the sixteen others of the first owner
+
+
+def test_owners_get_slots_by_turns() -> None:
+    slots_, last = Slots(4), due(owner=2)
+    taken = slots_.take([*(due(owner=1) for _ in range(10)), last])
+    assert last in taken
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_long_queue_of_one_mailbox_hides_no_other(
+    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer, script: Script
+) -> None:
+    first = [approve(api.propose(subject=f"Mail {number}"), alice).pk for number in range(3)]
+    other_mailbox = make_mailbox("other@lovelace.example", server, alice)
+    other = approve(make_api(alice, other_mailbox, name="other").propose(), alice).pk
+    assert [head.action for head in dispatch.heads()] == [first[0], other]
+    assert {head.owner for head in dispatch.heads()} == {alice.pk}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_looks_do_not_hold_up_the_sweep(
+    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer, script: Script
+) -> None:
+    script.instead = handed_over
+    execute(approve(api.propose(), alice).pk, worker="test")
+    PendingAction.objects.update(next_probe_at=timezone.now() - timedelta(seconds=1))
+    looking, seen = threading.Event(), threading.Event()
+
+    def look(approved: ApprovedAction) -> None:
+        looking.set()
+        assert seen.wait(30)
+
+    script.look = look
+    late = api.propose(subject="Late")
+    PendingAction.objects.filter(pk=late).update(expires_at=timezone.now() - timedelta(seconds=1))
+    began = time.monotonic()
+    maintenance.sweep(resident=True)
+    assert time.monotonic() - began < 10
+    assert looking.wait(30)
+    assert PendingAction.objects.get(pk=late).status == "expired"
+    maintenance.sweep(resident=True)  # the mailbox is served already: no second look beside the first
+    seen.set()
+    for thread in threading.enumerate():
+        if thread.name == "looks":
+            thread.join(30)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_readyz_says_no_when_mail_that_could_leave_waits(
+    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer, client: Client, settings: Any
+) -> None:
+    heartbeats.beat("a worker")
+    settings.MAILHUB_READY_WAIT_SECONDS = 60
+    action = approve(api.propose(), alice)
+    assert client.get("/readyz").status_code == 200
+    PendingAction.objects.filter(pk=action.pk).update(not_before=timezone.now() - timedelta(seconds=61))
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["missing"]) == (503, ["sending"])
+
+    services.pause(mailbox=mailbox, actor="command")  # what is held back does not count
+    assert client.get("/readyz").status_code == 200
+    services.resume(mailbox=mailbox, actor="command")
+    assert client.get("/readyz").status_code == 503
+    assert execute(action.pk, worker="test")
+    assert client.get("/readyz").status_code == 200
