@@ -1,8 +1,8 @@
 """Transactions of people's requests: which lock comes first, and what happens if two of them meet all the same.
 
 Lock order, the same everywhere: the mailbox, its rules, actions by id, a token, the audit chain of the mailbox, the
-audit chain of people. A row is locked FOR NO KEY UPDATE: a foreign key that points to it, which PostgreSQL checks at COMMIT,
-does not wait for it then.
+audit chain of people. A row is locked FOR NO KEY UPDATE: then a foreign key that points to it, which PostgreSQL checks
+at COMMIT, does not wait for it.
 """
 
 from collections.abc import Callable
