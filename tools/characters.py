@@ -13,8 +13,9 @@ INVISIBLE = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0f\ufeff"
     "\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+SOFT_HYPHEN = "\u00ad"  # marks where a word may be divided: taken out, and never counted
 # Left over by word processors and web pages in honest text. The others have no honest use where they do not belong.
-LEFT_OVER = "\u00ad\u200b\u200c\u200d\u2060\ufeff\ufe0e\ufe0f"
+LEFT_OVER = "\u200b\u200c\u200d\u2060\ufeff\ufe0e\ufe0f"
 JOINERS = "\u200c\u200d"
 EMOJI_STYLES = "\ufe0e\ufe0f"
 KEYCAP = "\u20e3"
@@ -41,7 +42,7 @@ def invisible_in(text: str) -> tuple[int, int]:
     """Count the invisible characters that do not belong where they are: (left over by programs, others)."""
     if INVISIBLE.search(text) is None:
         return 0, 0
-    found = [text[place] for place in _misplaced(text)]
+    found = [text[place] for place in _misplaced(text) if text[place] != SOFT_HYPHEN]
     left_over = sum(character in LEFT_OVER for character in found)
     return left_over, len(found) - left_over
 

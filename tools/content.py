@@ -7,8 +7,9 @@ from html import escape
 from typing import Literal
 
 from tools.characters import without_invisible
-from tools.html import cleaned, lost_something, text_of
+from tools.html import clean, cleaned, text_of
 
+QUOTED_CHARACTERS = 500_000  # of HTML in an original: a newsletter has a tenth of it
 # Tags, entities, and all white space but single blanks between words.
 MEANT_IN_HTML = re.compile(r"[<&]|  |[^\S ]", re.ASCII)
 BLANK = re.compile(r"^ | (?= )")
@@ -49,9 +50,9 @@ def written(body: str, body_type: Literal["text", "html"]) -> Content:
     """What a caller wrote, alone."""
     if body_type == "text":
         return Content(body=body, text=without_invisible(body))
-    html = cleaned(body)
+    found = clean(body)
     return Content(
-        body=body, text=text_of(html), html=html, proposed_html=body, content_removed=lost_something(body, html)
+        body=body, text=text_of(found.html), html=found.html, proposed_html=body, content_removed=found.removed
     )
 
 
@@ -61,9 +62,10 @@ def answering(comment: Content, original: Original) -> Content:
     An HTML original is quoted from its HTML in both parts: its own plain text may say something else.
     """
     line = f"On {_when(original)}, {_who(original)} wrote:"
-    text = original.text if original.html is None else text_of(cleaned(original.html))
+    page = _page(original)
+    text = original.text if page is None else text_of(page)
     quoted = "\n".join(f"> {row}" if row else ">" for row in text.rstrip("\n").split("\n"))
-    return _with_original(comment, original, f"{line}\n{quoted}", f"<p>{escape(line)}</p>")
+    return _with_original(comment, original, f"{line}\n{quoted}", f"<p>{escape(line)}</p>", page)
 
 
 def forwarding(comment: Content | None, original: Original) -> Content:
@@ -81,21 +83,29 @@ def forwarding(comment: Content | None, original: Original) -> Content:
     head += [f"Cc: {', '.join(original.cc)}"] if original.cc else []
     text = "\n".join([*head, "", original.text.rstrip("\n")])
     html = "<p>" + "<br>".join(escape(row) for row in head) + "</p>"
-    return _with_original(comment or Content(body="", text=""), original, text, html)
+    return _with_original(comment or Content(body="", text=""), original, text, html, _page(original))
 
 
-def _with_original(comment: Content, original: Original, text: str, head: str) -> Content:
+def _page(original: Original) -> str | None:
+    """The cleaned HTML of the original. What is too long to be judged is quoted as text only."""
+    if original.html is None or len(original.html) > QUOTED_CHARACTERS:
+        return None
+    return cleaned(original.html)
+
+
+def _with_original(comment: Content, original: Original, text: str, head: str, page: str | None) -> Content:
     joined = f"{comment.text}\n\n{text}\n" if comment.text else f"{text}\n"
-    if comment.html is None and original.html is None:
-        return Content(body=comment.body, text=joined)
+    removed = comment.content_removed or (page is None and original.html is not None)
+    if comment.html is None and page is None:
+        return Content(body=comment.body, text=joined, content_removed=removed)
     own = comment.html if comment.html is not None else as_html(comment.text)
-    quoted = cleaned(original.html) if original.html is not None else as_html(original.text)
+    quoted = page if page is not None else as_html(original.text)
     return Content(
         body=comment.body,
         text=joined,
         html=f"{own}{head}<blockquote>{quoted}</blockquote>",
         proposed_html=comment.proposed_html,
-        content_removed=comment.content_removed,
+        content_removed=removed,
     )
 
 

@@ -1,51 +1,126 @@
 """HTML of a message that is to leave: cleaned once, at the proposal; what is stored, shown and sent is the result.
 
-Also the plain-text reading of HTML, whoever wrote it. Pure.
+Also what a reader sees of foreign HTML, and the plain-text reading of both. Pure.
 """
 
+import re
 from collections import Counter
+from dataclasses import dataclass
 from html.parser import HTMLParser
 
 import nh3
 from inscriptis import get_text
 from inscriptis.model.config import ParserConfig
 
-# What a style may say: nothing that can load, cover or hide.
-_KEPT_STYLES = set(
-    """
-    background-color border border-bottom border-collapse border-color border-left border-radius
-    border-right border-spacing border-style border-top border-width color direction font
-    font-family font-size font-style font-weight height letter-spacing line-height list-style-type
-    margin margin-bottom margin-left margin-right margin-top max-width min-width padding
-    padding-bottom padding-left padding-right padding-top text-align text-decoration text-indent
-    text-transform vertical-align white-space width word-break word-spacing
-    """.split()
-)
+from tools.visibility import VOID, Seen, legible, seen
+
+# Attributes by name; tools.properties says which values may stay.
 _ATTRIBUTES = {
-    **nh3.ALLOWED_ATTRIBUTES,
-    "*": {"style", "dir", "lang", "title", "align", "valign", "width", "height", "bgcolor"},
-    "table": nh3.ALLOWED_ATTRIBUTES.get("table", set()) | {"cellpadding", "cellspacing", "border", "role"},
+    "*": {"style", "dir", "lang", "align", "valign", "width", "height", "bgcolor"},
+    "a": {"href"},
+    "img": {"src", "alt", "border"},
+    "table": {"cellpadding", "cellspacing", "border", "role"},
+    "td": {"colspan", "rowspan"},
+    "th": {"colspan", "rowspan", "scope"},
+    "col": {"span"},
+    "colgroup": {"span"},
+    "hr": {"size", "color"},
+    "ol": {"start"},
     "font": {"color", "size", "face"},
 }
-_TAGS = (nh3.ALLOWED_TAGS | {"font", "tt", "big"}) - {"map", "area"}
+# Without those that hide their content (details, ruby) or turn it around (bdo).
+_HIDING_TAGS = set("area bdo details map rp rt rtc ruby summary".split())
+_TAGS = (nh3.ALLOWED_TAGS | {"font", "tt", "big"}) - _HIDING_TAGS
 _WITH_CONTENT = {"script", "style", "title", "noscript", "template", "svg", "math", "iframe", "object", "select"}
+_SEEN_BY = {"style", "class", "id", "hidden", "open", "dir", "lang", "bgcolor", "background", "color", "size", "align",
+            "valign", "width", "height", "href", "src", "alt", "cellpadding", "cellspacing", "border",
+            "colspan", "rowspan", "face", "start"}  # fmt: skip
 WRITTEN_OUT = {("a", "href"), ("img", "src"), ("img", "alt")}
 # What a parser adds or drops without anybody losing anything.
 _SCAFFOLD = {"html", "head", "body", "tbody", "meta", "title", "colgroup"}
+_SCHEMES = {"http", "https", "mailto", "tel", "cid"}
+# A fragment has no body of its own: its ground would be lost, and light text on it would be taken for hidden.
+_BODY = re.compile(r"<body(\s[^>]{0,4000})>", re.IGNORECASE)
+_BODY_ENDS = re.compile(r"</body\s*>", re.IGNORECASE)
+_TAG_NAME = re.compile(r"<([a-z][^\s/>\x00]{0,60})", re.IGNORECASE)
+_STYLE_SHEET = re.compile(r"<style\b[^>]{0,500}>([^<]{0,50000})", re.IGNORECASE)
+MOST_TAG_NAMES = 200
+# Elements inside each other. Parsers take quadratic time for more, and nobody sees the difference.
+DEEPEST = 256
+_TAG = re.compile(r"<(/?)([a-z][^\s/>\x00]{0,60})[^<>]{0,20000}>", re.IGNORECASE)
+# An element of these ends by itself, or it cannot hold another of its kind.
+_ENDS_ITSELF = frozenset("p li dt dd td th tr tbody thead tfoot option".split()) | VOID
 
 
-def cleaned(html: str) -> str:
-    """The HTML without scripts, handlers, forms, frames, styles sheets, comments and dangerous styles."""
-    return nh3.clean(
-        html,
+@dataclass(frozen=True, kw_only=True)
+class Cleaned:
+    """HTML that may leave. `removed`: more was taken away than a browser would not miss."""
+
+    html: str
+    removed: bool
+
+
+def clean(html: str) -> Cleaned:
+    """Return the HTML without anything that runs, loads by itself, or hides a part of it."""
+    allowed = nh3.clean(
+        _prepared(html),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         clean_content_tags=_WITH_CONTENT,
-        filter_style_properties=_KEPT_STYLES,
-        url_schemes={"http", "https", "mailto", "tel", "cid"},
+        url_schemes=_SCHEMES,
         link_rel=None,
         strip_comments=True,
     )
+    found = legible(allowed)
+    return Cleaned(html=found.html, removed=found.changed or _lost_something(html, allowed))
+
+
+def cleaned(html: str) -> str:
+    """Return only the HTML of `clean`."""
+    return clean(html).html
+
+
+def seen_by_reader(html: str) -> Seen:
+    """Return what a person sees of foreign HTML, still to be cleaned, and the text that they do not see."""
+    return seen(ordered(html), "\n".join(match[1] for match in _STYLE_SHEET.finditer(html)))
+
+
+def ordered(html: str) -> str:
+    """Return foreign HTML as a browser's parser understands it, with its styles and all its elements but scripts.
+
+    It is for judging only: it must not be shown or sent.
+    """
+    # Any element can be hidden, also one that browsers do not know.
+    names = {match[1].lower() for match in _TAG_NAME.finditer(html)}
+    tags = _TAGS | set(sorted(names)[:MOST_TAG_NAMES]) - _WITH_CONTENT
+    return nh3.clean(
+        _prepared(html),
+        tags=tags | _HIDING_TAGS,
+        attributes={"*": _SEEN_BY},
+        clean_content_tags=_WITH_CONTENT,
+        url_schemes=_SCHEMES,
+        link_rel=None,
+        strip_comments=True,
+    )
+
+
+def _prepared(html: str) -> str:
+    """Return the HTML with its body as a block, and without elements that are too deep in others; texts stay."""
+    body = _BODY.search(html)
+    if body is not None:
+        html = f"{html[: body.start()]}<div{body[1]}>{_BODY_ENDS.sub('</div>', html[body.end() :], count=1)}"
+    if html.count("<") <= DEEPEST:
+        return html
+    depth = 0
+
+    def flattened(tag: re.Match[str]) -> str:
+        nonlocal depth
+        if tag[2].lower() in _ENDS_ITSELF:
+            return tag[0]
+        depth = max(0, depth - 1) if tag[1] else depth + 1
+        return tag[0] if depth + bool(tag[1]) < DEEPEST else ""
+
+    return _TAG.sub(flattened, html)
 
 
 def text_of(html: str) -> str:
@@ -76,8 +151,8 @@ class _Values(HTMLParser):
         self.found += [value for name, value in attrs if value and (tag, name) in WRITTEN_OUT]
 
 
-def lost_something(before: str, after: str) -> bool:
-    """Whether cleaning took away more than a browser would not miss."""
+def _lost_something(before: str, after: str) -> bool:
+    """Return True if tags, attributes or comments were taken away that a browser would miss."""
     tallies = []
     for html in (before, after):
         tally = _Tally()
@@ -97,10 +172,8 @@ class _Tally(HTMLParser):
         given = dict(attrs)
         if tag in _SCAFFOLD and (given.get("http-equiv") or "content-type").lower() == "content-type":
             return
-        self.counts[tag] += 1
+        self.counts["div" if tag == "body" else tag] += 1
         self.counts.update(f"{tag} {name}" for name in given if name not in ("class", "style"))
-        declarations = (given.get("style") or "").split(";")
-        self.counts.update(f"style {d.partition(':')[0].strip().lower()}" for d in declarations if d.strip())
 
     def handle_comment(self, data: str) -> None:
         self.counts["<!--"] += 1

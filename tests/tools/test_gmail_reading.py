@@ -50,7 +50,7 @@ def test_a_full_message_has_headers_text_and_cleaned_html(api: Api, gmail: Gmail
         "headers": {
             "From": "Mei <mei@lotus.example>", "To": ADA, "Subject": "月报", "Date": "Mon, 02 Nov 2026 10:00:00 +0000",
         },
-        "body_text": found["body_text"], "body_html": "<div><p>你好世界</p></div>", "hidden_text_removed": True,
+        "body_text": found["body_text"], "body_html": "<p>你好世界</p>", "hidden_text_removed": True,
     }  # fmt: skip
     assert found["body_text"].strip() == "你好世界"
 

@@ -10,7 +10,7 @@ from tools.addresses import bare_address, file_name, header_text
 from tools.characters import without_invisible
 from tools.compose import MESSAGE_ID, Attachment, Request, media_type
 from tools.content import Content
-from tools.html import cleaned, lost_something, text_of
+from tools.html import clean, text_of
 
 # What only its own author's program can make again: recomposed, the seal would be broken or the text lost.
 SEALED = ("multipart/signed", "multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime")
@@ -64,13 +64,13 @@ def _content(draft: EmailMessage) -> Content:
     if page is None:
         return Content(body=text, text=text)
     given = str(page.get_content()).replace("\r\n", "\n")
-    html = cleaned(given)
+    found = clean(given)
     return Content(
         body=text or given,
-        text=text or text_of(html),
-        html=html,
+        text=text or text_of(found.html),
+        html=found.html,
         proposed_html=given,
-        content_removed=lost_something(given, html),
+        content_removed=found.removed,
     )
 
 

@@ -21,7 +21,8 @@ from tools.warnings.recipients import (
     reply_all,
     reply_to_differs,
 )
-from tools.warnings.wording import bidi, content_removed, hidden_text, injection, link_mismatch, long_query, secret
+from tools.warnings.targets import link_mismatch, long_query, remote_content
+from tools.warnings.wording import bidi, content_removed, hidden_text, injection, secret
 
 __all__ = ["ALL", "Context", "Later", "of"]
 
@@ -30,6 +31,7 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     injection,
     secret,
     link_mismatch,
+    remote_content,
     bidi,
     alternatives_differ,
     hidden_part,

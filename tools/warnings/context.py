@@ -3,10 +3,13 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from tools.compose import OutgoingMessage
-from tools.html import cleaned, text_of
+from tools.content import Content
+from tools.html import cleaned, seen_by_reader, text_of
 
+HTML_CHARACTERS = 500_000  # of HTML that is parsed
 JUDGED_CHARACTERS = 200_000  # of a text: more than a person writes, and a bound for what the patterns may cost
 QUOTE_BEGINS = re.compile(r"(?m)^(?:On .{1,400} wrote:|-{5,} Forwarded message -{5,})$")
 
@@ -44,10 +47,23 @@ class Context:
     quote_by_provider: bool = False
 
 
+def unseen_in(content: Content) -> tuple[str, ...]:
+    """Return the text that the proposed HTML hid from its reader."""
+    if not content.proposed_html:
+        return ()
+    return seen_by_reader(content.proposed_html[:HTML_CHARACTERS]).unseen
+
+
+@lru_cache(maxsize=4)
+def _proposed_text(html: str) -> str:
+    """Several warnings read the same text one after the other."""
+    return text_of(cleaned(html))
+
+
 def own_words(message: OutgoingMessage) -> str:
     """What was written for this message: its text, hidden or not, without the quote below."""
     content = message.request.content
-    text = text_of(cleaned(content.proposed_html[:JUDGED_CHARACTERS])) if content.proposed_html else content.body
+    text = _proposed_text(content.proposed_html[:JUDGED_CHARACTERS]) if content.proposed_html else content.body
     begins = QUOTE_BEGINS.search(text)
     lines = text[: begins.start() if begins else JUDGED_CHARACTERS][:JUDGED_CHARACTERS].split("\n")
     return "\n".join(line for line in lines if not line.startswith(">"))

@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.tools.warnings.messages import codes, message
+from tests.tools.warnings.messages import OWN, codes, message
 from tools.compose import Attachment
 from tools.content import Original, answering, forwarding, written
+from tools.warnings import Context, of
 
 AWS = "AKIA" + "ABCDEFGH12345678"
 ORIGINAL = Original(
@@ -152,6 +153,28 @@ def test_a_secret_is_judged_where_it_goes_to_others() -> None:
         ("Bank.Example", "https://evil.example"),
         ("www.müller.example", "https://muller.example"),
         ("银行.example", "https://evil.example/银行.example"),
+        ("https://northwind.example/login now", "https://evil.example/"),
+        ("Sign in at northwind.example today", "https://evil.example/"),
+        ("(northwind.example)", "https://evil.example/"),
+        ("https://northwind.example", "https://evil.example/?next=https://northwind.example/"),
+        ("https://northwind.example", "https://evil.example/#https://northwind.example/"),
+        ("https://northwind.example", "https://eur01.safelinks.example/?url=https%3A%2F%2Fnorthwind.example%2F"),
+        ("https://northwind.example", "https://northwind.example@evil.example/"),
+        ("https://northwind.example", "https://evil.example\\@northwind.example/"),
+        ("https://northwind.example", "https:evil.example"),
+        ("https://northwind.example", "//evil.example/"),
+        ("https://northwind.example", "/\\evil.example/"),
+        ("https://northwind.example", "ht\ntps://ev\til.example/"),
+        ("https://northwind.example", "https://0x7f.1/"),
+        ("https://northwind.example", "https://evil.example:443/northwind.example"),
+        ("https://north\u200bwind.example", "https://evil.example/"),
+        ("https://northwind。example", "https://evil.example/"),
+        ("https://northwind.example", "mailto:mira@evil.example"),
+        ("mira@northwind.example", "mailto:mira@evil.example"),
+        ("mira@northwind.example", "mailto:mira@northwind.example?cc=x@evil.example"),
+        ("mira@northwind.example", "https://evil.example/"),
+        ("+49 30 1234567", "tel:+1900555123"),
+        ("<b>north</b>wind.<i>example</i>", "https://evil.example/"),
     ],
 )
 def test_a_link_that_reads_as_another_is_a_risk(text: str, target: str) -> None:
@@ -170,7 +193,15 @@ def test_a_link_that_reads_as_another_is_a_risk(text: str, target: str) -> None:
         ("müller.example", "https://xn--mller-kva.example/"),
         ("report.pdf", "https://files.lovelace.example/1"),
         ("mira@northwind.example", "mailto:mira@northwind.example"),
-        ("www.northwind.example", "https://eur01.safelinks.example/?url=https%3A%2F%2Fwww.northwind.example%2F&d=1"),
+        ("see northwind.example today", "https://northwind.example/"),
+        ("mira@northwind.example", "https://northwind.example/team/mira"),
+        ("+49 30 123456", "tel:+4930123456"),
+        ("030 / 123 45 67", "tel:+49301234567"),
+        ("in time.Please look", "https://lovelace.example/"),
+        ("3.5.2026", "https://lovelace.example/"),
+        ("ASP.NET and Node.js", "https://lovelace.example/"),
+        ("Meeting 14:00", "https://lovelace.example/"),
+        ("northwind.example.", "https://northwind.example."),
         ("v2.0", "https://lovelace.example/releases"),
         ("Node.js", "https://nodejs.example"),
     ],
@@ -193,7 +224,35 @@ def test_the_links_of_a_quote_are_judged_where_they_go_to_others() -> None:
     ],
 )
 def test_a_link_that_carries_much_along_is_said(html: str) -> None:
-    assert codes(message(html, html=True)) == ["long_query"]
+    assert "long_query" in codes(message(html, html=True))
+
+
+@pytest.mark.parametrize(
+    ("html", "carried"),
+    [
+        ('<img src="https://x.example/logo.png">', 8),
+        ('<img src="https://c29tZQ.data.x.example/">', 11),
+        ('<img src="https://user:word@x.example/">', 8),
+        ('<img src="//x.example/a?b=c#d">', 1 + 3 + 1),
+        ('<img src="http:\\\\x.example\\a" width="0" height="0">', 1),
+        ('<div style="display:none"><img src="https://x.example/ab"></div>', 2),
+        (f'<img src="https://x.example/{"a" * 1500}">', 1500),
+        (f'<img src="https://x.example/?{"a" * 250}">' * 40, 10_000),
+    ],
+)
+def test_remote_pictures_are_a_risk_with_all_they_carry(html: str, carried: int) -> None:
+    found = of(message(f"<p>Hi</p>{html}", html=True), Context(own_domains=OWN))
+    (remote,) = [w for w in found if w.code == "remote_content"]
+    assert remote.severity == "risk"
+    assert "x.example" in remote.text
+    assert f"up to {carried} characters" in remote.text
+
+
+@pytest.mark.parametrize(
+    "html", ['<img src="cid:logo">', '<img alt="none">', '<img src="data:image/png;base64,AA">', ""]
+)
+def test_pictures_that_come_along_are_not_remote(html: str) -> None:
+    assert "remote_content" not in codes(message(f"<p>Hi</p>{html}", html=True))
 
 
 @pytest.mark.parametrize(
@@ -201,6 +260,7 @@ def test_a_link_that_carries_much_along_is_said(html: str) -> None:
     [
         '<a href="https://x.example/?utm_source=newsletter&utm_medium=email&utm_campaign=spring-2026&utm_content=a">x</a>',
         f'<a href="https://x.example/{"a" * 400}">x</a>',
+        f'<a href="https://x.sharepoint.example/:x:/r/sites/{"a" * 300}?d={"b" * 100}&e=4">x</a>',
         f'<img src="data:image/png;base64,{"A" * 400}">',
     ],
 )
@@ -251,6 +311,39 @@ def test_row50_turned_letters_are_a_risk(text: str) -> None:
 )
 def test_row50_right_to_left_text_is_none(text: str) -> None:
     assert codes(message(text)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["a\U000e0101b", "hi\U000e0068\U000e0069", "p\u200ba\u200by\u200b", "a\ufe0fb\ufe0fc\ufe0f"]
+)
+@pytest.mark.parametrize("html", [False, True])
+def test_characters_that_nobody_sees_do_not_leave(text: str, html: bool) -> None:
+    outgoing = message(text, html=html)
+    content = outgoing.request.content
+    assert content.text.isascii()
+    assert content.html is None or content.html.isascii()
+    assert codes(outgoing) == ["hidden_text"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467", "1\ufe0f\u20e3", "\u2764\ufe0f\u200d\U0001f525",
+        "\U0001f3f3\ufe0f\u200d\U0001f308", "\U0001f1e9\U0001f1ea", "می\u200cخواهم", "葛\U000e0100",
+        "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+        "\U0001f469\U0001f3fd\u200d\U0001f4bb",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("html", [False, True])
+def test_emoji_flags_and_joined_letters_stay_whole(text: str, html: bool) -> None:
+    outgoing = message(f"Hi {text}!", html=html)
+    assert text in outgoing.request.content.text
+    assert codes(outgoing) == []
+
+
+def test_an_invisible_character_in_the_subject_is_a_risk() -> None:
+    (found,) = of(message(subject="Hello \U000e0068\U000e0069\U000e006a"), Context(own_domains=OWN))
+    assert (found.code, found.severity) == ("hidden_text", "risk")
 
 
 def test_what_was_taken_out_of_the_html_is_said() -> None:

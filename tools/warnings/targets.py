@@ -1,0 +1,252 @@
+"""Warnings about links and pictures: where they lead, what loads by itself, and what their addresses carry along.
+
+Addresses are read as browsers read them (WHATWG), not as they look.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from html.parser import HTMLParser
+from urllib.parse import unquote
+
+from ada_url import URL
+
+from approvals.types import PreviewWarning
+from tools.characters import without_invisible
+from tools.compose import OutgoingMessage
+from tools.html import ordered
+from tools.warnings.context import HTML_CHARACTERS, Context, own_words
+
+LONG_QUERY = 256  # campaign marks and shared documents stay below; what somebody wants carried out does not
+LONG_ADDRESS = 1_000  # of the whole address: names of folders and documents stay below
+BASE = "https://mail.invalid/"  # a mail has no address of its own: nothing may lead there
+NAMED = 3
+LINK = re.compile(r"https?://[^\s<>\"'）】」，。]{1,4000}", re.IGNORECASE)
+EDGES = "\"'“”‘’«»<>()[]{}【】「」，。,;!?:…*_"
+# A host as people write it: labels and a last one of letters, with a path at most.
+HOST = re.compile(
+    r"(?:(?P<scheme>[a-z][a-z0-9+]{1,9})://)?(?:[^\s/?#\\@]{1,200}@)?(?P<host>(?:[^\s/\\@:.?#]{1,63}\.){1,9}"
+    r"(?P<last>[^\W\d_]{2,24}|xn--[a-z0-9-]{1,59}))\.?(?::\d{1,5})?(?P<path>[/?#\\].*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+ADDRESS = re.compile(r"[^\s@<>()]{1,64}@(?P<host>[^\s@/<>()]{1,255}\.[^\W\d_]{2,24})")
+FULL_STOP = re.compile(
+    r"(?<=[A-Za-z0-9])[。｡](?=[A-Za-z0-9])"
+)  # browsers read it as a dot; in Chinese it ends a sentence
+DIGITS = re.compile(r"\d")
+A_NUMBER = re.compile(r"\+?[\d\s()./-]{7,30}")
+FILE_ENDINGS = frozenset("pdf doc docx xls xlsx ppt pptx txt csv zip png jpg html md py js net".split())
+WEB_ENDINGS = frozenset("com org net io de uk eu example info biz co fr it nl ch at cn jp us".split())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    text: str
+    target: str
+
+
+def link_mismatch(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    for link in _links(_judged_html(message)):
+        leads = _leads_to(link.target)
+        wrong = next((shown for shown in _shown_in(link.text) if leads and not _same_house(shown, leads)), None)
+        if wrong:
+            return PreviewWarning(
+                code="link_mismatch",
+                title="A link leads elsewhere.",
+                text=f"It reads {wrong} and leads to {', '.join(sorted(leads))}.",
+                severity="risk",
+            )
+    return None
+
+
+def long_query(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    content = message.request.content
+    linked = [link.target for link in _links(content.proposed_html)]
+    for target in (*linked, *_pictures(content.proposed_html), *LINK.findall(own_words(message))):
+        url = parsed(target)
+        if url is None or url.protocol not in ("http:", "https:"):
+            continue
+        data = len(url.search) + len(url.hash) + len(url.username) + len(url.password)
+        if data >= LONG_QUERY or len(url.href) >= LONG_ADDRESS:
+            return PreviewWarning(
+                code="long_query",
+                title="A link carries much along.",
+                text=f"The address of a link or picture at {url.hostname} holds {max(data, carried(url))} characters"
+                " of data.",
+            )
+    return None
+
+
+def remote_content(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    """Pictures that a recipient's program loads from elsewhere: whoever is there learns when and where it is read, and
+    gets all that the address says."""
+    addresses = [url for source in _pictures(message.request.content.html or "") if (url := remote(source))]
+    if not addresses:
+        return None
+    hosts = sorted({url.hostname for url in addresses})
+    named = ", ".join(hosts[:NAMED]) + (f" and {len(hosts) - NAMED} more hosts" if len(hosts) > NAMED else "")
+    data = sum(carried(url) for url in addresses)
+    many = "A picture comes" if len(addresses) == 1 else f"{len(addresses)} pictures come"
+    return PreviewWarning(
+        code="remote_content",
+        title="It loads pictures when it is read.",
+        text=f"{many} from {named}. That tells them when and where it is read, and the addresses carry up to {data}"
+        " characters.",
+        severity="risk",
+    )
+
+
+def parsed(target: str) -> URL | None:
+    """Return the address as a browser understands it; None if no browser would follow it."""
+    for base in (None, BASE):
+        try:
+            return URL(target, base=base)
+        except ValueError:
+            continue
+    return None
+
+
+def remote(source: str) -> URL | None:
+    """Return the address of a picture if it is fetched from somewhere."""
+    url = parsed(source)
+    return (
+        url if url is not None and url.protocol in ("http:", "https:", "ftp:") and url.host != "mail.invalid" else None
+    )
+
+
+def carried(url: URL) -> int:
+    """Return how many characters the address can carry: all but the scheme and the last two labels of the host."""
+    labels = url.hostname.split(".")
+    host = len(".".join(labels[:-2]))
+    return host + len(url.username) + len(url.password) + len(url.port) + len(url.pathname.strip("/")) + len(
+        url.search.lstrip("?")
+    ) + len(url.hash.lstrip("#"))  # fmt: skip
+
+
+def _judged_html(message: OutgoingMessage) -> str:
+    """What the proposer answers for: the quote of an answer goes back to where it came from."""
+    content = message.request.content
+    return content.proposed_html + (content.html or "" if message.request.kind == "forward" else "")
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.links: list[Link] = []
+        self.pictures: list[str] = []
+        self._target: str | None = None
+        self._text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag in ("a", "area"):
+            self._target, self._text = given.get("href", ""), []
+        elif tag == "img":
+            self.pictures.append(given.get("src", ""))
+            self._text.append(given.get("alt", ""))
+        elif tag in ("br", "p", "div", "td", "li"):
+            self._text.append(" ")
+
+    def handle_data(self, data: str) -> None:
+        if self._target is not None:
+            self._text.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "a" and self._target is not None:
+            self.links.append(Link(text="".join(self._text), target=self._target))
+            self._target = None
+
+
+@lru_cache(maxsize=4)
+def _read(html: str) -> _Reader:
+    reader = _Reader()
+    if html.strip():
+        reader.feed(ordered(html[:HTML_CHARACTERS]))
+        reader.close()
+    return reader
+
+
+def _links(html: str) -> list[Link]:
+    return _read(html).links
+
+
+def _pictures(html: str) -> list[str]:
+    return _read(html).pictures
+
+
+def _shown_in(text: str) -> Iterator[str]:
+    """The hosts that the text of a link shows, in ASCII; of an address its domain, of a telephone number its digits."""
+    text = FULL_STOP.sub(".", unicodedata.normalize("NFKC", without_invisible(text))).strip()
+    if A_NUMBER.fullmatch(text):
+        yield _number(text)
+        return
+    words = text.split()
+    for word in words[:200]:
+        word = word.strip(EDGES).rstrip(".")
+        address, host = ADDRESS.fullmatch(word), HOST.fullmatch(word)
+        if address:
+            yield _in_ascii(address["host"])
+        elif host and _is_meant_as_host(host, word, only=len(words) == 1):
+            yield _in_ascii(host["host"])
+
+
+def _is_meant_as_host(found: re.Match[str], word: str, *, only: bool) -> bool:
+    if found["scheme"] or found["path"] or word.lower().startswith("www."):
+        return True
+    last = found["last"]
+    if last.lower() in FILE_ENDINGS - (WEB_ENDINGS if only else frozenset()):
+        return False
+    # "in time.Please": a blank is missing between two sentences.
+    return only or last.lower() in WEB_ENDINGS or not last[0].isupper() or last.isupper()
+
+
+def _leads_to(target: str) -> frozenset[str]:
+    """Where a link leads: hosts in ASCII, the domains of addresses, the digits of a telephone number."""
+    url = parsed(target)
+    if url is None:
+        return frozenset()
+    if url.protocol in ("http:", "https:", "ftp:"):
+        return frozenset() if url.hostname == "mail.invalid" else frozenset({url.hostname.rstrip(".")})
+    if url.protocol == "tel:":
+        return frozenset({_number(unquote(url.pathname))})
+    if url.protocol == "mailto:":
+        return frozenset(_domains([unquote(url.pathname), *_addressed(url.search)]))
+    return frozenset()
+
+
+def _addressed(query: str) -> Iterator[str]:
+    for part in query.lstrip("?").split("&"):
+        name, _, value = part.partition("=")
+        if unquote(name).lower() in ("to", "cc", "bcc"):
+            yield unquote(value)
+
+
+def _domains(lists: Iterable[str]) -> Iterator[str]:
+    for addresses in lists:
+        for address in addresses.split(","):
+            if "@" in address:
+                yield _in_ascii(address.rpartition("@")[2].strip(" >"))
+
+
+def _number(text: str) -> str:
+    return "".join(DIGITS.findall(text))
+
+
+def _in_ascii(host: str) -> str:
+    try:
+        return URL(f"https://{host}/").hostname.rstrip(".")
+    except ValueError:
+        return host.lower().rstrip(".")
+
+
+def _same_house(shown: str, leads: frozenset[str]) -> bool:
+    """Return True if all that a link leads to is the shown host or a part of it, or the host that it is a part of."""
+    if shown.isdigit():
+        return all(not each.isdigit() or each[-7:] == shown[-7:] for each in leads)
+    shown = shown.removeprefix("www.")
+    return all(
+        shown == each or shown.endswith("." + each) or each.endswith("." + shown)
+        for each in (host.removeprefix("www.") for host in leads)
+    )
