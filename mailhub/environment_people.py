@@ -1,6 +1,6 @@
 """The variables about people: how many invitations and codes are mailed, and which tenants may sign in."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode
@@ -9,6 +9,11 @@ from pydantic_settings import BaseSettings, NoDecode
 class PeopleEnvironment(BaseSettings):
     """Fields of `mailhub.environment.Environment` that concern people; each description is a line in `.env.example`."""
 
+    MAILHUB_SECOND_FACTOR: Literal["auto", "required", "optional"] = Field(
+        "auto",
+        description="Whether managers and staff must have a second factor: auto (as soon as there are two people), "
+        "required or optional",
+    )
     MAILHUB_INVITATIONS_PER_HOUR: int = Field(20, ge=1, description="How many invitations one person may make an hour")
     MAILHUB_MAILBOX_INVITATIONS_PER_HOUR: int = Field(
         40, ge=1, description="How many invitations to one mailbox may be made an hour, by all its managers together"

@@ -167,6 +167,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
+    "mailhub.second_factor.ask_for_second_factor",
     "mailhub.step_up.ask_for_fresh_sign_in",
 ]
 
@@ -277,6 +278,7 @@ if _https:  # browsers take a cookie of this name from this host only, over TLS 
 MAILHUB_DEVICE_COOKIE = "__Host-device" if _https else "device"
 SESSION_ENGINE = "accounts.sessions"
 SESSION_COOKIE_AGE = ENV.MAILHUB_SESSION_DAYS * 86_400  # the absolute limit
+MAILHUB_SECOND_FACTOR = ENV.MAILHUB_SECOND_FACTOR
 MAILHUB_SESSION_IDLE_HOURS = ENV.MAILHUB_SESSION_IDLE_HOURS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
 SECURE_HSTS_SECONDS = 31_536_000 if _https else 0

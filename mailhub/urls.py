@@ -5,6 +5,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from mailhub import health, metrics
+from mailhub.second_factor import second_factor
 from mailhub.styleguide import styleguide
 from mailhub.welcome import welcome
 from tools.api import download, make_api, reference
@@ -20,6 +21,7 @@ urlpatterns = [
     path("files/<str:secret>", download, name="file"),
     path("api/v1/docs", reference, name="api_docs"),
     path("api/v1/", make_api().urls),
+    path("account/second-factor/", second_factor, name="second_factor"),
     path("welcome/", welcome, name="welcome"),
     path("admin/", admin.site.urls),
     path("styleguide/", styleguide, name="styleguide"),

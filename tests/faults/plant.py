@@ -103,6 +103,7 @@ class Plant:
             "MAILHUB_LEASE_SECONDS": LEASE_SECONDS,
             "MAILHUB_WIRE_TIMEOUT_SECONDS": WIRE_SECONDS,
             "MAILHUB_QUEUE": kind,
+            "MAILHUB_SECOND_FACTOR": "optional",  # its people have links only
             "REDIS_URL": url if kind == "rq" else "",
             "CELERY_BROKER_URL": url if kind == "celery" else "",
             "DJANGO_SETTINGS_MODULE": "mailhub.settings",

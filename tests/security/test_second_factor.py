@@ -1,0 +1,83 @@
+"""Managers and staff need a second factor for approvals and security, as soon as they are not the only person."""
+
+from typing import Any
+
+import pytest
+from allauth.mfa.models import Authenticator
+
+from accounts.models import Mailbox, User
+from approvals.models import PendingAction
+from tests.conftest import Api, Reviewer
+from tests.people import browser
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SECURITY = [
+    "/tokens/new/", "/webhooks/new/", "/mailboxes/connect/", "/admin/", "/admin/accounts/user/",
+    "/mailboxes/{mailbox}/rules/",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _auto(settings: Any) -> None:
+    settings.MAILHUB_SECOND_FACTOR = "auto"
+
+
+def led(answer: Any) -> bool:
+    return bool(answer.status_code == 302 and answer["Location"].startswith("/account/second-factor/"))
+
+
+def add_passkey(person: User) -> None:
+    Authenticator.objects.create(user=person, type=Authenticator.Type.WEBAUTHN, data={"name": "key"})
+
+
+def test_the_only_person_needs_no_factor(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
+    assert reviewer.decide(api.propose(), "approve").status_code == 302
+    assert PendingAction.objects.get().status == "approved"
+    assert browser(reviewer.user).get("/tokens/new/").status_code == 200
+
+
+def test_manager_without_factor_cannot_approve(api: Api, reviewer: Reviewer, bob: User) -> None:
+    answer = reviewer.decide(api.propose(), "approve")
+    assert led(answer)
+    assert PendingAction.objects.get().status == "pending"
+    page = reviewer.client.get(answer["Location"]).content.decode()
+    assert "Add a passkey" in page
+    assert "/account/factors/totp/activate/" in page
+
+    add_passkey(reviewer.user)
+    assert not led(reviewer.decide(str(PendingAction.objects.get().pk), "approve"))
+    assert PendingAction.objects.get().status == "approved"
+    assert "Continue" in reviewer.client.get(answer["Location"]).content.decode()
+
+
+def test_approver_who_manages_nothing_needs_no_factor(api: Api, bob: User) -> None:
+    Reviewer.signed_in(bob).decide(api.propose(), "approve")
+    assert PendingAction.objects.get().status == "approved"
+
+
+@pytest.mark.parametrize("path", SECURITY)
+def test_security_pages_lead_to_the_set_up(alice: User, bob: User, mailbox: Mailbox, path: str) -> None:
+    alice.is_staff = alice.is_superuser = True
+    alice.save()
+    window, address = browser(alice), path.format(mailbox=mailbox.pk)
+    assert led(window.get(address))
+    assert led(window.post(address))
+    add_passkey(alice)
+    assert not led(browser(alice).get(address))
+
+
+def test_without_factor_a_person_can_look_and_make_safer(api: Api, reviewer: Reviewer, bob: User) -> None:
+    action = api.propose()
+    assert reviewer.page(action).status_code == 200
+    assert reviewer.client.get("/account/").status_code == 200
+    for path in ("/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/account/password/set/"):
+        assert browser(reviewer.user).get(path).status_code == 200
+    reviewer.decide(action, "reject")
+    assert PendingAction.objects.get().status == "rejected"
+
+
+def test_setting_decides(reviewer: Reviewer, api: Api, settings: Any) -> None:
+    settings.MAILHUB_SECOND_FACTOR = "required"
+    assert led(reviewer.decide(api.propose(), "approve"))
+    settings.MAILHUB_SECOND_FACTOR = "optional"
+    assert not led(browser(reviewer.user).get("/tokens/new/"))
