@@ -9,6 +9,7 @@ from allauth.account.adapter import get_adapter
 from allauth.account.internal.flows.login import perform_login
 from allauth.account.models import Login
 from allauth.account.views import LoginView
+from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_required
@@ -22,7 +23,7 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 
 from accounts.forms import SignInForm
-from accounts.models import SignInLink
+from accounts.models import SignInLink, User
 from accounts.step_up import AFTERWARDS, is_fresh
 
 
@@ -86,5 +87,16 @@ def again(request: HttpRequest) -> HttpResponse:
     if is_fresh(request):
         return redirect(back)
     ways: list[dict[str, Any]] = get_adapter().get_reauthentication_methods(request.user)[1:]
-    context = {"ways": ways, "back": back, "sign_in_anew": f"{reverse('sign_in')}?{urlencode({'next': back})}"}
+    anew = f"{reverse('sign_in')}?{urlencode({'next': back})}" if _can_return(cast(User, request.user)) else ""
+    context = {"ways": ways, "back": back, "sign_in_anew": anew}
     return render(request, "accounts/sign_in_again.html", context)
+
+
+def _can_return(person: User) -> bool:
+    """Whether a person who signs out can sign in again without an administrator."""
+    return bool(
+        settings.SENDS_MAIL
+        or settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
+        or person.has_usable_password()
+        or Authenticator.objects.filter(user=person, type=Authenticator.Type.WEBAUTHN).exists()
+    )

@@ -61,7 +61,9 @@ QUEUE = [
 ]
 AROUND = [
     "/keyboard/", "/compose/", "/drafts/", "/mailboxes/", "/mailboxes/connect/", "/mailboxes/connect/imap/",
-    "/mailboxes/connect/microsoft/?address=alice@lovelace.example", "/tokens/", "/tokens/new/", "/tokens/requests/",
+    "/mailboxes/connect/microsoft/?address=alice@lovelace.example",
+    "/mailboxes/connect/address/?address=office@lovelace.example&provider=imap",
+    "/tokens/", "/tokens/new/", "/tokens/requests/",
     "/webhooks/", "/webhooks/new/", "/tokens/requests/?tool=none", "/audit/", "/audit/?since=never",
     "/audit/?event=undone", "/account/", "/account/password/set/",
     "/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs", "/styleguide/",
@@ -84,6 +86,7 @@ def furnish(
     api.tool("create_draft", to=["mira@northwind.example"], subject="A draft", body="Begun")
     its = f"/mailboxes/{mailbox.pk}/"
     invitation = members.invite(mailbox=mailbox, person=alice, email="new@northwind.example", role=Role.APPROVER)
+    known = members.invite(mailbox=mailbox, person=alice, email=charlie.email, role=Role.APPROVER)
     link = SignInLink.issue(user=alice, lifetime=timedelta(hours=1))
     return [
         *(View(who="alice", address=f"/?{query}") for query in QUEUE),
@@ -117,6 +120,7 @@ def furnish(
         View(who="charlie", address="/audit/"),
         View(who="charlie", address=f"/invitations/{invitation}/", name="an invitation"),
         View(who="charlie", address="/invitations/none/"),
+        View(who="nobody", address=f"/invitations/{known}/", name="an invitation of a person who is known"),
         *(View(who="nobody", address=address) for address in ("/sign-in/", "/sign-in/none/")),
         View(who="nobody", address=f"/sign-in/{link}/", name="a link to sign in"),
         View(who="alice, long ago", address="/sign-in/again/"),

@@ -1,6 +1,7 @@
 """A fresh sign-in counts only by a method that is older than the session."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
@@ -73,9 +74,13 @@ def test_a_factor_of_this_session_does_not_step_up(alice: User, kind: str) -> No
     assert not asks(window)
 
 
-def test_signing_in_again_is_a_way_for_everybody(alice: User) -> None:
+@pytest.mark.parametrize("mail", [True, False])
+def test_signing_in_again_is_offered_if_one_can_return(alice: User, settings: Any, mail: bool) -> None:
+    """A person who has only links could not come back by themselves."""
+    settings.SENDS_MAIL = mail
     window = browser(alice, fresh=False)
     page = window.get(window.get(SENSITIVE)["Location"]).content.decode()
-    assert 'data-action="sign-in-anew"' in page
+    assert ('data-action="sign-in-anew"' in page) is mail
+    assert ("sign_in_link" in page) is not mail
     out = window.post("/sign-out/", {"next": "/sign-in/?next=/tokens/new/"})
     assert out["Location"] == "/sign-in/?next=/tokens/new/"
