@@ -225,10 +225,14 @@ class Handover:
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """What the provider said when it took the message; `reference` holds no address."""
+    """What the provider said when it took the message; `reference` holds no address.
+
+    `changed` names what differs from the approved message, if somebody else has sent what was prepared.
+    """
 
     at: datetime
     reference: str = ""
+    changed: tuple[str, ...] = ()
 
 
 class MailProvider(Protocol):
@@ -309,6 +313,13 @@ class MailProvider(Protocol):
     def find_sent(self, message_id: str) -> str | None:
         """The Message-ID under which the provider itself shows the message as sent; some give it another and keep
         ours in a header of their own. None proves nothing."""
+        ...
+
+    def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
+        """Name in what the message that `find_sent` has found is not the envelope: recipients, subject, content.
+
+        Empty when nothing differs, or when nobody but mailhub can have chosen what was sent. Raises ProviderError.
+        """
         ...
 
     def is_unsent(self, prepared: Mapping[str, Any]) -> bool:

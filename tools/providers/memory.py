@@ -257,6 +257,9 @@ class MemoryProvider:
                 return str(headers["Message-ID"])
         return None
 
+    def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
+        return ()  # no draft was prepared, so nobody could change it
+
     def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
         self.test()
         return prepared.get("draft") in self._server.unsent

@@ -1,6 +1,6 @@
 """The kinds mail.send, mail.reply and mail.forward: they hand the approved bytes over, once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -104,10 +104,11 @@ class SendMail:
             return Outcome(verdict="unknown", code=error.code, detail=error.detail)
         with suppress(DatabaseError):  # what was accepted stays accepted, whatever becomes of this note
             health.works(mailbox)
-        return _accepted(provider.name, len(envelope.recipients), receipt.at)
+        return _accepted(provider.name, len(envelope.recipients), receipt.at, changed=receipt.changed)
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
-        """Found in Sent, where only the server itself can have put it: our own copy is made after success alone.
+        """Found in Sent, where only the server itself can have put it: our own copy is made after success only. That
+        proves only what is found there, so it is compared with what was approved.
 
         A draft that lies there unsent proves nothing: the order to send it may be carried out late. It is left alone
         at the first look, for such an order, and destroyed at the second. Only that is proof.
@@ -124,7 +125,10 @@ class SendMail:
                 return None
             approved.keep({})
             return Outcome(verdict="not_sent", code=DESTROYED)
-        return _accepted(provider.name, len(_recipients(approved.payload)), datetime.now(UTC), reference=found)
+        source = approved.blob(approved.payload["source_sha256"])
+        envelope = envelope_of(approved.payload, source, sort=self.sort)
+        changed = provider.differs_in_sent(approved.message_id, envelope)
+        return _accepted(provider.name, len(envelope.recipients), datetime.now(UTC), reference=found, changed=changed)
 
     def settle(self, approved: ApprovedAction) -> None:
         """The copy in Sent, the mark on the original, and the draft that is a draft no more; each idempotent."""
@@ -227,13 +231,17 @@ def _unless_gone(call: Callable[[], None]) -> None:
         call()
 
 
-def _accepted(provider: str, recipient_count: int, at: datetime, *, reference: str = "") -> Outcome:
-    """The receipt holds time and number, no address."""
-    receipt = {
+def _accepted(
+    provider: str, recipient_count: int, at: datetime, *, reference: str = "", changed: Sequence[str] = ()
+) -> Outcome:
+    """The receipt holds time and number, no address; `changed` names what was sent otherwise than approved."""
+    receipt: dict[str, Any] = {
         "at": at.isoformat(timespec="seconds").replace("+00:00", "Z"),
         "recipient_count": recipient_count,
         "provider": provider,
     }
+    if changed:
+        receipt["changed"] = list(changed)
     return Outcome(verdict="accepted", receipt=receipt, reference=reference)
 
 

@@ -58,7 +58,7 @@ class GmailSending(GmailDrafts):
             self._compare(_addressed(envelope, marker), notes, made_before="draft" in handover.prepared)
         except _Gone:
             handover.wire_started()  # not by this try, but it may have gone out
-            return self._sent_by_another(marker)
+            return self._sent_by_another(marker, envelope)
         try:
             answer = self._client.send(
                 "drafts.send",
@@ -68,11 +68,24 @@ class GmailSending(GmailDrafts):
         except Refused as error:
             if error.code != "not_found":
                 raise
-            return self._sent_by_another(marker)
+            return self._sent_by_another(marker, envelope)
         return Receipt(at=datetime.now(UTC), reference=str((answer or {}).get("id", "")))
 
     def find_sent(self, message_id: str) -> str | None:
         """By the search, and among the newest in Sent by our mark or any header that may hold the id."""
+        found = self._in_sent(message_id)
+        return found[1] if found else None
+
+    def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
+        found = self._in_sent(message_id)
+        if found is None:
+            raise Refused("not_found")
+        raw = self._message(found[0], fmt="raw", patient=False).get("raw", "")
+        is_, should_be = (_by_name(source) for source in (payload.decoded(raw), _addressed(envelope, message_id)))
+        return tuple(name for name in should_be if is_[name] != should_be[name])
+
+    def _in_sent(self, message_id: str) -> tuple[str, str] | None:
+        """The id at Gmail of the message in Sent, and the Message-ID that it shows."""
         if not lenient.REFERENCE.fullmatch(message_id):
             raise Refused("invalid_message_id")
         query = queries.message_id_term(message_id)
@@ -83,7 +96,7 @@ class GmailSending(GmailDrafts):
             answer = self._client.read("messages.list", build, patient=False)
             found = self._marked([row["id"] for row in answer.get("messages", ())], message_id)
             if found:
-                return found[1]
+                return found
         return None
 
     def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
@@ -182,18 +195,19 @@ class GmailSending(GmailDrafts):
         same = _topic(payload.headers(original.get("payload", {}))) == _topic(block)
         return str(original.get("threadId", "")) if same else ""
 
-    def _sent_by_another(self, marker: str) -> Receipt:
+    def _sent_by_another(self, marker: str, envelope: Envelope) -> Receipt:
         """The draft is gone: its person sent it, or threw it away. It is never made again.
 
         That the looking failed says nothing about the mail: only of the looking is it certain that nothing was sent.
         """
         try:
             found = self.find_sent(marker)
+            changed = self.differs_in_sent(marker, envelope) if found else ()
         except NotSent:
             raise OutcomeUnknown("draft_gone", "The prepared draft is gone, and Sent could not be looked at.") from None
         if found is None:
             raise OutcomeUnknown("draft_gone", "The prepared draft is gone and the mail is not in Sent.")
-        return Receipt(at=datetime.now(UTC))
+        return Receipt(at=datetime.now(UTC), changed=changed)
 
     def _lost_draft(self, marker: str) -> dict[str, Any] | None:
         """A draft whose creation was not confirmed, among the newest ones."""
@@ -263,6 +277,18 @@ def _content(source: bytes) -> tuple[Any, ...]:
     ]
     headers = [" ".join(str(parsed[name] or "").split()) for name in COMPARED]
     return everybody, _addresses(parsed, "From"), _addresses(parsed, "To"), _addresses(parsed, "Cc"), headers, parts
+
+
+def _by_name(source: bytes) -> dict[str, Any]:
+    """What a recipient sees of a message, by the names that people are told."""
+    parsed = message_from_bytes(source, policy=policy.default)
+    everybody, sender, *_, parts = _content(source)
+    return {
+        "from": sender,
+        "recipients": everybody,
+        "subject": " ".join(str(parsed["Subject"] or "").split()),
+        "content": parts,
+    }
 
 
 def _addresses(parsed: EmailMessage, header: str) -> tuple[str, ...]:

@@ -81,11 +81,26 @@ class GraphSending(GraphDrafts):
     def find_sent(self, message_id: str) -> str | None:
         if not MESSAGE_ID.fullmatch(message_id) or not self._scopes & READS:
             return None
-        for row in self._marked("sentitems", message_id):
-            # In Sent and still a draft: it is on its way, and may come back.
-            if not row.get("isDraft"):
-                return str(row.get("internetMessageId") or message_id)
-        return None
+        row = self._in_sent(message_id)
+        return str(row.get("internetMessageId") or message_id) if row else None
+
+    def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
+        row = self._in_sent(message_id)
+        if row is None:
+            raise Refused("not_found")
+        outgoing = parsed(envelope.source, recipients=envelope.recipients)
+        wrong = self._differences(str(row["id"]), outgoing)[1]
+        if self._is_written_there(envelope, outgoing):
+            wrong = [name for name in wrong if name in ("to", "cc", "bcc")]
+        return tuple(wrong)
+
+    def _is_written_there(self, envelope: Envelope, outgoing: Outgoing) -> bool:
+        """Whether Microsoft may have written subject and quote itself: then only the recipients can be compared."""
+        return envelope.kind != "send" and _is_comment_alone(outgoing, envelope)
+
+    def _in_sent(self, message_id: str) -> dict[str, Any] | None:
+        # In Sent and still a draft: it is on its way, and may come back.
+        return next((row for row in self._marked("sentitems", message_id) if not row.get("isDraft")), None)
 
     def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
         if not prepared.get("version"):
@@ -238,17 +253,21 @@ class GraphSending(GraphDrafts):
         notes |= {"draft": draft, "source": sha256(envelope.source).hexdigest()}
         handover.keep(notes)
         self._filled(draft, outgoing)
-        read = self._read_back(draft, outgoing)
-        path = f"{self._at(draft)}/attachments"
-        files = [
-            (str(row.get("name")), sha256(self._content(f"{path}/{quoted_id(row)}", is_mail=False)).hexdigest())
-            for row in self._files(path)
-        ]
-        wrong = differences(outgoing, read, files)
+        read, wrong = self._differences(draft, outgoing)
         if wrong or not read.get("isDraft"):
             raise Refused("readback_mismatch", f"What Microsoft 365 made of it differs in: {', '.join(wrong)}.")
         handover.keep({**notes, "version": read.get("changeKey"), "folder": read.get("parentFolderId")})
         return draft
+
+    def _differences(self, message: str, outgoing: Outgoing) -> tuple[dict[str, Any], list[str]]:
+        """The message as it lies there, and in what it is not the approved one."""
+        read = self._read_back(message, outgoing)
+        path = f"{self._at(message)}/attachments"
+        files = [
+            (str(row.get("name")), sha256(self._content(f"{path}/{quoted_id(row)}", is_mail=False)).hexdigest())
+            for row in self._files(path)
+        ]
+        return read, differences(outgoing, read, files)
 
     def _read_back(self, draft: str, outgoing: Outgoing) -> dict[str, Any]:
         """The draft as it lies there. Where a text is shown as HTML, which Microsoft's page says of every body, it is

@@ -34,6 +34,9 @@ class ImapProvider(ImapReading, ImapDrafts):
             smtp = open_smtp(self._access, seconds=seconds)
         return hand_over(smtp, envelope, wire_started=handover.wire_started, answer_seconds=seconds)
 
+    def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
+        return ()  # no draft was prepared, so nobody could change it
+
     def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
         return False  # nothing is prepared: SMTP takes a message at once or not at all
 

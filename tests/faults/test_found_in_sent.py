@@ -1,0 +1,78 @@
+"""Found in Sent proves only what is found: a difference from the approved mail is said."""
+
+from typing import Any
+
+import pytest
+
+from accounts.models import User
+from approvals.models import PendingAction
+from tests.conftest import Api, Reviewer, make_api
+from tests.faults.test_gmail_road import look_again
+from tests.faults.test_graph_road import approve, probe, throttled_with_a_draft
+from tests.gmailbox import connected, gmail
+from tests.gmailserver import GmailServer
+from tests.graphserver import GraphServer
+from tests.graphstore import as_recipient
+from tests.mailserver import ADA
+from tests.outlook import api, graph, mailbox, state
+from tests.work import work
+
+__all__ = ["api", "gmail", "graph", "mailbox"]
+pytestmark = pytest.mark.django_db(transaction=True)
+PDF = {"name": "a.pdf", "type": "application/pdf", "content_base64": "JVBERi0="}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, None),
+        ({"subject": "Hello again"}, ["subject"]),
+        ({"toRecipients": [as_recipient("other@x.example")]}, ["to"]),
+        ({"body": {"contentType": "Text", "content": "Other words."}}, ["body"]),
+    ],
+)
+def test_a_draft_sent_by_hand_at_microsoft_is_compared(
+    api: Api, reviewer: Reviewer, graph: GraphServer, changes: dict[str, Any], said: list[str] | None
+) -> None:
+    action = approve(api, reviewer, attachments=[PDF])
+    draft = throttled_with_a_draft(graph)
+    if changes:
+        graph.store.patch(draft, changes)
+    graph.accept(ADA, draft, "by hand", save=True)
+    work()
+    probe()
+
+    assert state(action) == ("succeeded", None)
+    assert api.get(f"/actions/{action.pk}").json()["receipt"].get("changed") == said
+    assert ("That is not what was approved." in reviewer.page(str(action.pk)).content.decode()) is bool(said)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"", b"", None),
+        (b"Subject: Hello", b"Subject: Hello again", ["subject"]),
+        (b"mira@northwind.example", b"other@northwind.example", ["recipients"]),
+        (b"Thursday", b"Tuesday", ["content"]),
+    ],
+)
+@pytest.mark.parametrize("found", ["by the worker", "by a look"])
+def test_a_draft_sent_by_hand_at_gmail_is_compared(
+    alice: User, reviewer: Reviewer, gmail: GmailServer, old: bytes, new: bytes, said: list[str] | None, found: str
+) -> None:
+    api = make_api(alice, connected(gmail, alice))
+    action = PendingAction.objects.get(pk=api.propose())
+    reviewer.decide(str(action.pk), "approve")
+    gmail.fail("drafts.send", 429)
+    work()
+    (draft,) = gmail.box(ADA).drafts
+    (source,) = gmail.sources(ADA, "DRAFT")
+    gmail.put_draft(ADA, source.replace(old, new) if old else source, draft)
+    gmail._send(gmail.box(ADA), draft)
+    if found == "by a look":
+        gmail.fail("messages.list", 503)
+    for _ in range(2):
+        look_again()
+
+    assert state(action) == ("succeeded", None)
+    assert api.get(f"/actions/{action.pk}").json()["receipt"].get("changed") == said
