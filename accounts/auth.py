@@ -6,6 +6,7 @@ from typing import cast
 
 from allauth.account.authentication import get_authentication_records
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -27,7 +28,7 @@ def caller_of_token(secret: str, *, surface: Surface) -> Caller:
     Raises Problem `unauthenticated`, the same for every reason, and `rate_limited`.
     """
     now = timezone.now()
-    found = _good_token.first(digest=digest_of(secret), now=now)
+    found = _good_token.first(digest=digest_of(secret))
     if found is None:
         raise Problem("unauthenticated", "The token is missing, unknown, expired or revoked.")
     token = instance(ApiToken, found)
@@ -42,7 +43,7 @@ def caller_of_token(secret: str, *, surface: Surface) -> Caller:
 
 _good_token = Select(
     lambda: ApiToken.objects.filter(
-        Q(expires_at=None) | Q(expires_at__gt=slot(ApiToken, "expires_at", "now")),
+        Q(expires_at=None) | Q(expires_at__gt=Now()),
         digest=slot(ApiToken, "digest"), revoked_at=None, user__is_active=True,
     ).values_list(*columns_of(ApiToken), *columns_of(User, "user__"))
 )  # fmt: skip

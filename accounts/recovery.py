@@ -9,6 +9,7 @@ from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.core.mail import EmailMessage
 from django.db import transaction
+from django.db.models.functions import Now
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -54,7 +55,7 @@ def _replace_ways_in(person: User) -> str:
 
 @transaction.atomic
 def _revoke(token: ApiToken) -> None:
-    ApiToken.objects.filter(pk=token.pk).update(revoked_at=timezone.now())
+    ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
     told("token_revoked", person=None, subject=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
 
 

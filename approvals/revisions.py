@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from django.utils import timezone
-
 from accounts.models import User
+from accounts.statements import database_now
 from approvals.digest import digest_of
 from approvals.models import Blob, PendingAction, Revision
 from approvals.types import PreviewWarning
@@ -30,7 +29,7 @@ def add_revision(
     number, digest = action.revision + 1, digest_of(payload)
     Revision.objects.create(
         action=action, number=number, author=author, payload=payload, preview=preview, changed=list(changed),
-        digest=digest, created_at=timezone.now(),
+        digest=digest, created_at=database_now(),
     )  # fmt: skip
     Blob.objects.bulk_create(
         (Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content) for content in blobs),

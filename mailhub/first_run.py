@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.db.models.functions import Now
 from django.urls import reverse
-from django.utils import timezone
 
 from accounts.address_proof import prove_account
 from accounts.connect.connecting import connect_mailbox
@@ -83,5 +83,5 @@ def _token(user: User, mailbox: Mailbox, path: Path) -> str:
     mine = ApiToken.objects.filter(user=user, name=TOKEN_NAME, revoked_at=None)
     if kept and mine.filter(digest=digest_of(kept)).exists():
         return kept
-    mine.update(revoked_at=timezone.now())
+    mine.update(revoked_at=Now())
     return ApiToken.issue(user=user, name=TOKEN_NAME, scopes=list(TOKEN_SCOPES), mailboxes=[mailbox])[1]

@@ -9,9 +9,9 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
@@ -87,7 +87,7 @@ def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
     """End a token at once. Safer is never harder: this asks for no fresh sign-in."""
     token = _mine(request, token_id)
     with transaction.atomic():
-        ApiToken.objects.filter(pk=token.pk).update(revoked_at=timezone.now())
+        ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
         told("token_revoked", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
     messages.success(
         request,

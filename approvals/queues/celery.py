@@ -3,14 +3,16 @@
 from typing import Any
 from uuid import UUID
 
+import structlog
 from celery import Celery, current_app, shared_task, signals  # type: ignore[import-untyped]
 from django.conf import settings
 from django.utils.module_loading import import_string
-from kombu.exceptions import KombuError
 
 from approvals import maintenance
 from approvals.queues import workers
 from approvals.queues.sweeper import SweeperProcess
+
+log = structlog.get_logger(__name__)
 
 ANSWER_SECONDS = 1.0
 # What waited longer has been rung for again; it is dropped without a look at the database.
@@ -29,10 +31,12 @@ class CeleryQueue:
         carry_out.apply_async((str(action_id),), expires=EXPIRES_SECONDS, retry=True, retry_policy=PUBLISH_POLICY)
 
     def answers(self) -> bool:
+        # The errors of a library are known only from its connection object, and making that may fail.
         try:
             with self._app.connection_for_write(connect_timeout=ANSWER_SECONDS) as connection:
                 connection.connect()
-        except (OSError, KombuError, *connection.connection_errors):
+        except Exception:  # whatever it is, the broker does not answer; the page that asks must
+            log.warning("broker_unreachable", exc_info=True)
             return False
         return True
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.address_proof import prove_account
@@ -161,7 +162,7 @@ def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> 
     gains = role.covers(Role.APPROVER) and not before.covers(Role.APPROVER)
     Membership.objects.filter(pk=member.pk).update(
         # What they said in an earlier time as an approver does not come back to life.
-        role=role, created_at=timezone.now() if gains else member.created_at
+        role=role, created_at=Now() if gains else member.created_at
     )  # fmt: skip
     lost: list[UUID] = []
     if before.covers(Role.APPROVER) and not role.covers(Role.APPROVER):

@@ -12,6 +12,7 @@ from accounts.caller import Caller
 from accounts.limits import TOKENS_OF_A_PERSON
 from accounts.models import Mailbox
 from accounts.problems import Problem, not_found
+from accounts.statements import database_now
 from accounts.transactions import retry_if_rolled_back
 from approvals import audit, queries
 from approvals.digest import digest_of
@@ -66,7 +67,7 @@ def propose(
     Raises `policy_blocked` when the rules of the mailbox do not let mail go to all of its targets, and `rate_limited`
     when too much of this caller waits already.
     """
-    now = timezone.now()
+    now = database_now()
     digest = digest_of(proposal.payload)
     policy = policy_of(mailbox)
     refusal = blocked(policy, [target.address for target in proposal.preview.targets])

@@ -4,10 +4,10 @@ from dataclasses import asdict
 from uuid import UUID
 
 from django.db import transaction
-from django.utils import timezone
 
 from accounts.models import Role, User
 from accounts.problems import FieldError, Problem
+from accounts.statements import database_now
 from accounts.transactions import retry_if_rolled_back
 from approvals import audit
 from approvals import changes as comparing
@@ -153,7 +153,7 @@ def _refusal(
         return Problem("forbidden", "You may not decide for this mailbox.")
     if action.status != Status.PENDING:
         return Problem("conflict", f"It cannot be changed any more: it is {Status(action.status).label}.")
-    if action.expires_at <= timezone.now():
+    if action.expires_at <= database_now():
         return Problem("conflict", "It has expired.")
     if action.digest != digest or action.revision != revision:
         return Problem("conflict", STALE)

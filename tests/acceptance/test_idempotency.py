@@ -128,7 +128,8 @@ def test_row5_the_key_answers_with_the_present_state_whatever_became_of_it(
     assert answer["Idempotency-Replayed"] == "true"
     assert answer.json()["action"]["id"] == action_id
     assert answer.json()["status"] == {"sent": "succeeded", "purged": "succeeded"}.get(ending, ending)
-    assert answer.json()["action"]["message"] == "Already executed"
+    told = {"rejected": "Already rejected by a person", "expired": "Already expired"}
+    assert answer.json()["action"]["message"] == told.get(ending, "Already executed")
     assert PendingAction.objects.count() == IdempotencyRecord.objects.count() == 1
     assert len(server.ledger) == (1 if ending in ("sent", "purged") else 0)
 

@@ -395,3 +395,47 @@ def guards_that_stand() -> list[str]:
     with connection.cursor() as cursor:
         cursor.execute(catalogue[connection.vendor])
         return [name for (name,) in cursor.fetchall()]
+
+
+def test_an_authors_own_approval_is_refused_by_the_database(pending: PendingAction, alice: User) -> None:
+    """The rules of the mailbox ask for somebody else, even where one approval is enough."""
+    ApprovalPolicy.objects.create(mailbox=pending.mailbox, self_approval=False)
+    Decision.objects.create(
+        action=pending, person=alice, verdict="approved", revision=1, approval_round=1, digest=pending.digest,
+        created_at=timezone.now(),
+    )  # fmt: skip
+    attack = only(pending, status="approved", approvals_given=1)
+    assert refused(attack) == "action_needs_decisions"
+    ApprovalPolicy.objects.update(self_approval=True)
+    attack()
+
+
+def test_a_ruling_leads_to_no_copy_without_a_new_approval(pending: PendingAction, alice: User) -> None:
+    action = claimed(approve(pending.pk, alice))
+    attempts = Attempt.objects.filter(action=action)
+    attempts.update(phase="wire_started", wire_started_at=timezone.now())
+    attempts.update(verdict="unknown", ended_at=timezone.now())
+    only(action, status="unknown", lease_until=None)()
+    attempts.update(verdict="not_sent", evidence="person", ruled_at=timezone.now())
+    assert refused(only(action, status="approved")) == "action_outcome_backed"
+    assert refused(only(action, status="pending")) == "action_round"
+
+
+def test_what_an_order_names_is_never_changed(pending: PendingAction, alice: User) -> None:
+    action = claimed(approve(pending.pk, alice))
+    attempts = Attempt.objects.filter(action=action)
+    attempts.update(phase="wire_started", wire_started_at=timezone.now(), notes={"draft": "1"})
+    assert refused(lambda: attempts.update(notes={"draft": "2"})) == "attempt_forward"
+
+
+def test_a_second_accepted_attempt_needs_an_order_of_a_person(pending: PendingAction, alice: User) -> None:
+    action = claimed(approve(pending.pk, alice))
+    first = Attempt.objects.filter(action=action, fence=1)
+    first.update(phase="wire_started", wire_started_at=timezone.now(), verdict="not_sent", ended_at=timezone.now())
+    only(action, status="approved", lease_until=None)()
+    claimed(action)
+    second = Attempt.objects.filter(action=action, fence=2)
+    second.update(phase="wire_started", wire_started_at=timezone.now(), verdict="accepted", ended_at=timezone.now())
+    with guards.lifted(connection):
+        first.update(verdict="unknown")
+    assert refused(lambda: first.update(verdict="accepted")) == "attempt_second_copy_ordered"

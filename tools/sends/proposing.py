@@ -14,6 +14,7 @@ from accounts.problems import FieldError, Problem
 from approvals import services as approvals
 from approvals.digest import digest_of
 from approvals.queries import described, warnings_of
+from approvals.states import Status
 from approvals.types import Proposal
 from tools import preview as previews
 from tools.compose import (
@@ -286,11 +287,22 @@ def request_digest(tool: str, parameters: SendingParameters) -> str:
     return digest_of({"tool": tool, "parameters": asked})
 
 
+# What a repeated request with the same key is told of an action that has ended.
+REPEATED: dict[str, str] = {
+    Status.SUCCEEDED: "Already executed",
+    Status.FAILED: "Already refused by the mail server",
+    Status.REJECTED: "Already rejected by a person",
+    Status.CANCELLED: "Already withdrawn",
+    Status.EXPIRED: "Already expired",
+    Status.SUPERSEDED: "Already replaced by another proposal",
+}
+
+
 def proposed(action: "PendingAction", *, replayed: bool) -> Proposed:
     """The answer, the same for the first request and for every repetition of it, but for the state."""
     shown = described(action)
     if replayed and action.is_final:
-        shown["message"] = "Already executed"
+        shown["message"] = REPEATED.get(action.status, f"Already ended: {Status(action.status).label}")
     return Proposed(
         result={"status": shown["state"], "action": shown, "warnings": warnings_of(action)},
         action_id=str(action.pk),

@@ -1,0 +1,69 @@
+"""Web servers whose clocks differ: what was first is judged by the database's clock."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from celery import Celery  # type: ignore[import-untyped]
+
+from accounts.models import ApiToken, Mailbox, Membership, Role, User
+from accounts.problems import Problem
+from approvals import maintenance
+from approvals.models import PendingAction
+from approvals.queues.celery import CeleryQueue
+from tests.approvals.conftest import approve
+from tests.conftest import Api, Reviewer
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+AN_HOUR = timedelta(hours=1)
+unreachable = Celery("unreachable", broker="redis://127.0.0.1:9/0")
+without_library = Celery("without_library", broker="nonsense://127.0.0.1:9/0")
+
+
+def clock_off(by: timedelta) -> time_machine.travel:
+    """A web server whose clock is wrong by so much."""
+    return time_machine.travel(datetime.now(UTC) + by, tick=True)
+
+
+def test_a_revocation_by_a_server_that_is_slow_counts(
+    api: Api, alice: User, server: MemoryServer, reviewer: Reviewer
+) -> None:
+    action = approve(api.propose(), alice)
+    token = ApiToken.objects.get()
+    reviewer.client.get("/tokens/")
+    csrf = reviewer.client.cookies["csrftoken"].value
+    with clock_off(-timedelta(seconds=30)):
+        answer = reviewer.client.post(f"/tokens/{token.pk}/revoke/", {"csrfmiddlewaretoken": csrf})
+    assert answer.status_code == 302
+    maintenance.send_back()
+    work()
+    action.refresh_from_db()
+    assert (action.status, action.returned["code"], server.ledger) == ("pending", "token_revoked", [])  # type: ignore[index]
+
+
+def test_a_member_let_in_by_a_server_that_is_fast_may_approve(
+    api: Api, mailbox: Mailbox, charlie: User, server: MemoryServer
+) -> None:
+    with clock_off(timedelta(seconds=30)):
+        Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
+    action = approve(api.propose(), charlie)
+    maintenance.sweep()
+    work()
+    action.refresh_from_db()
+    assert (action.status, len(server.ledger)) == ("succeeded", 1)
+
+
+def test_a_proposal_has_expired_when_the_database_says_so(api: Api, alice: User) -> None:
+    action = PendingAction.objects.get(pk=api.propose())
+    PendingAction.objects.update(expires_at=datetime.now(UTC) - timedelta(seconds=10))
+    with clock_off(-AN_HOUR), pytest.raises(Problem) as refused:
+        approve(action.pk, alice)
+    assert refused.value.code == "conflict"
+
+
+@pytest.mark.parametrize("broker", ["unreachable", "without_library"])
+def test_the_health_check_survives_a_broker_that_fails(broker: str, settings: object) -> None:
+    settings.MAILHUB_CELERY_APP = f"{__name__}.{broker}"  # type: ignore[attr-defined]
+    assert CeleryQueue().answers() is False
