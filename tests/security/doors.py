@@ -1,13 +1,14 @@
 """Both doors of a mailhub as they are started for people: uvicorn by `make run`, gunicorn as the compose file does."""
 
 import contextlib
+import re
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ TOKEN_PATH = "/api/v1/tools/list_mailboxes"
 
 @dataclass(frozen=True, kw_only=True)
 class Door:
-    """One server on a port. `secret` is a token, `cookie` a person's; `leader` the process that leads its session."""
+    """One server on a port. `secret` is a token, `cookie` a person's; `leader` its first process."""
 
     port: int
     secret: str
@@ -64,7 +65,7 @@ class Door:
 
     def megabytes(self) -> float:
         """Resident memory of all processes of this server."""
-        return sum(resident(pid) for pid in session_of(self.leader)) / 1024
+        return sum(resident(pid) for pid in {self.leader, *session_of(self.leader)}) / 1024
 
 
 def head(path: str, headers: dict[str, str]) -> bytes:
@@ -114,6 +115,7 @@ def both_doors(home: Path) -> Iterator[dict[str, Door]]:
         )  # fmt: skip
         try:
             until(lambda: listens(port))
+            assert request(f"http://127.0.0.1:{port}/healthz").status == 200  # a worker has loaded
             web = next(pid for name, pid in mailhub.children().items() if name == "web")
             yield {
                 "uvicorn": Door(port=mailhub.port, secret=secret, cookie=cookie, leader=web),
@@ -122,6 +124,31 @@ def both_doors(home: Path) -> Iterator[dict[str, Door]]:
         finally:
             process.terminate()
             process.wait(20)
+
+
+@contextmanager
+def proxied(doors: dict[str, Door], home: Path) -> Iterator[Door]:
+    """The gunicorn behind Caddy, with the configuration of the compose file."""
+    port = free_port()
+    file: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
+    text = str(file["configs"]["caddyfile"]["content"]).replace("{$$MAILHUB_PUBLIC_URL}", f"http://127.0.0.1:{port}")
+    text = text.replace("web:8000", f"127.0.0.1:{doors['gunicorn'].port}")
+    text = text.replace("stream:8000", f"127.0.0.1:{doors['uvicorn'].port}")
+    # Debian's Caddy 2.6.2 knows the option by its old name.
+    text = re.sub(r"request_buffers (\w+)", r"buffer_requests\n max_buffer_size \1", text)
+    path = home / "Caddyfile"
+    path.write_text("{\n admin off\n" + text.lstrip().removeprefix("{"))
+    process = subprocess.Popen(
+        ["caddy", "run", "--config", path, "--adapter", "caddyfile"], stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=home, start_new_session=True,
+        env=environment(home, {"XDG_DATA_HOME": home, "XDG_CONFIG_HOME": home}),
+    )  # fmt: skip
+    try:
+        until(lambda: listens(port))
+        yield replace(doors["gunicorn"], port=port)
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 def listens(port: int) -> bool:

@@ -13,7 +13,7 @@ MEGABYTE = 1024 * 1024
 FORM = "application/x-www-form-urlencoded"
 TOOL = "/api/v1/tools/send_email"
 SMALL_TOOL = "/api/v1/tools/read_email"
-QUICK_SECONDS = 5.0
+QUICK_SECONDS = 10.0
 
 
 @pytest.fixture(scope="module")
