@@ -16,7 +16,7 @@ from approvals.audit_log import Wanted
 from approvals.audit_words import WORDS
 
 # What lies outside is no day of ours, and in some zones no time that can be told at all.
-_DAY: dict[str, Any] = {
+DAY: dict[str, Any] = {
     "required": False,
     "widget": forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}),
     "validators": [MinValueValidator(date(1970, 1, 2)), MaxValueValidator(date(9000, 1, 1))],
@@ -51,8 +51,8 @@ class AuditForm(forms.Form):
     action = forms.UUIDField(
         label=_("Id of an action"), required=False, error_messages={"invalid": _("This is not the id of an action.")}
     )
-    since = forms.DateField(label=_("From day"), **_DAY)
-    until = forms.DateField(label=_("To day"), **_DAY)
+    since = forms.DateField(label=_("From day"), **DAY)
+    until = forms.DateField(label=_("To day"), **DAY)
 
     def __init__(self, data: Any, *, chains: Mapping[UUID, Mailbox | None]) -> None:
         super().__init__(data, auto_id="f-%s")
@@ -79,8 +79,8 @@ class AuditForm(forms.Form):
         said = self.cleaned_data
         return Wanted(
             event=said["event"], action=said["action"], kind=said["kind"] or None, who=said["who"],
-            since=_midnight(said["since"]) if said["since"] else None,
-            until=_midnight(said["until"] + timedelta(days=1)) if said["until"] else None,
+            since=midnight(said["since"]) if said["since"] else None,
+            until=day_after(said["until"]) if said["until"] else None,
         )  # fmt: skip
 
     @property
@@ -89,5 +89,11 @@ class AuditForm(forms.Form):
         return urlencode({name: value for name in self.fields if (value := self.data.get(name))})
 
 
-def _midnight(day: date) -> datetime:
+def midnight(day: date) -> datetime:
+    """Return when a day begins where the person is."""
     return datetime.combine(day, time.min, tzinfo=get_current_timezone())
+
+
+def day_after(day: date) -> datetime:
+    """Return when a day has ended where the person is."""
+    return midnight(day + timedelta(days=1))

@@ -6,7 +6,7 @@ the kind of event and who did it, is looked for among the next `WINDOW` events, 
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -38,6 +38,7 @@ class Wanted:
     who: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    also: Q = field(default_factory=Q)  # looked for among the events, like kind and who
 
     @property
     def by_index(self) -> Q:
@@ -52,7 +53,7 @@ class Wanted:
 
     @property
     def by_looking(self) -> Q:
-        found = Q(event=self.event) if self.event else Q()
+        found = self.also & Q(event=self.event) if self.event else self.also
         if self.kind is not None:
             exact = self.kind in ("worker", "command")
             found &= Q(actor=self.kind) if exact else Q(actor__startswith=f"{self.kind}:")
@@ -108,7 +109,8 @@ def exported(chains: Collection[UUID], what: Wanted) -> Iterator[list[AuditEvent
 
 def names_of(events: Iterable[AuditEvent]) -> dict[str, str]:
     """Who the actors of these events are, in words, and whom they were about; asked once for all."""
-    actors = {event.actor for event in events} | {member for event in events if (member := _member_of(event))}
+    actors = {event.actor for event in events}
+    actors |= {f"user:{key}" for event in events for key in _concerned(event)}
     people = User.objects.in_bulk([key for actor in actors if (key := _user_id(actor))])
     tokens = {
         f"token:{token.pk}": _("%(name)s, a token of %(owner)s") % {"name": token.name, "owner": token.user.email}
@@ -173,6 +175,11 @@ def _actors_called(name: str) -> list[str]:
     people = User.objects.filter(email=name.strip().lower()).values_list("pk", flat=True)
     tokens = ApiToken.objects.filter(Q(user__in=people) | Q(name=name.strip())).values_list("pk", flat=True)
     return [*(f"user:{key}" for key in people), *(f"token:{key}" for key in tokens)]
+
+
+def _concerned(event: AuditEvent) -> list[str]:
+    data = event.data if isinstance(event.data, dict) else {}
+    return [str(key) for name in ("member", "subject") if (key := data.get(name))]
 
 
 def _member_of(event: AuditEvent) -> str:

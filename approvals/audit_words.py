@@ -39,6 +39,10 @@ WORDS: dict[str, Promise] = {
     "resumed": _("Resumed"),
     "restore_reconciled": _("An operator went through what was approved before a restore"),
     "policy_changed": _("Rules changed"),
+}
+# Of these the page of security events can be asked.
+PEOPLE_WORDS: dict[str, Promise] = {
+    # Members
     "invited": _("Invited"),
     "invitation_limited": _("Too many invitations"),
     "invitation_link_made": _("Invitation link made by a command"),
@@ -77,6 +81,7 @@ WORDS: dict[str, Promise] = {
     "webhook_added": _("Webhook added"),
     "webhook_removed": _("Webhook removed"),
 }
+WORDS |= PEOPLE_WORDS
 
 
 def words_of(event: str) -> str:

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from approvals.views import (
+from approvals.views import (  # fmt: skip
     audit,
     bulk,
     content,
@@ -12,8 +12,9 @@ from approvals.views import (
     queue,
     review,
     revise,
+    security,
     webhooks,
-)  # fmt: skip
+)
 
 urlpatterns = [
     path("", queue.index, name="queue"),
@@ -53,6 +54,7 @@ urlpatterns = [
     path("webhooks/<uuid:webhook_id>/remove/", webhooks.remove, name="remove_webhook"),
     path("webhooks/<uuid:webhook_id>/deliveries/<uuid:delivery_id>/again/", webhooks.again, name="deliver_again"),
     path("audit/", audit.index, name="audit"),
+    path("audit/security/", security.index, name="audit_security"),
     path("audit/export/", audit.export, name="audit_export"),
     path("audit/verify/", audit.verify, name="audit_verify"),
     path("invitations/<str:secret>/", members.invitation, name="invitation"),

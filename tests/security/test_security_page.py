@@ -1,0 +1,78 @@
+"""The page of security events: only for staff, filtered, with names in the place of ids."""
+
+from html import unescape
+from typing import Any
+
+import pytest
+
+from accounts.models import User
+from accounts.witness import told
+from tests.people import browser
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def staff(alice: User) -> User:
+    alice.is_staff = True
+    alice.save()
+    return alice
+
+
+def page(person: User, query: str = "") -> str:
+    answer: Any = browser(person).get(f"/audit/security/{query}")
+    assert answer.status_code == 200
+    text = unescape(answer.content.decode())
+    return text[text.find("<tbody>") :] if "<tbody>" in text else ""
+
+
+def test_page_is_only_for_staff(staff: User, bob: User) -> None:
+    assert browser(bob).get("/audit/security/").status_code == 404
+    assert browser(staff).get("/audit/security/").status_code == 200
+    assert b'href="/audit/security/"' in browser(staff).get("/audit/").content
+
+
+def test_row_names_actor_subject_method_and_network(staff: User, bob: User) -> None:
+    told(
+        "sign_in_failed",
+        person=None,
+        actor="stranger",
+        subject=bob,
+        method="password",
+        network="203.0.113.0/24",
+        count=7,
+    )
+    told("factor_added", person=bob, method="totp", network="198.51.100.0/24")
+    rows = page(staff)
+    for text in (
+        "Sign-in failed",
+        "somebody not signed in",
+        bob.email,
+        "password",
+        "203.0.113.0/24",
+        "Second factor added",
+    ):
+        assert text in rows
+    assert str(bob.pk) not in [line.strip() for line in rows.split(">")]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("?event=factor_added", 1),
+        ("?person=BOB@lovelace.example", 2),
+        ("?network=203.0.113.0/24", 1),
+        ("?person=nobody@x.example", 0),
+        ("?since=2199-01-01", 0),
+        ("?event=never", 0),
+        ("?cursor=nonsense", None),
+    ],
+)
+def test_filters_hold(staff: User, bob: User, query: str, found: int | None) -> None:
+    told("sign_in_failed", person=None, actor="stranger", subject=bob, network="203.0.113.0/24", count=1)
+    told("factor_added", person=bob, method="totp", network="198.51.100.0/24")
+    told("password_set", person=staff)
+    if found is None:
+        assert browser(staff).get(f"/audit/security/{query}").status_code == 302
+    else:
+        assert page(staff, query).count("<tr>") == found
