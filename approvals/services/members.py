@@ -36,6 +36,7 @@ def invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
     `rate_limited`. An earlier invitation of the address to this mailbox ends.
     """
     email = email.strip().lower()
+    _refuse_others(mailbox, person)  # an attempt of another member must not use up what the managers may do
     try:
         _count(mailbox, person, email)
     except Problem:
@@ -220,8 +221,14 @@ def _record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
 def _locked(mailbox: Mailbox, person: User | None) -> None:
     """One change of the members at a time; raises `forbidden` when this person may not make it."""
     Mailbox.objects.select_for_update(no_key=True).get(pk=mailbox.pk)
-    if person is not None and not may(person, mailbox, Role.MANAGER):
-        raise Problem("forbidden", "Only who manages the mailbox may change who belongs to it.")
+    if person is not None:
+        _refuse_others(mailbox, person)
+
+
+def _refuse_others(mailbox: Mailbox, person: User) -> None:
+    """Raise `forbidden` for a person who does not manage the mailbox."""
+    if not may(person, mailbox, Role.MANAGER):
+        raise Problem("forbidden", "Only managers of the mailbox may change who belongs to it.")
 
 
 def _member(mailbox: Mailbox, user_id: int) -> Membership:

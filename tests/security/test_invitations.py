@@ -147,3 +147,11 @@ def test_an_invitation_of_another_person_is_in_the_audit(alice: User, bob: User,
     assert browser(bob).post(f"/invitations/{secret}/").status_code == 403
     refused = AuditEvent.objects.get(event="invitation_refused", mailbox=mailbox)
     assert refused.actor == f"user:{bob.pk}"
+
+
+def test_who_may_not_invite_uses_up_nothing(alice: User, bob: User, mailbox: Mailbox, settings: Any) -> None:
+    settings.MAILHUB_MAILBOX_INVITATIONS_PER_HOUR = 1
+    form = {"email": "new@bank.example", "role": "manager"}
+    for _ in range(3):
+        assert browser(bob).post(f"/mailboxes/{mailbox.pk}/invite/", form).status_code == 403
+    assert browser(alice).post(f"/mailboxes/{mailbox.pk}/invite/", form).status_code == 200
