@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib import admin
 
 from accounts.admin import ReadOnlyAdmin
-from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
+from approvals.models import ApprovalPolicy, Attempt, AuditEvent, DeadLetter, Decision, PendingAction
 
 
 class AttemptInline(admin.TabularInline):
@@ -39,3 +39,9 @@ class ApprovalPolicyAdmin(ReadOnlyAdmin):
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyAdmin):
     list_display = ["sequence", "mailbox", "event", "action_id", "actor", "at"]
+
+
+@admin.register(DeadLetter)
+class DeadLetterAdmin(ReadOnlyAdmin):
+    list_display = ["chore", "action", "error", "failures", "first_at", "last_at", "again_at"]
+    list_filter = ["chore"]

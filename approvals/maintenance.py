@@ -13,7 +13,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import InterfaceError, OperationalError
 from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
@@ -21,7 +21,7 @@ from django.utils.module_loading import import_string
 from accounts import requests
 from accounts.models import Mailbox
 from accounts.statements import Questions, Select, Slot, Update, slot
-from approvals import anchors, audit, conditions, dispatch, preparing
+from approvals import anchors, audit, conditions, dead_letters, dispatch, preparing
 from approvals.beside import Beside
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
@@ -72,8 +72,8 @@ def sweep(*, resident: bool = False) -> datetime | None:
 def _done(chore: Callable[[], None]) -> None:
     try:
         chore()
-    except DatabaseError:
-        raise  # the worker waits and begins anew on another connection
+    except (OperationalError, InterfaceError):
+        raise  # the database is away: the worker waits and begins again on another connection
     except Exception:  # one mailbox's trouble, whatever it is, must not stop the mail of all others
         log.exception("chore_failed", process=chore.__name__)
 
@@ -153,39 +153,38 @@ def _old(kept: timedelta | Slot) -> QuerySet[PendingAction]:
 
 def expire() -> None:
     """Close what nobody decided, or what could not leave, in time."""
-    late = _late()
-    for action_id in late.values_list("pk", flat=True)[:BATCH]:
-        with transaction.atomic():
-            action = late.select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
-            if action is None:
-                continue
-            source = Status(action.status)
-            error = {"code": "expired_approval", "detail": "It could not leave before it expired."}
-            action.move(
-                source, Status.EXPIRED, finished_at=Now(), error=error if source is Status.APPROVED else action.error
-            )
-            audit.record(mailbox=action.mailbox_id, event="expired", actor="worker", action_id=action.pk)
+    dead_letters.each("late", _late(), _expire, limit=BATCH)
+
+
+def _expire(action_id: UUID) -> None:
+    action = _late().select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
+    if action is None:
+        return
+    source = Status(action.status)
+    error = {"code": "expired_approval", "detail": "It could not leave before it expired."}
+    action.move(source, Status.EXPIRED, finished_at=Now(), error=error if source is Status.APPROVED else action.error)
+    audit.record(mailbox=action.mailbox_id, event="expired", actor="worker", action_id=action.pk)
 
 
 def end_dead_leases() -> None:
     """A worker died or froze: what never reached the wire is approved again, what may have is unknown."""
-    dead = _dead()
-    for action_id in dead.values_list("pk", flat=True)[:BATCH]:
-        with transaction.atomic():
-            action = dead.select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
-            if action is None:
-                continue
-            attempt = Attempt.objects.get(action=action, fence=action.fence)
-            on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
-            outcome = Outcome(verdict="unknown" if on_wire else "not_sent", code="worker_lost")
-            record_outcome(action.pk, action.fence, outcome, evidence="lease_expired")
-            log.warning("lease_expired", action=str(action.pk), fence=action.fence, phase=attempt.phase)
+    dead_letters.each("dead", _dead(), _end_dead_lease, limit=BATCH)
+
+
+def _end_dead_lease(action_id: UUID) -> None:
+    action = _dead().select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
+    if action is None:
+        return
+    attempt = Attempt.objects.get(action=action, fence=action.fence)
+    on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
+    outcome = Outcome(verdict="unknown" if on_wire else "not_sent", code="worker_lost")
+    record_outcome(action.pk, action.fence, outcome, evidence="lease_expired")
+    log.warning("lease_expired", action=str(action.pk), fence=action.fence, phase=attempt.phase)
 
 
 def send_back() -> None:
     """What was approved and may not leave any more waits for a person again, with the reason."""
-    for action_id in _void().values_list("pk", flat=True)[:BATCH]:
-        return_if_void(action_id)
+    dead_letters.each("void", _void(), return_if_void, limit=BATCH)
 
 
 def _probe(action_id: UUID) -> None:
@@ -247,18 +246,18 @@ def purge() -> None:
     """Forget the content of what ended long ago; the row, its state and its idempotency key stay, and so do the
     decisions without their notes."""
     old = _old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
-    ids = list(old.order_by("finished_at").values_list("pk", flat=True)[:BATCH])
-    if not ids:
+    dead_letters.each("old", old.order_by("finished_at"), _purge, limit=BATCH)
+
+
+def _purge(action_id: UUID) -> None:
+    mine = PendingAction.objects.filter(pk=action_id, purged_at__isnull=True)
+    if mine.select_for_update(no_key=True, skip_locked=True).first() is None:
         return
-    with transaction.atomic():
-        mine = list(
-            old.select_for_update(no_key=True, skip_locked=True).filter(pk__in=ids).values_list("pk", flat=True)
-        )
-        Revision.objects.filter(action__in=mine).update(payload={}, preview={})
-        Blob.objects.filter(action__in=mine).delete()
-        Preparation.objects.filter(action__in=mine).delete()
-        Decision.objects.filter(action__in=mine).exclude(note="").update(note="")
-        PendingAction.objects.filter(pk__in=mine).update(purged_at=Now(), settle_at=None, returned=None)
+    Revision.objects.filter(action=action_id).update(payload={}, preview={})
+    Blob.objects.filter(action=action_id).delete()
+    Preparation.objects.filter(action=action_id).delete()
+    Decision.objects.filter(action=action_id).exclude(note="").update(note="")
+    mine.update(purged_at=Now(), settle_at=None, returned=None)
 
 
 _due = Select(

@@ -38,6 +38,9 @@ class Database(Collector):
             attempts.add_metric([verdict], number)
         yield attempts
         yield GaugeMetricFamily("mailhub_workers", "Workers seen lately", value=now.workers)
+        yield GaugeMetricFamily(
+            "mailhub_dead_letters", "Actions that the sweeper cannot work on and has set aside", value=now.dead_letters
+        )
         if now.heartbeat_seconds is not None:
             yield GaugeMetricFamily(
                 "mailhub_worker_heartbeat_age_seconds", "Since any worker was seen", value=now.heartbeat_seconds

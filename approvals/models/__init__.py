@@ -2,7 +2,7 @@
 
 from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.models.audit import AuditChain, AuditEvent
-from approvals.models.execution import Attempt, Heartbeat, Preparation
+from approvals.models.execution import Attempt, DeadLetter, Heartbeat, Preparation
 from approvals.models.pages import Presence, SavedView
 from approvals.models.pauses import Instance, Pause, Rest
 from approvals.models.people import ApprovalPolicy, Decision, Seen
@@ -14,6 +14,7 @@ __all__ = [
     "AuditChain",
     "AuditEvent",
     "Blob",
+    "DeadLetter",
     "Decision",
     "Heartbeat",
     "IdempotencyRecord",

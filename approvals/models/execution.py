@@ -2,6 +2,7 @@
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 
 from approvals.models.action import PendingAction
 
@@ -84,3 +85,21 @@ class Heartbeat(models.Model):
 
     def __str__(self) -> str:
         return self.worker
+
+
+class DeadLetter(models.Model):
+    """An action that a chore of the sweeper could not work on: set aside for a while, and shown to operators."""
+
+    action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
+    chore = models.CharField(max_length=30)
+    error = models.CharField(max_length=100)
+    failures = models.PositiveIntegerField(default=1)
+    first_at = models.DateTimeField(db_default=Now())
+    last_at = models.DateTimeField(db_default=Now())
+    again_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["action", "chore"], name="dead_letter_once")]
+
+    def __str__(self) -> str:
+        return f"{self.chore}: {self.action_id}"

@@ -7,7 +7,7 @@ from django.db.models import Count, F, Min
 from django.utils import timezone
 
 from approvals import heartbeats
-from approvals.models import Attempt, PendingAction
+from approvals.models import Attempt, DeadLetter, PendingAction
 from approvals.states import OPEN, Status
 
 COUNTED = 10_000  # nobody acts differently on 10,000 waiting actions than on 11,000
@@ -28,6 +28,7 @@ class Figures:
     oldest_seconds: dict[str, float]
     attempts: dict[str, int]
     workers: int
+    dead_letters: int
     heartbeat_seconds: float | None = field(default=None)
 
 
@@ -44,6 +45,7 @@ def figures() -> Figures:
         },
         attempts=verdicts,
         workers=len(heartbeats.alive()),
+        dead_letters=DeadLetter.objects.count(),
         heartbeat_seconds=heartbeats.seconds_since_last(),
     )
 
