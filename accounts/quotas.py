@@ -89,11 +89,6 @@ def count(quota: Quota, subject: str, amount: int = 1) -> Usage:
     )
 
 
-def give_back(quota: Quota, subject: str, amount: int = 1) -> None:
-    """Undo a count, for something that did not happen after all."""
-    QuotaUse.objects.filter(key=f"{quota.name}:{subject}", used__gte=amount).update(used=F("used") - amount)
-
-
 def _end() -> Case:
     now = slot(QuotaUse, "ends_at", "now")
     return Case(When(ends_at__lte=now, then=slot(QuotaUse, "ends_at", "new end")), default=F("ends_at"))

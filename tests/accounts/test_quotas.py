@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts import quotas
 from accounts.models import QuotaUse
 from accounts.problems import Problem
-from accounts.quotas import Quota, count, count_often, give_back, headers_of, take
+from accounts.quotas import Quota, count, count_often, headers_of, take
 from tests.concurrently import all_at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -46,13 +46,6 @@ def test_more_than_the_whole_quota_never_fits() -> None:
     end_window()
     assert not count(THREE, "user:1", 4).granted
     assert count(THREE, "user:1", 3).granted
-
-
-def test_what_did_not_happen_is_given_back() -> None:
-    take(THREE, "user:1", 3)
-    give_back(THREE, "user:1", 2)
-
-    assert take(THREE, "user:1", 2).remaining == 0
 
 
 def test_racing_counts_never_exceed_the_quota() -> None:
