@@ -13,6 +13,7 @@ from accounts.models import Membership, Role
 from accounts.statements import Select, slot
 from approvals import conditions
 from approvals.models import ApprovalPolicy, Attempt, PendingAction, Rest
+from approvals.states import Status
 
 HEADS = 1000
 
@@ -61,12 +62,19 @@ def some_wait_too_long() -> bool:
     """Return True if a mailbox has mail that could leave, and nothing has left it for MAILHUB_READY_WAIT_SECONDS.
 
     What is held back does not count, and neither does what was held back by a cool-down or a send window so lately.
+    Nor does mail whose owner has other mail under way: a worker lets an owner's slow servers wait for each other.
     """
     since = Now() - timedelta(seconds=settings.MAILHUB_READY_WAIT_SECONDS)
     mine = OuterRef("mailbox")
     waiting = PendingAction.objects.filter(Q(not_before=None) | Q(not_before__lt=since), conditions.may_execute())
-    return waiting.exclude(
+    too_long = waiting.exclude(
         Q(Exists(Attempt.objects.filter(action__mailbox=mine, ended_at__gt=since)))
         | Q(Exists(Rest.objects.filter(mailbox=mine, until__gt=since)))
         | Q(Exists(ApprovalPolicy.objects.filter(mailbox=mine, opens_at__gt=since)))
-    ).exists()
+    )
+    owners = {owner for _, _, owner in _rows(too_long)[:HEADS]}
+    return bool(owners) and not owners <= {owner for _, _, owner in _rows(_under_way())}
+
+
+def _under_way() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(status=Status.EXECUTING)

@@ -139,7 +139,7 @@ def run(home: Path, sandbox: SandboxServer, running: ExitStack, *, seconds: floa
         for name, program in (("web", web), ("worker", worker)):
             memory[name] = max(memory[name], memory_of(program))
         time.sleep(min(2.0, seconds / 60))
-    assert set(ready) == {200}
+    assert set(ready) == {200}, ready
     assert max(health) < HEALTH_SECONDS
     assert max(memory.values()) < MOST_MEGABYTES, memory
     said = sum(server.sent for server in (*mallory.smtp, *mallory.imap)) / 1024**2
