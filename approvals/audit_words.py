@@ -28,6 +28,7 @@ WORDS: dict[str, Promise] = {
     "outcome_unknown": _("Whether it left is unknown"),
     "late_outcome": _("A late answer came"),
     "proven_unsent": _("Proven: an earlier attempt sent nothing"),
+    "settling_given_up": _("Sent, but the copy or the mark could not be made"),
     "ruling_refused": _("A ruling was refused"),
     "draft_changed": _("Draft changed"),
     "draft_deleted": _("Draft deleted"),

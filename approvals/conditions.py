@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce, Greatest, Now
 from django.db.models.lookups import GreaterThan
 
 from accounts.models import ApiToken, Mailbox, Membership, Role
-from approvals.models import ApprovalPolicy, Decision, Pause, PendingAction, Rest, Revision
+from approvals.models import ApprovalPolicy, Attempt, Decision, Pause, PendingAction, Rest, Revision
 from approvals.states import Status
 
 A_DAY = timedelta(days=1)
@@ -51,9 +51,10 @@ def outside_window() -> Q:
 
 
 def day_is_full() -> Q:
-    """Of a policy: as many mails as it lets go in 24 hours have left, or may have."""
+    """Of a policy: as many mails as it lets go in 24 hours have left, or may have left within them."""
+    lately = Attempt.objects.filter(action=OuterRef("pk"), fence=OuterRef("fence"), wire_started_at__gt=Now() - A_DAY)
     left = PendingAction.objects.filter(
-        Q(status=Status.SUCCEEDED, finished_at__gt=Now() - A_DAY) | Q(status=Status.UNKNOWN),
+        Q(status=Status.SUCCEEDED, finished_at__gt=Now() - A_DAY) | Q(Exists(lately), status=Status.UNKNOWN),
         mailbox=OuterRef("mailbox"),
     )
     count = left.order_by().values("mailbox").annotate(n=Count("pk")).values("n")

@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 BATCH = 100
 LISTED = 1000  # of the work that waits for providers: a mailbox with much of it must not hide the others
-SETTLE_TRIES = 8
+SETTLE_TRIES = 104  # with the waits of retry.next_try, a minute at least: a day
 OTHERS_SECONDS = 3600.0
 
 
@@ -134,7 +134,12 @@ def _to_probe() -> QuerySet[PendingAction]:
 
 
 def _to_settle() -> QuerySet[PendingAction]:
-    return PendingAction.objects.filter(status=Status.SUCCEEDED, settle_at__lte=Now())
+    """A mailbox that must be connected again costs no try: the work waits for it."""
+    return PendingAction.objects.filter(
+        status=Status.SUCCEEDED,
+        settle_at__lte=Now(),
+        mailbox__in=Mailbox.objects.filter(status__in=conditions.MAY_LOOK),
+    )
 
 
 def _not_yet() -> QuerySet[PendingAction, Any]:
@@ -229,7 +234,7 @@ def settle_one(action_id: UUID) -> None:
     read = read_action(action_id)
     assert read is not None, "an action is never deleted"
     tries = read.action.settle_tries + 1
-    again = max(next_try(tries), timedelta(minutes=1)) if tries < SETTLE_TRIES else None
+    again = max(next_try(tries), timedelta(minutes=1))
     # Taken by pushing the time on: whoever comes second finds nothing to do, and a crash is tried again later.
     if not _take_to_settle(pk=action_id, settle_tries=read.action.settle_tries, again=again):
         return
@@ -237,9 +242,18 @@ def settle_one(action_id: UUID) -> None:
         kind_named(read.action.kind).settle(read.approved())
     except Exception:  # what was sent stays sent; this is only the work after it
         log.exception("settle_failed", action=str(action_id), count=tries)
+        if tries >= SETTLE_TRIES:
+            _give_up_settling(read.action, tries)
         return
     preparing.forget(read)
     _settled(pk=action_id)
+
+
+@transaction.atomic
+def _give_up_settling(action: PendingAction, tries: int) -> None:
+    mine = PendingAction.objects.filter(pk=action.pk, settle_tries=tries, unsettled_at=None)
+    if mine.update(settle_at=None, unsettled_at=Now()):
+        audit.record(mailbox=action.mailbox_id, event="settling_given_up", actor="worker", action_id=action.pk)
 
 
 def purge() -> None:

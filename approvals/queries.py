@@ -68,6 +68,8 @@ def described(action: PendingAction) -> dict[str, Any]:
     }
     if action.receipt:
         members["receipt"] = action.receipt
+    if action.unsettled_at:
+        members["unsettled_at"] = _rfc3339(action.unsettled_at)
     if action.error:
         members["error"] = action.error
     if review := review_of(action):

@@ -202,13 +202,24 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA fullfsync=1;",
     } | DATABASES["default"].get("OPTIONS", {})
 else:
+    _given = DATABASES["default"].get("OPTIONS", {})
     # Under ASGI a connection kept by each thread runs the server out of connections: a pool instead. Planning a claim
     # costs more than running it, so the server keeps the plans of what comes again. What the URL says goes first.
     DATABASES["default"]["OPTIONS"] = {
         "pool": {"min_size": 1, "max_size": 10, "timeout": 20},
         "server_side_binding": True,
         "prepare_threshold": 5,
-    } | DATABASES["default"].get("OPTIONS", {})
+        # A network that goes away without a word is noticed within a minute, by a web server and by workers.
+        "connect_timeout": 10,
+        "keepalives": 1,
+        "keepalives_idle": 20,
+        "keepalives_interval": 10,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 60_000,
+        # Longer than any migration or export of ours. A pooler, which the URL tells by its own threshold, takes no
+        # such parameter.
+        **({} if "prepare_threshold" in _given else {"options": "-c statement_timeout=15min"}),
+    } | _given
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "accounts.User"

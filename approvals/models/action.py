@@ -23,6 +23,7 @@ class PendingAction(models.Model):
     `returned` says why the last time, when it was not a person: `{"code", "detail", "warnings"}`. `send_at` is the
     moment that was asked for, `not_before` the one that holds now: undo window and back-off included. `replaces` is
     the action that this one took the place of; `fingerprint` stays that of what was proposed, whatever is edited.
+    `unsettled_at` is when the work after the send, such as the copy in Sent, was given up.
     `rules_version` is that of the recipient rules under which it was approved. `order_seal` proves that mailhub itself
     ordered it to leave (`approvals.seals`).
     """
@@ -60,6 +61,7 @@ class PendingAction(models.Model):
     probes = models.PositiveSmallIntegerField(default=0)
     settle_at = models.DateTimeField(null=True)
     settle_tries = models.PositiveSmallIntegerField(default=0)
+    unsettled_at = models.DateTimeField(null=True)
     receipt = models.JSONField(null=True)
     error = models.JSONField(null=True)
     returned = models.JSONField(null=True)

@@ -56,6 +56,8 @@ class NotifyBell:
         parameters = connection.get_connection_params()
         for name in ("cursor_factory", "context"):
             parameters.pop(name)
-        listening = psycopg.connect(**parameters, **KEEPALIVE, connect_timeout=CONNECT_SECONDS, autocommit=True)
+        listening = psycopg.connect(
+            **{**parameters, **KEEPALIVE, "connect_timeout": CONNECT_SECONDS, "autocommit": True}
+        )
         listening.execute(f"LISTEN {CHANNEL}")
         return listening

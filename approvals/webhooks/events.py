@@ -4,10 +4,14 @@ import json
 from datetime import datetime
 from typing import Any
 
+import structlog
+
 from approvals import doubts
 from approvals.models import AuditEvent, PendingAction, WebhookDelivery
 from approvals.queries import review_url
 from approvals.states import Status
+
+log = structlog.get_logger(__name__)
 
 # The name of an event, and the state that the action was in then.
 EVENTS = {
@@ -19,6 +23,7 @@ EVENTS = {
     "action.failed": Status.FAILED,
     "action.unknown": Status.UNKNOWN,
     "action.expired": Status.EXPIRED,
+    "action.unsettled": Status.SUCCEEDED,
 }
 _OF_LINKS = {
     "created": "action.proposed",
@@ -28,13 +33,18 @@ _OF_LINKS = {
     "outcome_refused": "action.failed",
     "outcome_unknown": "action.unknown",
     "expired": "action.expired",
+    "settling_given_up": "action.unsettled",
 }
 
 
 def event_of(link: AuditEvent) -> str | None:
-    """The name under which a link of the chain is told, if it is."""
+    """The name under which a link of the chain is told, if it is. A link that cannot be read is not told."""
     if link.event == "approved":  # one yes of several is not the approval
-        return "action.approved" if link.data["given"] >= link.data["needed"] else None
+        try:
+            return "action.approved" if link.data["given"] >= link.data["needed"] else None
+        except (KeyError, TypeError):  # altered, or written by an older version: the links after it are told
+            log.warning("audit_link_unreadable", action=str(link.action_id), count=link.sequence)
+            return None
     return _OF_LINKS.get(link.event)
 
 

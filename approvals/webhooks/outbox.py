@@ -2,14 +2,17 @@
 
 from datetime import timedelta
 
+import structlog
 from django.conf import settings
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from accounts.models import Membership
 from approvals.models import AuditChain, AuditEvent, Webhook, WebhookCursor, WebhookDelivery
 from approvals.webhooks.events import event_of
+
+log = structlog.get_logger(__name__)
 
 BATCH = 100
 LINKS = 500
@@ -24,13 +27,20 @@ def behind() -> QuerySet[WebhookCursor]:
 def gather() -> None:
     """Take what has happened since over into deliveries; in order, and each once whoever does it."""
     for cursor_id in behind().values_list("pk", flat=True)[:BATCH]:
-        with transaction.atomic():
-            mine = WebhookCursor.objects.select_for_update(no_key=True, skip_locked=True, of=("self",)).filter(
-                pk=cursor_id
-            )
-            cursor = mine.select_related("webhook__token").first()
-            if cursor is not None:
-                _take_over(cursor)
+        try:
+            _gather(cursor_id)
+        except OperationalError:
+            raise  # the database is away, for all of them
+        except Exception:  # one webhook's trouble must not keep the others from being told
+            log.exception("webhook_not_gathered", count=cursor_id)
+
+
+def _gather(cursor_id: int) -> None:
+    with transaction.atomic():
+        mine = WebhookCursor.objects.select_for_update(no_key=True, skip_locked=True, of=("self",)).filter(pk=cursor_id)
+        cursor = mine.select_related("webhook__token").first()
+        if cursor is not None:
+            _take_over(cursor)
 
 
 def _take_over(cursor: WebhookCursor) -> None:

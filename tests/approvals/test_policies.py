@@ -9,8 +9,9 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals import guards, maintenance
-from approvals.models import ApprovalPolicy, AuditEvent, PendingAction
+from approvals.models import ApprovalPolicy, Attempt, AuditEvent, PendingAction
 from approvals.policies import blocked_by, window_of
+from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer, problem_of
 from tests.people import browser, set_rules
 from tests.work import work
@@ -201,6 +202,23 @@ def test_a_full_day_lets_the_next_mail_wait_until_there_is_room(
         PendingAction.objects.filter(status="succeeded").update(finished_at=timezone.now() - timedelta(hours=25))
     work()
     assert len(server.ledger) == 2
+
+
+def test_an_old_unknown_does_not_fill_the_day(
+    api: Api, alice: User, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer, script: Script
+) -> None:
+    set_rules(alice, mailbox, daily_cap=1)
+    script.instead = handed_over
+    reviewer.decide(api.propose(subject="lost"), "approve")
+    work()
+    script.instead = None
+    reviewer.decide(api.propose(subject="next"), "approve")
+    work()
+    assert server.ledger == []  # the first may have left a moment ago
+    with guards.lifted(connection):
+        Attempt.objects.update(wire_started_at=timezone.now() - timedelta(hours=25))
+    work()
+    assert len(server.ledger) == 1
 
 
 def test_mail_waits_for_its_window_and_leaves_in_it(

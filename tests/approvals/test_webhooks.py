@@ -11,13 +11,14 @@ from urllib.parse import urlencode
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from django.utils import timezone
 from pytest_httpserver import HTTPServer
 from standardwebhooks import Webhook as Receiver
 from werkzeug import Request, Response
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
-from approvals import maintenance
+from approvals import guards, maintenance
 from approvals.models import AuditEvent, PendingAction, Webhook, WebhookDelivery
 from approvals.types import ApprovedAction, Outcome
 from approvals.webhooks import courier
@@ -108,6 +109,18 @@ def test_a_mail_is_told_from_the_proposal_to_the_end_without_its_content(
     assert len(set(listener.numbers)) == 3
     told()
     assert len(listener.heard) == 3, "what was taken is not told again"
+
+
+def test_a_link_that_cannot_be_read_does_not_starve_what_follows(
+    api: Api, reviewer: Reviewer, listener: Listener
+) -> None:
+    listener.added(api)
+    reviewer.decide(api.propose(), "approve")
+    with guards.lifted(connection):
+        AuditEvent.objects.filter(event="approved").update(data={})
+    work()
+    told()
+    assert listener.types == ["action.proposed", "action.succeeded"]
 
 
 def late(action: str) -> None:

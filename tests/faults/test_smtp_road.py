@@ -14,7 +14,8 @@ from django.utils import timezone
 from accounts.models import Mailbox
 from approvals import maintenance
 from approvals.models import Attempt, AuditEvent, PendingAction, Rest
-from approvals.retry import PROBES
+from approvals.retry import PROBES, next_try
+from approvals.webhooks.events import event_of
 from tests.concurrently import all_at_once
 from tests.conftest import Api, Reviewer
 from tests.faults.conftest import World
@@ -318,6 +319,31 @@ def test_row44_a_copy_that_cannot_be_saved_now_is_saved_later_and_once(api: Api,
     assert [message_id_of(copy) for copy in world.sent()] == message_ids(world)
     assert (len(world.smtp.ledger), world.smtp.data_commands) == (1, 1)
     assert state(api, approved) == ("succeeded", None)
+
+
+def test_a_copy_that_fails_for_a_day_is_given_up_and_said(api: Api, approved: str, world: World) -> None:
+    world.imap_goes_down()
+    work()
+    # A mailbox that must be connected again costs no try.
+    Mailbox.objects.update(status=Mailbox.Status.NEEDS_REAUTH)
+    now_it_is_time("settle_at")
+    before = PendingAction.objects.get().settle_tries
+    maintenance.settle()
+    assert PendingAction.objects.get().settle_tries == before
+
+    Mailbox.objects.update(status=Mailbox.Status.ACTIVE)
+    PendingAction.objects.update(settle_tries=maintenance.SETTLE_TRIES - 2)
+    maintenance.settle()
+    action = api.get(f"/actions/{approved}").json()
+    assert "unsettled_at" not in action
+    now_it_is_time("settle_at")
+    maintenance.settle()
+    action = api.get(f"/actions/{approved}").json()
+    assert (action["state"], "unsettled_at" in action) == ("succeeded", True)
+    assert PendingAction.objects.get().settle_at is None
+    assert event_of(AuditEvent.objects.get(event="settling_given_up")) == "action.unsettled"
+    waits = [max(next_try(tries), timedelta(minutes=1)) for tries in range(1, maintenance.SETTLE_TRIES)]
+    assert sum(waits, timedelta()) > timedelta(days=1)
 
 
 def test_row44_a_copy_whose_saving_was_not_confirmed_is_not_doubled(api: Api, approved: str, world: World) -> None:

@@ -94,6 +94,19 @@ def test_what_the_address_of_the_database_asks_of_the_connection_is_kept(tmp_pat
     assert (done.stdout, done.stderr) == ("verify-full 7 True\n", "")
 
 
+@pytest.mark.parametrize(("given", "bounded"), [("", "True"), ("?prepare_threshold=1000000000", "False")])
+def test_a_silent_network_does_not_hold_postgresql_for_ever(tmp_path: Path, given: str, bounded: str) -> None:
+    """A pooler, told by its threshold, takes no parameter of the server at the start."""
+    says = (
+        "import django.conf; asked = django.conf.settings.DATABASES['default']['OPTIONS'];"
+        "print(asked['connect_timeout'], asked['keepalives'], asked['tcp_user_timeout'],"
+        " 'statement_timeout' in asked.get('options', ''))"
+    )
+    url = f"postgres://mailhub@db.example/mailhub{given}"
+    done = manage(tmp_path, "shell", "--no-imports", "--verbosity=0", "-c", says, **KEYS, DATABASE_URL=url)
+    assert (done.stdout, done.stderr) == (f"10 1 60000 {bounded}\n", "")
+
+
 def test_the_keys_of_a_home_stay_the_same_and_are_read_by_the_owner_alone(
     tmp_path: Path, bare: pytest.MonkeyPatch
 ) -> None:
