@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('approvals', '0011_instance_and_reason'),
+        ('approvals', '0012_dead_letters'),
     ]
 
     operations = [
