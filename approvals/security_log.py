@@ -16,7 +16,7 @@ from approvals.audit_words import PEOPLE_WORDS, words_of
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE
 
-COLUMNS_OF_THEIR_OWN = frozenset({"subject", "method", "network"})
+SHOWN_BY_NAME = frozenset({"subject", "method", "network"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ def _row(event: AuditEvent, names: Mapping[str, str]) -> SecurityRow:
         about=about if about != names[event.actor] else "",
         method=str(data.get("method", ""))[:60],
         network=str(data.get("network", ""))[:60],
-        details=[(name, value) for name, value in details_of(event, names) if name not in COLUMNS_OF_THEIR_OWN],
+        details=[(name, value) for name, value in details_of(event, names) if name not in SHOWN_BY_NAME],
     )
 
 
