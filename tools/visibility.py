@@ -34,7 +34,7 @@ MOST_UNSEEN = 2_000  # characters of hidden text that are kept to be shown
 TINY = 5.0  # pixels: a letter of that height is a line of dots
 FAR = 200.0  # pixels: what is moved so far, nobody finds
 BEYOND = 3_000.0
-INDENTED = 400.0  # pixels of indentation in all; a phone is 360 wide
+INDENTED = 240.0  # pixels of indentation in all; a phone is 360 wide
 USUAL_INDENT = {"blockquote": 80.0, "figure": 80.0, "ul": 40.0, "ol": 40.0, "dd": 40.0}
 PLAIN_LINK: Colour = (0, 0, 238)
 LINK_SEEN = 2.5  # contrast: which blue a program gives to links is not known exactly
@@ -216,7 +216,7 @@ def _box(tag: str, attributes: Attributes, style: Mapping[str, str], parent: _Bo
 
 def _vanishes(tag: str, attributes: Attributes, style: Mapping[str, str], size: float) -> bool:
     """Return True if the element is not seen, whatever is inside."""
-    if "hidden" in attributes or (tag == "dialog" and "open" not in attributes):
+    if "hidden" in attributes or tag == "rp" or (tag == "dialog" and "open" not in attributes):
         return True
     if style.get("display") == "none" or style.get("mso-hide") == "all" or style.get("content-visibility") == "hidden":
         return True

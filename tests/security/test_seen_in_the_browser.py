@@ -1,0 +1,140 @@
+"""What mailhub says is visible, compared with what Chromium paints: a word is legible if its pixels contrast."""
+
+import base64
+import random
+from html import escape
+from typing import Any
+
+import pytest
+from django.template.loader import render_to_string
+from playwright.sync_api import Browser, Page
+
+from tests.browser.conftest import browser
+from tests.security.hiding import WORD, carrying_forms, hiding_forms
+from tests.tools.warnings.messages import OWN, message
+from tools.html import clean, seen_by_reader, text_of
+from tools.warnings import Context, of
+
+__all__ = ["browser"]
+pytestmark = [pytest.mark.browser]
+SEED = 20261122
+COLUMNS, WIDTH, HEIGHT = 5, 380, 300
+BATCH = 60
+COUNT = 600
+FOUND_AT_MOST_MISSED = 0.1
+PIXELS = 12  # that differ clearly: one letter of 9 pixels has as many
+# Compares two screenshots box by box: how many pixels of the word contrast with what is there without it.
+COMPARE = """async ([one, other, count, columns, width, height]) => {
+  const pixels = async (source) => {
+    const image = new Image(); image.src = "data:image/png;base64," + source; await image.decode();
+    const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d", {willReadFrequently: true});
+    canvas.drawImage(image, 0, 0); return canvas;
+  };
+  const light = (d, i) => [0, 1, 2].reduce((sum, c) => {
+    const v = d[i + c] / 255;
+    return sum + [.2126, .7152, .0722][c] * (v <= .04 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+  }, .05);
+  const [a, b] = [await pixels(one), await pixels(other)];
+  return [...Array(count).keys()].map((n) => {
+    const box = [(n % columns) * width, Math.floor(n / columns) * height, width, height];
+    const [x, y] = [a.getImageData(...box).data, b.getImageData(...box).data];
+    let found = 0;
+    for (let i = 0; i < x.length; i += 4) {
+      const [p, q] = [light(x, i), light(y, i)];
+      if (Math.max(p, q) / Math.min(p, q) >= 1.4) found += 1;
+    }
+    return found;
+  });
+}"""
+
+
+def painted(page: Page, documents: list[str]) -> list[int]:
+    """How many pixels of WORD are painted so that they can be seen, in each document."""
+    found: list[int] = []
+    for start in range(0, len(documents), BATCH):
+        batch = documents[start : start + BATCH]
+        # The same with the word unpainted: its place stays, so nothing else moves.
+        without = [each.replace(WORD, f'<span style="visibility:hidden">{WORD}</span>') for each in batch]
+        shots = [_shot(page, each) for each in (batch, without)]
+        page.set_content("")
+        found += page.evaluate(COMPARE, [*shots, len(batch), COLUMNS, WIDTH, HEIGHT])
+    return found
+
+
+def _shot(page: Page, documents: list[str]) -> str:
+    frames = "".join(f'<iframe sandbox srcdoc="{escape(each)}"></iframe>' for each in documents)
+    style = (
+        f"body{{margin:0;width:{COLUMNS * WIDTH}px;font-size:0}}iframe{{border:0;width:{WIDTH}px;height:{HEIGHT}px}}"
+    )
+    page.set_content(f"<!doctype html><style>{style}</style>{frames}")
+    return base64.b64encode(page.screenshot(full_page=True)).decode()
+
+
+def as_shown(html: str) -> str:
+    return render_to_string("approvals/body.html", {"html": html})
+
+
+def new_page(browser: Browser, asked: list[str] | None = None) -> Page:
+    page = browser.new_page(
+        viewport={"width": COLUMNS * WIDTH, "height": BATCH // COLUMNS * HEIGHT}, java_script_enabled=True
+    )
+
+    def answer(route: Any) -> None:
+        if asked is not None:
+            asked.append(route.request.url)
+        route.abort()
+
+    page.route("**/*", answer)
+    return page
+
+
+def check_leaving(browser: Browser, forms: list[str]) -> None:
+    """What leaves is seen by the person who approves it, or it does not leave."""
+    leaving = [clean(form).html for form in forms]
+    declared = [WORD in text_of(html) for html in leaving]
+    legible = [pixels >= PIXELS for pixels in painted(new_page(browser), [as_shown(html) for html in leaving])]
+    wrong = [(f, h) for f, h, says, is_ in zip(forms, leaving, declared, legible, strict=True) if says != is_]
+    assert not wrong, f"{len(wrong)} of {len(forms)} leave with text that is not seen: {wrong[:5]}"
+
+
+def test_a_sample_of_hidden_words_is_seen_or_does_not_leave(browser: Browser) -> None:
+    check_leaving(browser, random.Random(SEED).sample(list(hiding_forms(SEED, COUNT)), BATCH))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_600_hidden_words_are_seen_or_do_not_leave(browser: Browser) -> None:
+    check_leaving(browser, list(hiding_forms(SEED, COUNT)))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_most_words_that_a_stranger_hides_are_not_read(browser: Browser) -> None:
+    """How a mail program shows foreign HTML is judged by its styles only. What is covered by something else, or sticks
+    out of its box, is not found."""
+    forms = list(hiding_forms(SEED, COUNT))
+    plain = [f'<!doctype html><body style="color:#1b1c1e;background:#fff">{form}' for form in forms]
+    invisible = [form for form, pixels in zip(forms, painted(new_page(browser), plain), strict=True) if pixels == 0]
+    missed = [form for form in invisible if WORD in text_of(clean(seen_by_reader(form).html).html)]
+    assert len(invisible) >= 300
+    assert len(missed) <= len(invisible) * FOUND_AT_MOST_MISSED, f"{len(missed)} of {len(invisible)}: {missed[:40]}"
+
+
+def test_whatever_loads_when_it_is_read_was_warned_of(browser: Browser) -> None:
+    asked: list[str] = []
+    page = new_page(browser, asked)
+    forms = list(carrying_forms())
+    outgoing = {host: message(f"<p>Hi</p>{form}", html=True) for host, form in forms}
+    warned = {
+        host
+        for host, each in outgoing.items()
+        if any(w.code == "remote_content" and host in w.text for w in of(each, Context(own_domains=OWN)))
+    }
+
+    for each in outgoing.values():
+        page.set_content(as_shown(each.request.content.html or ""), wait_until="load")
+
+    called = {host for host in outgoing for url in asked if f"//{host}/" in url or f"@{host}/" in url}
+    assert len(forms) >= 40
+    assert called <= warned
+    assert len(called) >= 10  # the pictures themselves: the browser does load what it can
