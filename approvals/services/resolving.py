@@ -114,7 +114,7 @@ def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:
     handed_over = f"It was handed over on {at:%d %b %Y at %H:%M} UTC and the answer was lost."
     return PreviewWarning(
         code="may_have_been_sent",
-        title=str(words.get("may_have_happened", "May have been sent already")),
+        title=f"{words.get('may_have_happened', 'May have been sent already')}.",
         text=f"{handed_over} {words.get('twice', 'If it was sent after all, the recipients get it twice.')}",
         severity="risk",
         mark=str(attempt.fence),

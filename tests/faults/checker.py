@@ -1,9 +1,10 @@
 """Compares the provider's ledger with the database: pure functions that name what broke the promise.
 
 1. each sent item has a valid approval for exactly these bytes, given before it was sent;
-2. at most one ledger entry for an action, unless a person ordered another; one call that sends for each attempt, and
-   none after an attempt that may have sent;
-3. succeeded means it is in the ledger; in the ledger means succeeded or unknown;
+2. at most one ledger entry for an action, unless a person ordered another before it left; one call that sends for each
+   attempt, and none after an attempt that may have sent;
+3. succeeded means it is in the ledger; in the ledger means succeeded, unknown, or an attempt that mailhub says may have
+   sent;
 4. after healing every action is final or unknown;
 5. the audit chain verifies, and no canary stands in a log, a job, a metric label or an error page;
 6. the database had nothing to refuse: its guards are the last line, and none of ours may lean on them.
@@ -12,7 +13,6 @@
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -62,6 +62,13 @@ class Attempt:
     phase: str
     verdict: str | None
     evidence: str
+    ruled_at: datetime | None = None
+
+    @property
+    def unproven(self) -> bool:
+        """Whether mailhub itself says that it may have sent."""
+        word_only = self.verdict == "not_sent" and self.evidence == "person"
+        return self.phase == "wire_started" and (self.verdict in (None, "unknown") or word_only)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,27 +167,27 @@ def _approved(action: Action, revision: Revision, at: datetime, tables: Tables) 
         for decision in tables.decisions
         if (decision.action, decision.verdict) == (action.id, "approved")
         and (decision.revision, decision.digest) == (revision.number, revision.digest)
-        and decision.approval_round == 1 + len(made_void)
+        and decision.approval_round == 1 + len(made_void) + sum(ordered < at for ordered in orders(action, tables))
         and decision.at < at
         and (action.approvals_needed == 1 or decision.person != action.proposer)
     }
     return len(people) >= action.approvals_needed
 
 
-def ordered_again(action: Action, tables: Tables) -> int:
-    """How often a person had it sent once more, ruling that the try before had not gone out."""
-    return sum(
-        (attempt.action, attempt.verdict, attempt.evidence) == (action.id, "not_sent", "person")
-        for attempt in tables.attempts
-    )
+def orders(action: Action, tables: Tables) -> list[datetime]:
+    """When a person had it sent once more, ruling that the attempt before had not gone out."""
+    return sorted(each.ruled_at for each in tables.attempts if each.action == action.id and each.ruled_at)
 
 
 def sent_twice(ledger: Sequence[Entry], tables: Tables) -> Iterator[Violation]:
-    """2"""
-    sent = Counter(entry.message_id for entry in ledger)
+    """2: each copy but the first was ordered by a person before it left."""
     for action in tables.actions:
-        if sent[action.message_id] > 1 + ordered_again(action, tables):
-            yield Violation(invariant=2, name="sent_twice", about=f"{action.id}, {sent[action.message_id]} times")
+        copies = sorted(entry.at for entry in ledger if entry.message_id == action.message_id)
+        ordered = orders(action, tables)
+        for number, at in enumerate(copies[1:]):
+            if number >= len(ordered) or ordered[number] >= at:
+                yield Violation(invariant=2, name="sent_twice", about=f"{action.id}, {len(copies)} times")
+                break
 
 
 def called_again(calls: Mapping[str, int], tables: Tables) -> Iterator[Violation]:
@@ -196,7 +203,7 @@ def called_again(calls: Mapping[str, int], tables: Tables) -> Iterator[Violation
         ]
         if calls.get(action.message_id, 0) > len(began):
             yield Violation(invariant=2, name="called_again", about=f"{action.id}, {calls[action.message_id]} times")
-        if any(attempt.verdict != "not_sent" for attempt in began[:-1]):
+        if any(attempt.verdict != "not_sent" and not attempt.ruled_at for attempt in began[:-1]):
             yield Violation(invariant=2, name="tried_again", about=action.id)
 
 
@@ -207,7 +214,10 @@ def not_the_truth(ledger: Sequence[Entry], tables: Tables) -> Iterator[Violation
     for action in tables.actions:
         if action.status == "succeeded" and action.message_id not in sent:
             yield Violation(invariant=3, name="said_sent_and_was_not", about=action.id)
-        said = action.status in ("succeeded", "unknown") or ordered_again(action, tables)
+        tried = [attempt for attempt in tables.attempts if attempt.action == action.id]
+        ordered = orders(action, tables)  # then a late answer is told beside the state
+        told = any(attempt.unproven or (ordered and attempt.verdict == "accepted") for attempt in tried)
+        said = action.status in ("succeeded", "unknown") or told
         if action.message_id in sent and not said:
             yield Violation(invariant=3, name="was_sent_and_not_said", about=f"{action.id} {action.status}")
         if action.status == "unknown" and (action.id not in last or last[action.id].phase != "wire_started"):

@@ -180,7 +180,7 @@ def _tables(connection: psycopg.Connection[tuple[Any, ...]]) -> Tables:
         ),
         "attempts": (
             Attempt,
-            "SELECT action_id AS action, fence, phase, verdict, evidence FROM approvals_attempt",
+            "SELECT action_id AS action, fence, phase, verdict, evidence, ruled_at FROM approvals_attempt",
         ),
         "events": (
             Event,
@@ -203,7 +203,7 @@ def _how_unknowns_ended(
         evidence = {attempt.evidence for attempt in tables.attempts if attempt.action == action.id}
         if action.status == "unknown":
             ended[f"left to a person, {'sent' if action.message_id in sent else 'not sent'} in truth"] += 1
-        elif "person" in evidence:
+        elif any(attempt.action == action.id and attempt.ruled_at for attempt in tables.attempts):
             ended["sent again by a person's order"] += 1
         elif "probe" in evidence:
             ended["found in Sent"] += 1

@@ -22,7 +22,7 @@ from tests.faults.checker import (
 )
 from tests.faults.content import content_of, content_of_payload
 from tests.faults.provider import Entry
-from tests.faults.test_mutations import MUTATIONS, WITHOUT_FENCE
+from tests.faults.test_mutations import MOMENTS, MUTATIONS, WITHOUT_FENCE
 from tests.processes import PROJECT
 
 pytestmark = pytest.mark.static
@@ -81,8 +81,16 @@ class World:
         return self.but(traces=replace(self.traces, calls={message_id: times}))
 
     def sent_again(self, evidence: str) -> "World":
-        ruled = Attempt(action="a", fence=1, phase="wire_started", verdict="not_sent", evidence=evidence)
-        return self.but(ledger=self.ledger * 2, attempts=(ruled, replace(self.attempts[0], fence=2)))
+        """Another copy, five minutes after the first; by a person's order it was approved again."""
+        ordered = at(5) if evidence == "person" else None
+        ruled = Attempt(
+            action="a", fence=1, phase="wire_started", verdict="not_sent", evidence=evidence, ruled_at=ordered
+        )
+        again = replace(self.decisions[0], approval_round=2, at=at(5))
+        return self.but(
+            ledger=(*self.ledger, replace(self.ledger[0], at=at(7))), decisions=(*self.decisions, again),
+            attempts=(ruled, replace(self.attempts[0], fence=2)),
+        )  # fmt: skip
 
 
 # Ada has approved it at one minute past nine, and it left at two past nine.
@@ -156,6 +164,17 @@ def test_nothing_is_found_where_the_promise_was_kept(world: World) -> None:
         pytest.param(WELL.but(ledger=WELL.ledger * 2), 2, "sent_twice", id="twice"),
         pytest.param(WELL.sent_again("lease_expired"), 2, "sent_twice", id="again, by no person's order"),
         pytest.param(
+            WELL.sent_again("person").but(ledger=WELL.ledger * 2), 2, "sent_twice", id="again, before it was ordered"
+        ),
+        pytest.param(
+            WELL.sent_again("person").but(ledger=(*WELL.sent_again("person").ledger, *WELL.entry(at=at(9)).ledger)),
+            2, "sent_twice", id="one more than a person ordered",
+        ),
+        pytest.param(
+            WELL.state("cancelled", verdict="not_sent", evidence="probe", ruled_at=at(1)),
+            3, "was_sent_and_not_said", id="ruled once, and called unsent although it was sent",
+        ),
+        pytest.param(
             WELL.entry(sha256="", content=content_of_payload(PAYLOAD | {"text": "Hello!\n"})),
             1, "other_bytes_than_stored", id="another text, at a provider that writes the bytes",
         ),
@@ -225,5 +244,6 @@ def test_a_message_as_it_left_has_the_hash_of_the_payload_it_was_made_of() -> No
 def test_every_guard_that_the_proof_is_tried_without_stands_where_it_is_taken_away() -> None:
     """Taking them away takes minutes and belongs to the long run; whether they are found there is known at once."""
     edits = [WITHOUT_FENCE, *(edit for mutation in MUTATIONS.values() for edit in mutation.edits)]
+    edits += [moment.edit for moment in MOMENTS.values()]
     found = {(name, text): (PROJECT / name).read_text().count(text) for name, text, _ in edits}
     assert {place: count for place, count in found.items() if count != 1} == {}

@@ -113,9 +113,89 @@ MUTATIONS = {
         finds=frozenset({"database_refused"}),
     ),
     "the audit is written without its lock": Mutation(
-        edits=(("approvals/audit.py", "AuditChain.objects.select_for_update()", "AuditChain.objects"),),
+        edits=(("approvals/audit.py", "AuditChain.objects.select_for_update(no_key=True)", "AuditChain.objects"),),
         plan=trouble(),
         finds=frozenset({"database_refused", "audit"}),
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """A guard of one moment, which a run would have to wait for too long: taken away, the test of the moment fails."""
+
+    edit: Edit
+    tests: str
+    chosen: str
+
+
+DOUBTS, LATE = "tests/approvals/test_doubts.py", "tests/faults/test_late_orders.py"
+MOMENTS = {
+    "a late accepted closes nothing": Moment(
+        edit=("approvals/outcomes.py", "return accepted and action.status in OPEN and", "return False and"),
+        tests=DOUBTS,
+        chosen="late_accepted",
+    ),
+    "an exception after the wire counts as not sent": Moment(
+        edit=(EXECUTION, '"unknown" if claim.on_wire.is_set() else "not_sent"', '"not_sent"'),
+        tests=DOUBTS,
+        chosen="any_exception_after",
+    ),
+    "only a word, and no longer said": Moment(
+        edit=("approvals/doubts.py", "(unclear | (Q(verdict=Attempt.Verdict.NOT_SENT) & not_proven))", "unclear"),
+        tests=DOUBTS,
+        chosen="maybe_left",
+    ),
+    "a ruling is about any attempt": Moment(
+        edit=("approvals/services/resolving.py", "if action.fence != fence:", "if False:"),
+        tests=DOUBTS,
+        chosen="ruling_about_an_earlier",
+    ),
+    "a ruling obeys no rules of approvals": Moment(
+        edit=("approvals/services/resolving.py", "return refusal_to_approve(person, action) or", "return None or"),
+        tests=DOUBTS,
+        chosen="author_orders or managers_order",
+    ),
+    "Sent is not looked at before a second copy": Moment(
+        edit=(EXECUTION, "if claim.fence > 1:", "if False:"), tests=DOUBTS, chosen="found_in_sent"
+    ),
+    "a draft that lies there is proof": Moment(
+        edit=("tools/sends/kinds.py", "if not provider.destroy(approved.prepared):", "if False:"),
+        tests=LATE,
+        chosen="late_order",
+    ),
+    "a draft of Microsoft 365 goes whoever edited it": Moment(
+        edit=("tools/providers/graph/sending.py", "if not self.is_unsent(prepared):", "if False:"),
+        tests=LATE,
+        chosen="never_deleted",
+    ),
+    "a draft of Microsoft 365 is moved to the bin": Moment(
+        edit=(
+            "tools/providers/graph/sending.py",
+            '"POST", f"/mailFolders/{folder}/messages/{draft}/permanentDelete"',
+            '"DELETE", f"/messages/{draft}"',
+        ),
+        tests=LATE,
+        chosen="late_order",
+    ),
+    "tools reach a prepared draft": Moment(
+        edit=("tools/prepared.py", "if any(provider.is_prepared", "if False and any(provider.is_prepared"),
+        tests="tests/security/test_prepared_drafts.py",
+        chosen="prepared_draft_at_gmail",
+    ),
+    "what is found in Sent is not compared": Moment(
+        edit=(
+            "tools/sends/kinds.py",
+            "changed = provider.differs_in_sent(approved.message_id, envelope)",
+            "changed = ()",
+        ),
+        tests="tests/faults/test_found_in_sent.py",
+        chosen="microsoft",
+    ),
+    "the database lets an author approve": Moment(
+        edit=("approvals/guards.py", "(NOT rules.self_approval OR rules.approvals_needed > 1)", "1 = 0"),
+        tests="tests/approvals/test_database_refuses.py",
+        chosen="authors_own",
     ),
 }
 
@@ -161,3 +241,13 @@ def test_without_the_fence_a_late_outcome_is_seen_to_change_what_it_must_not(tmp
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=300, check=False)
     assert "test_row26_the_old_fence_changes_nothing_while_the_new_one_is_leaving" in done.stdout
     assert done.returncode == 1, done.stdout
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_without_a_guard_the_test_of_its_moment_fails(name: str, tmp_path: Path) -> None:
+    moment = MOMENTS[name]
+    tree = without((moment.edit,), tmp_path / "tree")
+    command = [sys.executable, "-m", "pytest", moment.tests, "-q", "-p", "no:cacheprovider", "-k", moment.chosen]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1, done.stdout
+    assert "failed" in done.stdout.splitlines()[-1]

@@ -16,6 +16,8 @@ from tests.conftest import Api, Reviewer, make_api
 from tests.outlook import approved
 from tests.work import work
 from tools.providers import provider_for
+from tools.providers.base import Refused
+from tools.providers.graph import GraphProvider
 
 SUBJECT = "mailhub live test"
 ADDRESS, OTHER = os.environ.get("LIVE_MICROSOFT_ADDRESS", ""), os.environ.get("LIVE_MICROSOFT_OTHER_ADDRESS", "")
@@ -97,3 +99,21 @@ def test_an_answer_and_a_forward_stay_in_their_thread(api: Api, reviewer: Review
 
 def test_what_is_searched_for_by_words_is_found(api: Api) -> None:
     assert "emails" in api.tool("search_emails", query="mailhub", unread=True).json()
+
+
+def test_a_destroyed_draft_cannot_be_sent_any_more(mailbox: Mailbox, subject: str) -> None:
+    """What `destroy` takes for proof: no order finds the draft, and none finds it under another folder."""
+    provider = GraphProvider.for_mailbox(mailbox)
+    made = provider._client.call(
+        "POST", "/messages", scope="Mail.ReadWrite",
+        json={"subject": subject, "toRecipients": [{"emailAddress": {"address": OTHER}}]},
+    ).body  # fmt: skip
+    sent = provider._client.get("/mailFolders/sentitems").body["id"]
+    with pytest.raises(Refused):
+        provider._client.call(
+            "POST", f"/mailFolders/{sent}/messages/{made['id']}/permanentDelete", scope="Mail.ReadWrite"
+        )
+    prepared = {"draft": made["id"], "version": made["changeKey"], "folder": made["parentFolderId"]}
+    assert provider.destroy(prepared)
+    with pytest.raises(Refused):
+        provider._client.call("POST", f"/messages/{made['id']}/send", scope="Mail.Send")
