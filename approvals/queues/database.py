@@ -15,14 +15,13 @@ from django.db import connection
 from approvals import dispatch, maintenance
 from approvals.dispatch import Due
 from approvals.queues import bell
-from approvals.queues.slots import Slots
+from approvals.queues.slots import THREADS, Slots
 from approvals.queues.sweeper import SWEEP_SECONDS, Sweeper
 from approvals.queues.wakeup import Wakeup
 from approvals.queues.workers import carry_out, prepare, worker_name
 
 log = structlog.get_logger(__name__)
 
-THREADS = 4
 FULL_SECONDS = 1.0  # how soon it notices that a send has become a slow one, which frees its slot
 UNHEARD_SECONDS = 1.0  # while the bell cannot be heard, the table is asked instead
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from approvals.dispatch import HEADS, Due
 
+THREADS = 4
 SLOW_SECONDS = 5.0
 MOST = 4  # times as many sends as slots may be under way, most of them slow
 

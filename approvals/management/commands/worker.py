@@ -7,7 +7,8 @@ from django.core.management.base import BaseCommand
 from django.utils.module_loading import import_string
 
 from approvals.checks import GATE
-from approvals.queues.database import THREADS, Worker
+from approvals.queues.database import Worker
+from approvals.queues.slots import THREADS
 
 
 class Command(BaseCommand):

@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals import heartbeats
+from approvals.queues.slots import THREADS
 from mailhub.first_run import prepare
 from mailhub.sandbox.server import Sandbox, load_state
 from mailhub.settings import ENV
@@ -38,7 +39,9 @@ class Command(BaseCommand):
             if supervisor.stopping:
                 return
             prepared = prepare(sandbox) if sandbox else None
-            supervisor.start("worker", [*MANAGE, "worker"])
+            # An RQ worker sends one mail at a time; the others send as many at once themselves.
+            for number in range(THREADS if settings.MAILHUB_QUEUE == "rq" else 1):
+                supervisor.start(f"worker-{number}" if number else "worker", [*MANAGE, "worker"])
             self._welcome(prepared)
             supervisor.watch()
         finally:
