@@ -21,7 +21,7 @@ SEED = 20261122
 COLUMNS, WIDTH, HEIGHT = 5, 380, 300
 BATCH = 60
 COUNT = 600
-FOUND_AT_MOST_MISSED = 0.1
+FOUND_AT_MOST_MISSED = 0.25
 PIXELS = 12  # that differ clearly: one letter of 9 pixels has as many
 # Compares two screenshots box by box: how many pixels of the word contrast with what is there without it.
 COMPARE = """async ([one, other, count, columns, width, height]) => {
@@ -116,7 +116,7 @@ def test_most_words_that_a_stranger_hides_are_not_read(browser: Browser) -> None
     plain = [f'<!doctype html><body style="color:#1b1c1e;background:#fff">{form}' for form in forms]
     invisible = [form for form, pixels in zip(forms, painted(new_page(browser), plain), strict=True) if pixels == 0]
     missed = [form for form in invisible if WORD in text_of(clean(seen_by_reader(form).html).html)]
-    assert len(invisible) >= 300
+    assert len(invisible) >= 200
     assert len(missed) <= len(invisible) * FOUND_AT_MOST_MISSED, f"{len(missed)} of {len(invisible)}: {missed[:40]}"
 
 
