@@ -220,7 +220,8 @@ class Environment(PeopleEnvironment):
             raise ValueError("is not an address; write special characters of a password as %..") from None
         return url
 
-    @field_validator("MAILHUB_PUBLIC_URL")
+    # A model server of one's own stands in the same private network and often has no certificate.
+    @field_validator("MAILHUB_PUBLIC_URL", "OPENAI_BASE_URL")
     @classmethod
     def _is_http(cls, url: str) -> str:
         if url and not url.startswith(("http://", "https://")):
@@ -240,7 +241,6 @@ class Environment(PeopleEnvironment):
         "GOOGLE_AUTH_URI",
         "GOOGLE_TOKEN_URI",
         "GMAIL_BASE_URL",
-        "OPENAI_BASE_URL",
         "AZURE_OPENAI_ENDPOINT",
     )
     @classmethod

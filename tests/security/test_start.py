@@ -10,8 +10,8 @@ from mailhub.environment import Environment, load
 from tests.processes import manage
 
 KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
-# Own scheme and rules: the address of this server, and the stores behind it.
-OTHERS = {"MAILHUB_PUBLIC_URL", "DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "EMAIL_URL"}
+# Own scheme and rules: the address of this server, the stores behind it, and a model server in the private network.
+OTHERS = {"MAILHUB_PUBLIC_URL", "DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "EMAIL_URL", "OPENAI_BASE_URL"}
 OUTGOING = sorted(
     name
     for name in Environment.model_fields
@@ -43,9 +43,12 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
 
 
 def test_every_outgoing_address_is_known_to_this_test() -> None:
-    assert {"OIDC_ISSUER", "GRAPH_BASE_URL", "GMAIL_BASE_URL", "MICROSOFT_AUTHORITY", "OPENAI_BASE_URL"} <= set(
-        OUTGOING
-    )
+    assert {"OIDC_ISSUER", "GRAPH_BASE_URL", "GMAIL_BASE_URL", "MICROSOFT_AUTHORITY"} <= set(OUTGOING)
+
+
+def test_model_server_in_a_private_network_may_be_plain(bare: pytest.MonkeyPatch) -> None:
+    bare.setenv("OPENAI_BASE_URL", "http://ollama:11434/v1")
+    assert load().OPENAI_BASE_URL == "http://ollama:11434/v1"
 
 
 @pytest.mark.parametrize("url", IN_THE_CLEAR)
