@@ -236,11 +236,7 @@ class Environment(PeopleEnvironment):
         return checked_base_url(url) if url else ""
 
     @field_validator(
-        "OIDC_ISSUER",
-        "GRAPH_BASE_URL",
-        "GOOGLE_AUTH_URI",
-        "GOOGLE_TOKEN_URI",
-        "GMAIL_BASE_URL",
+        *("OIDC_ISSUER", "GRAPH_BASE_URL", "GOOGLE_AUTH_URI", "GOOGLE_TOKEN_URI", "GMAIL_BASE_URL"),
         "AZURE_OPENAI_ENDPOINT",
     )
     @classmethod

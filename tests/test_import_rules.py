@@ -11,6 +11,8 @@ PACKAGES = ("accounts", "approvals", "tools")
 # Adapters and views translate between HTTP and the rules; nothing else knows HTTP.
 HTTP_IS_THEIRS = (
     "adapters.py", "admin.py", "api.py", "auth.py", "mcp.py", "step_up.py", "urls.py", "views.py", "zones.py",
+    # What a request says of who asks: body, browser, cookie, network, session.
+    "bodies.py", "browsers.py", "devices.py", "events.py", "guessing.py", "networks.py", "sessions.py",
 )  # fmt: skip
 
 

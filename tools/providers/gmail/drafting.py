@@ -33,7 +33,8 @@ class GmailDrafts(GmailReading):
         stored = self._draft(named["id"], fmt="raw")
         if stored["message"]["id"] != named["message"]["id"]:
             raise Refused("not_found", DRAFT_GONE)
-        return StoredDraft(id=draft_id, number=None, source=payload.decoded(stored["message"].get("raw", "")))
+        source = payload.decoded(stored["message"].get("raw", ""))
+        return StoredDraft(id=f"{stored['id']}.{stored['message']['id']}", number=None, source=source)
 
     def delete_draft(self, draft_id: str) -> None:
         named = self._draft_named(draft_id)
