@@ -40,7 +40,7 @@ WRITTEN_OUT = {("a", "href"), ("img", "src"), ("img", "alt")}
 _SCAFFOLD = {"html", "head", "body", "tbody", "meta", "title", "colgroup"}
 _SCHEMES = {"http", "https", "mailto", "tel", "cid"}
 # A fragment has no body of its own: its ground would be lost, and light text on it would be taken for hidden.
-_BODY = re.compile(r"<body(\s[^>]{0,4000})>", re.IGNORECASE)
+_BODY = re.compile(r"<body(?=[\s/])", re.IGNORECASE)
 _BODY_ENDS = re.compile(r"</body\s*>", re.IGNORECASE)
 _TAG_NAME = re.compile(r"<([a-z][^\s/>\x00]{0,60})", re.IGNORECASE)
 _STYLE_SHEET = re.compile(r"<style\b[^>]{0,500}>([^<]{0,50000})", re.IGNORECASE)
@@ -108,7 +108,7 @@ def _prepared(html: str) -> str:
     """Return the HTML with its body as a block, and without elements that are too deep in others; texts stay."""
     body = _BODY.search(html)
     if body is not None:
-        html = f"{html[: body.start()]}<div{body[1]}>{_BODY_ENDS.sub('</div>', html[body.end() :], count=1)}"
+        html = f"{html[: body.start()]}<div{_BODY_ENDS.sub('</div>', html[body.end() :], count=1)}"
     if html.count("<") <= DEEPEST:
         return html
     depth = 0
