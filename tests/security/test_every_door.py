@@ -1,0 +1,241 @@
+"""Every URL, tool, scope and role of the product, taken from its own tables: a new one is covered by being added."""
+
+import re
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from allauth.usersessions.models import UserSession
+from django.core import serializers
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls.resolvers import RoutePattern
+from django.utils import timezone
+
+from accounts.models import SCOPES, ApiToken, Invitation, Mailbox, Membership, Role, User
+from approvals.models import PendingAction, SavedView, Webhook, WebhookDelivery
+from mailhub.agent.models import Message, Thread
+from tests.acceptance.test_roles import TOOLS, called
+from tests.conftest import Api, make_api, make_mailbox
+from tests.people import browser
+from tools.catalog import TOOLS as CATALOG
+from tools.models import Upload
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+CANARY = "Canary-4471"
+ANY = r"[^/]+"
+
+# What somebody who is not signed in may see. Everything else asks them to sign in, or refuses.
+PUBLIC = {
+    "sign_in": "It is the sign-in.",
+    "account_login": "It is the sign-in, under the library's name.",
+    "account_request_login_code": "It is a way to sign in, where mailhub sends mail.",
+    "account_reset_password": "It mails a link to the address of the account, where mailhub sends mail.",
+    "account_reset_password_done": "It says that a link may have been mailed.",
+    "account_reset_password_from_key_done": "It says that the password is changed.",
+    "account_inactive": "It says that an account is closed.",
+    "socialaccount_login_cancelled": "It says that a sign-in was given up.",
+    "admin:logout": "It ends a session, and there is none.",
+    "api_docs": "It is documentation.",
+    "api:openapi-json": "It is documentation.",
+    "healthz": "It says that the process answers.",
+    "readyz": "It says in codes whether mail can leave.",
+}
+# Arguments of URLs that name no row.
+CHOICES = {"provider": "gmail", "provider_id": "sso", "uidb36": "1", "key": "sample", "app_label": "accounts"}
+
+
+def every_url(resolver: Any = None, before: str = "", spaces: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """The name and the route of each view, with `<name>` where an argument stands."""
+    for each in (resolver or get_resolver()).url_patterns:
+        part = str(each.pattern)
+        if isinstance(each.pattern, RoutePattern):
+            part = re.sub(r"<(?:\w+:)?(\w+)>", r"<\1>", part)
+        else:  # a regular expression
+            part = re.sub(r"\(\?P(<\w+>)[^()]*\)", r"\1", part).strip("^$")
+        route = before + part
+        if isinstance(each, URLResolver):
+            inner = (*spaces, each.namespace) if each.namespace else spaces
+            yield from every_url(each, route, inner)
+        elif isinstance(each, URLPattern):
+            yield ":".join((*spaces, each.name or route)), route
+
+
+class Belongings:
+    """One row of Alice's of every kind that a URL can name."""
+
+    def __init__(self, alice: User, mailbox: Mailbox, api: Api) -> None:
+        self.action = PendingAction.objects.get(pk=api.propose(subject=CANARY, body=CANARY))
+        token = alice.tokens.get()
+        invitation = Invitation.objects.create(
+            mailbox=mailbox,
+            email="x@lovelace.example",
+            role=Role.VIEWER,
+            digest="0" * 64,
+            invited_by=alice,
+            expires_at=self.action.expires_at,
+        )
+        webhook = Webhook.objects.create(token=token, url=f"https://{CANARY}.example/", events=[], secret="")
+        delivery = WebhookDelivery.objects.create(
+            webhook=webhook, event="action.proposed", action=self.action, at=timezone.now()
+        )
+        thread = Thread.objects.create(user=alice, name="conversation-1", title=CANARY)
+        Message.objects.create(thread=thread, author="person", text=CANARY)
+        view = SavedView.objects.create(person=alice, name=CANARY, query="")
+        upload = Upload.keep(owner=alice, owner_name="agent", name=CANARY, type="text/plain", content=b"x")
+        session = UserSession.objects.create(user=alice, ip="192.0.2.1", session_key="0" * 40, user_agent=CANARY)
+        self.rows = [self.action, mailbox, token, invitation, webhook, thread, view, upload, session, alice]
+        self.names: dict[str, Any] = {
+            "action_id": self.action.pk,
+            "mailbox_id": mailbox.pk,
+            "user_id": alice.pk,
+            "invitation_id": invitation.pk,
+            "token_id": token.pk,
+            "webhook_id": webhook.pk,
+            "delivery_id": delivery.pk,
+            "view_id": view.pk,
+            "session_id": session.pk,
+            "thread_id": thread.pk,
+            "name": thread.name,
+            "handle": upload.pk,
+            "secret": "0" * 40,
+            "pk": 1,
+            "object_id": alice.pk,
+            "content_type_id": 1,
+            "url": "sample",
+        }
+        self.form = {
+            "digest": self.action.digest,
+            "revision": self.action.revision,
+            "note": "n",
+            "action": str(self.action.pk),
+            "mailbox": str(mailbox.pk),
+            "role": "manager",
+            "email": "n@x.example",
+            "chosen": str(self.action.pk),
+            "draft_id": "1",
+        }
+
+    def address(self, route: str) -> str:
+        names = CHOICES | {name: str(value) for name, value in self.names.items()}
+        missing = set(re.findall(r"<(\w+)>", route)) - names.keys()
+        assert not missing, f"{route}: give a sample of {missing}"
+        return "/" + re.sub(r"<(\w+)>", lambda found: names[found[1]], route)
+
+    def is_named_in(self, route: str) -> bool:
+        return bool(set(re.findall(r"<(\w+)>", route)) & self.names.keys())
+
+    def as_stored(self) -> str:
+        return str(serializers.serialize("json", [type(row).objects.get(pk=row.pk) for row in self.rows]))
+
+
+@pytest.fixture
+def belongings(alice: User, mailbox: Mailbox, api: Api) -> Belongings:
+    return Belongings(alice, mailbox, api)
+
+
+def asked(client: Client, method: str, path: str, form: dict[str, Any]) -> tuple[int, str, str]:
+    """Status, Location and text of an answer; a stream is not waited for."""
+    client.raise_request_exception = False
+    answer: Any = client.get(path) if method == "get" else client.post(path, form)
+    text = "" if answer.streaming else answer.content.decode("utf-8", "replace")
+    return answer.status_code, answer.get("Location", ""), text
+
+
+URLS = sorted(set(every_url()))
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_every_url_keeps_out_who_is_not_signed_in(method: str, belongings: Belongings) -> None:
+    before, open_doors = belongings.as_stored(), []
+    for name, route in URLS:
+        status, leads, text = asked(Client(), method, belongings.address(route), belongings.form)
+        assert status != 500, name
+        assert CANARY not in text, name
+        to_the_sign_in = status in (301, 302) and re.match(r"/(account/)?sign-in/|/admin/login/", leads)
+        if status < 400 and not to_the_sign_in and name not in PUBLIC:
+            open_doors.append((name, status, leads))
+    assert open_doors == [], "ask for a sign-in, or give a reason in PUBLIC"
+    assert belongings.as_stored() == before
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize("caller", ["browser", "token"])
+def test_every_url_refuses_the_ids_of_another_person(
+    method: str, caller: str, belongings: Belongings, charlie: User, foreign_api: Api
+) -> None:
+    before, open_doors = belongings.as_stored(), []
+    for name, route in URLS:
+        window = browser(charlie)  # one of the addresses signs out
+        program = Client(headers={"Authorization": f"Bearer {foreign_api.secret}"})
+        client = window if caller == "browser" else program
+        status, leads, text = asked(client, method, belongings.address(route), belongings.form)
+        assert status != 500, name
+        assert CANARY not in text, name
+        elsewhere = status in (301, 302) and leads.startswith(("/sign-in/", "/admin/login/"))
+        if belongings.is_named_in(route) and status < 400 and not elsewhere and name not in PUBLIC:
+            open_doors.append((name, status, leads))
+    assert open_doors == []
+    assert belongings.as_stored() == before
+
+
+def test_the_list_of_public_urls_names_only_what_exists() -> None:
+    assert PUBLIC.keys() <= {name for name, _ in URLS}
+    assert len(URLS) > 180
+
+
+@pytest.mark.parametrize("surface", ["rest", "mcp"])
+@pytest.mark.parametrize("scope", [*SCOPES, None])
+def test_every_tool_asks_for_its_scope(scope: str | None, surface: str, alice: User, mailbox: Mailbox) -> None:
+    """A token holds one scope, or all but one: nothing but the tool's own scope opens it."""
+    without = [each for each in SCOPES if each != scope]
+    one = make_api(alice, mailbox, name="one", scopes=[scope] if scope else [])
+    others = make_api(alice, mailbox, name="others", scopes=without if scope else list(SCOPES))
+    for name, tool in CATALOG.items():
+        given = {"mailbox": str(mailbox.pk), **TOOLS[name][0]} if name in TOOLS else {"action_id": str(uuid.uuid4())}
+        given = {} if name in ("list_mailboxes", "list_actions") else given
+        assert tool.scope in SCOPES
+        assert (called(surface, one.secret, name, given) == "forbidden") is (tool.scope != scope), name
+        assert (called(surface, others.secret, name, given) == "forbidden") is (tool.scope == scope), name
+
+
+@pytest.mark.parametrize("role", [*Role, None], ids=lambda role: role.value if role else "stranger")
+def test_every_tool_asks_for_the_role_of_the_catalogue(role: Role | None, alice: User, server: MemoryServer) -> None:
+    """The catalogue's `need` decides, and it says what the table of roles says."""
+    person = User.objects.create_user("pat@lovelace.example", is_staff=True)
+    mailbox = make_mailbox("alice@lovelace.example", server, alice)
+    if role is not None:
+        Membership.objects.create(mailbox=mailbox, user=person, role=role)
+    secret = ApiToken.issue(user=person, name="t", scopes=list(SCOPES), mailboxes=[mailbox])[1]
+    for name, (given, least) in TOOLS.items():
+        need = CATALOG[name].need
+        assert need is None or need == least, name
+        code = called("rest", secret, name, {**given, "mailbox": str(mailbox.pk)})
+        if role is None:
+            assert code == "not_found", name
+        else:
+            assert (code == "forbidden") is not role.covers(least), name
+
+
+def test_the_ids_open_doors_for_their_own_person(belongings: Belongings, alice: User) -> None:
+    """The control of the walk above: what is refused to strangers is there."""
+    answers = {}
+    for name, route in URLS:
+        if belongings.is_named_in(route) and not name.startswith("admin:"):
+            answers[name] = asked(browser(alice), "get", belongings.address(route), {})
+    shown = {name for name, (status, _, text) in answers.items() if status == 200 and CANARY in text}
+    assert {"review", "peek", "whole_text", "webhook", "agent_thread"} <= shown
+    assert {"mailbox", "rules"} <= {name for name, (status, _, _) in answers.items() if status == 200}
+
+
+def test_no_token_decides_by_any_url(api: Api, belongings: Belongings) -> None:
+    """A token with every scope, of the mailbox's manager, posts the digest and revision to each URL of the action."""
+    program = Client(headers={"Authorization": f"Bearer {api.secret}"})
+    for name, route in URLS:
+        if "<action_id>" in route and name != "api:cancel_action":
+            asked(program, "post", belongings.address(route), belongings.form)
+    belongings.action.refresh_from_db()
+    assert belongings.action.status == "pending"
+    assert not belongings.action.decisions.exists()
