@@ -181,6 +181,32 @@ def test_every_url_refuses_the_ids_of_another_person(
     assert belongings.as_stored() == before
 
 
+def test_every_response_says_what_a_browser_may_do(belongings: Belongings, alice: User, settings: Any) -> None:
+    """Headers and cookies as behind TLS, for pages, programs and refusals alike."""
+    settings.SECURE_HSTS_SECONDS = 31_536_000
+    missing: list[Any] = []
+    cookies: dict[str, Any] = {}
+    window = browser(alice)
+    window.raise_request_exception = False
+    for name, route in URLS:
+        answer: Any = window.get(belongings.address(route), secure=True)
+        policy = answer.get("Content-Security-Policy", "")
+        if not (
+            answer.get("X-Content-Type-Options") == "nosniff"
+            and answer.get("Referrer-Policy") in ("same-origin", "no-referrer")
+            and answer.get("Strict-Transport-Security") == "max-age=31536000"
+            and "Access-Control-Allow-Origin" not in answer
+            and "frame-ancestors" in policy
+            and "default-src 'none'" in policy
+            and "unsafe" not in policy.partition("script-src")[2].partition(";")[0]
+        ):
+            missing.append((name, answer.status_code, policy))
+        cookies |= dict(answer.cookies)
+    assert missing == []
+    assert {morsel["samesite"] for morsel in cookies.values()} == {"Lax"}
+    assert {name for name, morsel in cookies.items() if not morsel["httponly"]} <= {"csrftoken"}
+
+
 def test_the_list_of_public_urls_names_only_what_exists() -> None:
     assert PUBLIC.keys() <= {name for name, _ in URLS}
     assert len(URLS) > 180
