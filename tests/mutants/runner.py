@@ -1,0 +1,187 @@
+"""Applies the mutants of `mutants.toml` one at a time, each in a copy of the tree, and runs the tests named for it.
+
+    python -m tests.mutants.runner --jobs 2 --only approvals/services
+
+A mutant is noticed if a test fails or runs out of time. The runs use SQLite, whatever DATABASE_URL says.
+"""
+
+import argparse
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+DATA = Path(__file__).with_name("mutants.toml")
+MOST_SECONDS = 180.0  # for one mutant
+TESTS_FAILED = 1  # pytest's exit code
+NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
+# The guards of the database are installed by a migration, so a kept database would have the old ones.
+IN_THE_DATABASE = ("approvals/guards.py",)
+ONE_TEST = "tests/accounts/test_quotas.py::test_the_fourth_of_three_is_refused_with_a_time"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """One change of a file, the tests that should notice it, and the reason if none can.
+
+    `not_run_yet`: nobody has tried so far whether they do.
+    """
+
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    unnoticed: str = ""
+    not_run_yet: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.old.strip()!r} → {self.new.strip()!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What came of a mutant: "noticed", "not noticed", "timeout", or "broken" if the tests could not be run."""
+
+    mutant: Mutant
+    result: str
+    seconds: float
+    output: str
+
+    @property
+    def is_noticed(self) -> bool:
+        return self.result in ("noticed", "timeout")
+
+
+def read_mutants() -> list[Mutant]:
+    """Return the mutants of the data file, in its order."""
+    groups = tomllib.loads(DATA.read_text())["guarded"]
+    return [
+        Mutant(**{"tests": group["tests"], **each, "file": group["file"]})
+        for group in groups
+        for each in group["mutants"]
+    ]
+
+
+class Workshop:
+    """A copy of the tree and of a migrated test database, for one mutant at a time."""
+
+    def __init__(self, home: Path, template: Path) -> None:
+        self._tree, self._template, self._database = home / "tree", template, home / "test.sqlite3"
+        # Modification times are kept, so the compiled files fit all that is not changed.
+        shutil.copytree(PROJECT, self._tree, ignore=NOT_COPIED)
+
+    def judge(self, mutant: Mutant) -> Verdict:
+        """Apply the mutant, run its tests, and take it back."""
+        path = self._tree / mutant.file
+        source, stat = path.read_text(), path.stat()
+        began = time.monotonic()
+        path.write_text(source.replace(mutant.old, mutant.new))
+        try:
+            result, output = self._run(mutant)
+        finally:
+            path.write_text(source)
+            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        return Verdict(mutant=mutant, result=result, seconds=time.monotonic() - began, output=output)
+
+    def _run(self, mutant: Mutant) -> tuple[str, str]:
+        fresh = mutant.file in IN_THE_DATABASE
+        if not fresh:
+            shutil.copy(self._template, self._database)
+        try:
+            code, output = run_tests(self._tree, self._database, mutant.tests, fresh=fresh)
+        except subprocess.TimeoutExpired:
+            return "timeout", ""
+        return {0: "not noticed", TESTS_FAILED: "noticed"}.get(code, "broken"), output
+
+
+def run_tests(tree: Path, database: Path, tests: Sequence[str], *, fresh: bool) -> tuple[int, str]:
+    """Run tests in a tree until the first failure; return pytest's exit code and what it printed."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("DATABASE", "PYTEST"))}
+    environment |= {"MUTANTS_DATABASE": str(database), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("DJANGO_SETTINGS_MODULE", None)
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--ds=tests.mutants.settings",
+        "--reuse-db", *(["--create-db"] if fresh else []), *tests,
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        command, cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        output, _ = process.communicate(timeout=MOST_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.communicate()
+        raise
+    return process.returncode, output
+
+
+def judge_all(
+    mutants: Sequence[Mutant], *, jobs: int, until: float, tell: Callable[[Verdict], None] = lambda _: None
+) -> list[Verdict]:
+    """Judge the mutants, `jobs` at a time; none is begun after `until` on the monotonic clock."""
+    waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
+    for mutant in mutants:
+        waiting.put(mutant)
+    verdicts: list[Verdict] = []
+
+    def work(home: Path, template: Path) -> None:
+        home.mkdir()
+        workshop = Workshop(home, template)
+        while time.monotonic() < until:
+            try:
+                verdict = workshop.judge(waiting.get_nowait())
+            except queue.Empty:
+                return
+            verdicts.append(verdict)
+            tell(verdict)
+
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        template = Path(folder) / "template.sqlite3"
+        code, output = run_tests(PROJECT, template, [ONE_TEST], fresh=True)
+        if code != 0:
+            raise RuntimeError(f"the test database could not be made:\n{output}")
+        threads = [threading.Thread(target=work, args=[Path(folder) / str(number), template]) for number in range(jobs)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return verdicts
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Run a part of the list and print what came of it."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--jobs", type=int, default=2)
+    arguments.add_argument("--only", default="", help="part of a file's path or of the old text")
+    arguments.add_argument("--minutes", type=float, default=60, help="begin no mutant after so many minutes")
+    given = arguments.parse_args()
+    chosen = [mutant for mutant in read_mutants() if given.only in mutant.file or given.only in mutant.old]
+
+    def tell(verdict: Verdict) -> None:
+        say(f"{verdict.result:11} {verdict.seconds:5.1f} s  {verdict.mutant}")
+        if verdict.result == "broken":
+            say(verdict.output[-2000:])
+
+    found = judge_all(chosen, jobs=given.jobs, until=time.monotonic() + given.minutes * 60, tell=tell)
+    noticed = sum(verdict.is_noticed for verdict in found)
+    say(f"{len(chosen)} mutants, {len(found)} run, {noticed} noticed, {len(found) - noticed} not noticed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Nothing but what was asked for gets into a message: each comparison and each filter on its own."""
+
+import dataclasses
+from email import message_from_bytes, policy
+
+import pytest
+
+from tests.tools.test_compose import ASK, asked
+from tools.compose import Attachment, ComposeError, chain, check, media_type, new_message, parent, reply_subject
+from tools.content import Original
+from tools.html import clean
+
+NOTE = Attachment(name="note.txt", type="text/plain", content=b"pay 10")
+ORIGINAL = Original(
+    message_id="<new@x.example>", references=(), from_address="mira@northwind.example", from_name="Mira", reply_to=(),
+    to=(ASK.from_address,), cc=(), subject="Hello", date=None, text="Hi", html=None,
+)  # fmt: skip
+
+
+def test_another_attachment_does_not_pass() -> None:
+    message = new_message(asked(attachments=(NOTE,)))
+    for old, new in ((b"cGF5IDEw", b"cGF5IDk5"), (b"note.txt", b"nota.txt")):
+        assert old in message.source
+        with pytest.raises(ComposeError, match="attachments"):
+            check(dataclasses.replace(message, source=message.source.replace(old, new)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        (b"From: ", b"From: eve@evil.example, ", "from"),
+        (b"To: mira@", b"To: eve@", "to"),
+        (b"Cc: ", b"Cc: eve@evil.example, ", "cc"),
+        (b"Subject: Hello", b"Subject: Other", "subject"),
+        (b"MIME-Version: 1.0", b"MIME-Version: 1.0\r\nReply-To: eve@evil.example", "headers"),
+    ],
+)
+def test_each_header_is_compared_on_its_own(old: bytes, new: bytes, named: str) -> None:
+    message = new_message(asked(cc=("bob@lovelace.example",)))
+    assert message.source.count(old) == 1
+    with pytest.raises(ComposeError) as refused:
+        check(dataclasses.replace(message, source=message.source.replace(old, new)))
+    assert named in str(refused.value).partition(": ")[2].split(", ")
+
+
+def test_a_structure_that_programs_repair_does_not_pass() -> None:
+    message = new_message(asked(body="<p>Hi</p>", body_type="html"))
+    source = message.source.rstrip()
+    assert source.endswith(b"--")
+    cut = source[: source.rindex(b"\r\n--")] + b"\r\n"
+    with pytest.raises(ComposeError, match="structure"):
+        check(dataclasses.replace(message, source=cut))
+
+
+def test_a_name_with_quotes_stays_the_name() -> None:
+    name = 'Ada "the" \\ Countess'
+    parsed = message_from_bytes(new_message(asked(from_name=name)).source, policy=policy.default)
+    (sender,) = parsed["From"].addresses
+    assert (sender.display_name, sender.addr_spec) == (name, ASK.from_address)
+
+
+def test_a_long_chain_keeps_its_first_and_its_last() -> None:
+    ids = tuple(f"<{number}@x.example>" for number in range(150))
+    kept = chain(dataclasses.replace(ORIGINAL, references=ids))
+    assert (kept[0], kept[-1], len(kept)) == (ids[0], "<new@x.example>", 100)
+
+
+@pytest.mark.parametrize("bad", ["", "no id", "<a@b>\r\nBcc: eve@evil.example", "<a b@x.example>"])
+def test_what_is_no_id_is_not_answered_to(bad: str) -> None:
+    original = dataclasses.replace(ORIGINAL, message_id=bad, references=(bad, "<good@x.example>"))
+    assert parent(original) == ""
+    assert chain(original) == ("<good@x.example>",)
+
+
+def test_a_subject_of_255_characters_stays_whole() -> None:
+    assert reply_subject("x" * 251) == f"Re: {'x' * 251}"
+    assert len(reply_subject("x" * 252)) == 255
+
+
+@pytest.mark.parametrize("claimed", ["message/rfc822", "multipart/mixed", "text", "a/b\r\nBcc: x"])
+def test_a_type_that_carries_structure_is_plain_bytes(claimed: str) -> None:
+    assert media_type(claimed) == "application/octet-stream"
+
+
+@pytest.mark.parametrize("scheme", ["data:text/html,x", "javascript:alert(1)", "vbscript:x", "file:///etc/passwd"])
+def test_a_link_of_another_scheme_does_not_stay(scheme: str) -> None:
+    for html in (f'<a href="{scheme}">x</a>', f'<img src="{scheme}" alt="x">'):
+        assert scheme.partition(":")[0] not in clean(f"<p>{html}</p>").html
+
+
+@pytest.mark.parametrize("tag", ["script", "style", "title", "noscript", "template", "svg", "select", "iframe"])
+def test_an_unseen_element_goes_with_its_content(tag: str) -> None:
+    assert "canary" not in clean(f"<p>Hello</p><{tag}>canary</{tag}>").html
+
+
+@pytest.mark.parametrize("tag", ["details", "bdo", "ruby"])
+def test_an_element_that_hides_or_turns_does_not_stay(tag: str) -> None:
+    assert f"<{tag}" not in clean(f"<{tag}>words</{tag}>").html

@@ -1,0 +1,148 @@
+"""Who decides, about what, and until when: each guard of a decision on its own."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from accounts.caller import Caller
+from accounts.models import ApiToken, Mailbox, Membership, Role, User
+from accounts.problems import Problem
+from approvals import guards, services
+from approvals.models import ApprovalPolicy, Decision, PendingAction
+from approvals.types import ApprovedAction, PreviewWarning
+from tests.approvals.conftest import approve, script
+from tests.approvals.kinds import Script
+from tests.conftest import Api, Reviewer, make_api
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+__all__ = ["script"]
+pytestmark = pytest.mark.django_db(transaction=True)
+MOVED = PreviewWarning(code="thread_moved", text="Mira has written since.", severity="risk")
+SECOND = timedelta(seconds=1)
+
+
+def token_of(person: User, name: str) -> Caller:
+    token = ApiToken.objects.get(user=person, name=name)
+    return Caller(user=person, surface="rest", token=token, scopes=frozenset(token.scopes))
+
+
+def test_undo_is_refused_once_its_time_is_over(api: Api, reviewer: Reviewer) -> None:
+    action_id = api.propose(send_at=(timezone.now() + timedelta(hours=1)).isoformat())
+    reviewer.decide(action_id, "approve")
+    assert reviewer.decide(action_id, "undo").status_code == 409
+    assert PendingAction.objects.get().status == "approved"
+
+
+def test_a_past_moment_leaves_time_for_undo(api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    action_id = api.propose(send_at=(timezone.now() + timedelta(hours=1)).isoformat())
+    with guards.lifted(connection):
+        PendingAction.objects.update(send_at=timezone.now() - timedelta(hours=1))
+    reviewer.decide(action_id, "approve")
+    work()
+    assert server.ledger == []
+    assert reviewer.decide(action_id, "undo").status_code == 302
+
+
+def test_another_token_of_the_proposer_cancels_nothing(api: Api, alice: User, mailbox: Mailbox) -> None:
+    action_id = api.propose()
+    make_api(alice, mailbox, name="another")
+    with pytest.raises(Problem) as refused:
+        services.cancel(action_id=PendingAction.objects.get().pk, caller=token_of(alice, "another"))
+    assert refused.value.code == "not_found"
+    assert api.get(f"/actions/{action_id}").json()["state"] == "pending"
+
+
+def test_the_token_of_an_approver_cancels_nothing(api: Api, bob: User, mailbox: Mailbox) -> None:
+    api.propose()
+    make_api(bob, mailbox, name="bobs")
+    with pytest.raises(Problem) as refused:
+        services.cancel(action_id=PendingAction.objects.get().pk, caller=token_of(bob, "bobs"))
+    assert refused.value.code == "not_found"
+    assert PendingAction.objects.get().status == "pending"
+
+
+def test_a_second_yes_of_one_person_changes_nothing(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
+    action_id = api.propose()
+    approve(action_id, bob)
+    approve(action_id, bob)
+    action = PendingAction.objects.get()
+    assert (action.status, action.approvals_given, action.approval_round) == ("pending", 1, 1)
+    assert Decision.objects.count() == 1
+    assert approve(action_id, charlie).status == "approved"
+
+
+def test_the_yes_of_an_inactive_person_does_not_count(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
+    action_id = api.propose()
+    approve(action_id, bob)
+    User.objects.filter(pk=bob.pk).update(is_active=False)
+    assert approve(action_id, charlie).status == "pending"
+
+
+def test_only_an_approver_learns_what_a_look_finds(api: Api, script: Script, mailbox: Mailbox, charlie: User) -> None:
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.PROPOSER)
+    action_id = api.propose()
+    script.seen = lambda approved: (MOVED,)
+    with pytest.raises(Problem) as refused:
+        approve(action_id, charlie)
+    assert refused.value.code == "forbidden"
+    assert PendingAction.objects.get().revision == 1
+
+
+def test_news_about_an_earlier_revision_is_not_shown(api: Api, script: Script, alice: User, bob: User) -> None:
+    action_id = api.propose()
+    shown = PendingAction.objects.get()
+
+    def edited_meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        services.edit(
+            action_id=approved.id, person=bob, digest=shown.digest, revision=1, changes={"subject": "Another"}
+        )
+        return (MOVED,)
+
+    script.seen = edited_meanwhile
+    with pytest.raises(Problem) as refused:
+        approve(action_id, alice)
+    assert refused.value.code == "conflict"
+    action = PendingAction.objects.get()
+    assert (action.status, action.revision) == ("pending", 2)
+    assert action.current.preview["warnings"] == shown.current.preview["warnings"]
+
+
+def test_an_approval_names_digest_and_revision(api: Api, alice: User) -> None:
+    api.propose()
+    action = PendingAction.objects.get()
+    for digest, revision in ((action.digest, 2), ("0" * 64, 1)):
+        with pytest.raises(Problem):
+            services.approve(action_id=action.pk, person=alice, digest=digest, revision=revision)
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.PROPOSER])
+def test_who_may_not_approve_decides_nothing(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, charlie: User, role: Role, settings: Any
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=role)
+    stranger, action_id = Reviewer.signed_in(charlie), api.propose()
+    for verdict in ("approve", "reject"):
+        stranger.decide(action_id, verdict)
+        assert PendingAction.objects.get().status == "pending"
+    reviewer.decide(action_id, "approve")
+    stranger.decide(action_id, "undo")
+    assert PendingAction.objects.get().status == "approved"
+
+
+def test_the_proposer_alone_is_refused_by_four_eyes(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
+    action_id = api.propose()
+    refused = reviewer.decide(action_id, "approve")
+    assert b"may not approve it" in refused.content
+    assert not Decision.objects.exists()

@@ -1,0 +1,71 @@
+"""What a proposal may replace, and when a key or a waiting twin is found again."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from accounts.caller import Caller
+from accounts.models import ApiToken, Mailbox, User
+from accounts.problems import Problem
+from approvals import guards, services
+from approvals.models import IdempotencyRecord, PendingAction
+from approvals.services.proposing import replaceable
+from approvals.types import Preview, Proposal, Target
+from tests.approvals.conftest import approve
+from tests.conftest import HELLO, Api
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PROPOSAL = Proposal(
+    kind="mail.send",
+    payload={"to": ["mira@northwind.example"]},
+    preview=Preview(
+        title="Hello", targets=(Target(address="mira@northwind.example", role="to", external=True),), excerpt="",
+        fingerprint="0" * 64,
+    ),
+    message_id="<one@lovelace.example>",
+)  # fmt: skip
+
+
+def agent(person: User) -> Caller:
+    token = ApiToken.objects.get(user=person)
+    return Caller(user=person, surface="rest", token=token, scopes=frozenset(token.scopes))
+
+
+def test_a_key_belongs_to_one_tool(api: Api, alice: User, mailbox: Mailbox) -> None:
+    api.propose(key="k1")
+    found = IdempotencyRecord.objects.get()
+    for tool, action in (("send_email", found.action), ("reply_email", None)):
+        assert (
+            services.replay(
+                caller=agent(alice), mailbox=mailbox, tool=tool, key="k1", request_digest=found.request_digest
+            )
+            == action
+        )
+
+
+def test_a_person_replaces_no_proposal_of_another(api: Api, bob: User, mailbox: Mailbox) -> None:
+    action_id = api.propose()
+    with pytest.raises(Problem) as refused, transaction.atomic():
+        replaceable(caller=Caller(user=bob, surface="web"), mailbox=mailbox, action_id=action_id)
+    assert refused.value.code == "not_found"
+
+
+def test_an_approved_twin_is_warned_about_however_old(api: Api, alice: User) -> None:
+    approve(api.propose(send_at=(timezone.now() + timedelta(days=9)).isoformat()), alice)
+    with guards.lifted(connection):
+        PendingAction.objects.update(created_at=timezone.now() - timedelta(days=3))
+    preview = api.tool("send_email", **HELLO).json()
+    assert "possible_duplicate" in {warning["code"] for warning in preview["warnings"]}, preview
+
+
+def test_a_repeated_replacement_that_lost_the_race_is_answered(api: Api, alice: User, mailbox: Mailbox) -> None:
+    first = api.propose()
+    asked = {"caller": agent(alice), "mailbox": mailbox, "tool": "send_email", "key": "k2", "request_digest": "1" * 64}
+    made, _ = services.propose(**asked, proposal=PROPOSAL, replaces=first)  # type: ignore[arg-type]
+    again = replace(PROPOSAL, message_id="<two@lovelace.example>")
+    assert services.propose(**asked, proposal=again, replaces=first) == (made, True)  # type: ignore[arg-type]
+    with pytest.raises(Problem):
+        services.propose(**{**asked, "key": "k3"}, proposal=again, replaces=first)  # type: ignore[arg-type]

@@ -1,0 +1,96 @@
+"""The calls that send: made once, followed nowhere, and in doubt unless it is certain that nothing left."""
+
+import socket
+from collections.abc import Callable
+
+import httpx2
+import pytest
+from pytest_httpserver import HTTPServer
+
+from tools.providers.base import OutcomeUnknown, ProviderError, Refused, Unavailable
+from tools.providers.gmail.client import GmailClient
+from tools.providers.graph.client import ANSWER_LIMIT, GraphClient
+
+Handler = Callable[[httpx2.Request], httpx2.Response]
+
+
+def graph(handler: Handler) -> GraphClient:
+    transport = httpx2.MockTransport(handler)
+    return GraphClient(
+        "http://graph.example/v1.0", "/me", tokens=lambda rejected: "a token", key="a mailbox", transport=transport,
+        transports=lambda: httpx2.MockTransport(handler),
+    )  # fmt: skip
+
+
+def hand_over(handler: Handler) -> tuple[list[str], ProviderError | None]:
+    """Send through Graph; return what happened in order, and the error."""
+    events: list[str] = []
+
+    def noted(request: httpx2.Request) -> httpx2.Response:
+        events.append(request.url.path)
+        return handler(request)
+
+    try:
+        graph(noted).hand_over("/sendMail", {}, wire_started=lambda: events.append("wire"), answer_seconds=5)
+    except ProviderError as error:
+        return events, error
+    return events, None
+
+
+@pytest.mark.parametrize("status", [302, 307, 408, 500, 503])
+def test_an_answer_without_verdict_leaves_it_unknown(status: int) -> None:
+    elsewhere = {"Location": "http://graph.example/v1.0/me/elsewhere"}
+    events, error = hand_over(lambda request: httpx2.Response(status, headers=elsewhere))
+    assert isinstance(error, OutcomeUnknown)
+    assert events == ["wire", "/v1.0/me/sendMail"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (httpx2.ConnectError, Unavailable), (httpx2.ConnectTimeout, Unavailable), (httpx2.ReadTimeout, OutcomeUnknown),
+        (httpx2.WriteError, OutcomeUnknown), (httpx2.RemoteProtocolError, OutcomeUnknown),
+    ],
+)  # fmt: skip
+def test_only_a_missing_connection_proves_that_nothing_left(
+    raised: type[httpx2.RequestError], expected: type[ProviderError]
+) -> None:
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        raise raised("no", request=request)
+
+    assert isinstance(hand_over(handler)[1], expected)
+
+
+def test_an_answer_without_end_is_refused() -> None:
+    too_much = b"x" * (ANSWER_LIMIT + 1)
+    with pytest.raises(Refused) as refused:
+        graph(lambda request: httpx2.Response(200, content=too_much)).get("/messages")
+    assert refused.value.code == "too_large"
+
+
+def gmail(base_url: str) -> GmailClient:
+    return GmailClient(token=lambda rejected: "a token", key=base_url, base_url=base_url, answer_seconds=5)
+
+
+def send(client: GmailClient) -> None:
+    client.send(
+        "drafts.send", lambda users: users.drafts().send(userId="me", body={"id": "r1"}), wire_started=lambda: None
+    )
+
+
+def test_gmail_that_cannot_be_reached_has_sent_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(Unavailable):
+        send(gmail(f"http://127.0.0.1:{port}"))
+
+
+def test_gmail_is_followed_nowhere() -> None:
+    with HTTPServer() as server:
+        server.expect_request("/gmail/v1/users/me/drafts/send").respond_with_data(
+            "", status=307, headers={"Location": server.url_for("/elsewhere")}
+        )
+        server.expect_request("/elsewhere").respond_with_json({"id": "m1"})
+        with pytest.raises(ProviderError):
+            send(gmail(server.url_for("")))
+        assert [request.path for request, _ in server.log] == ["/gmail/v1/users/me/drafts/send"]
