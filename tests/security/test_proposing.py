@@ -11,7 +11,7 @@ from accounts.caller import Caller
 from accounts.models import ApiToken, Mailbox, User
 from accounts.problems import Problem
 from approvals import guards, services
-from approvals.models import IdempotencyRecord, PendingAction
+from approvals.models import ApprovalPolicy, IdempotencyRecord, PendingAction
 from approvals.services.proposing import replaceable
 from approvals.types import Preview, Proposal, Target
 from tests.approvals.conftest import approve
@@ -69,3 +69,13 @@ def test_a_repeated_replacement_that_lost_the_race_is_answered(api: Api, alice: 
     assert services.propose(**asked, proposal=again, replaces=first) == (made, True)  # type: ignore[arg-type]
     with pytest.raises(Problem):
         services.propose(**{**asked, "key": "k3"}, proposal=again, replaces=first)  # type: ignore[arg-type]
+
+
+def test_rules_are_judged_where_a_proposal_is_stored(api: Api, alice: User, mailbox: Mailbox) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, refused=["northwind.example"])
+    with pytest.raises(Problem) as refused:
+        services.propose(
+            caller=agent(alice), mailbox=mailbox, tool="send_email", key=None, request_digest="", proposal=PROPOSAL
+        )
+    assert refused.value.code == "policy_blocked"
+    assert not PendingAction.objects.exists()
