@@ -2,11 +2,13 @@
 
 from datetime import datetime
 
+from accounts.fields import EncryptedTextField
 from accounts.models import User
 from accounts.statements import Insert, Select, database_now, slot
 from approvals.models import Decision, PendingAction
 from approvals.seals import decision_holds, seal_of_decision
 
+NOTE: EncryptedTextField = Decision._meta.get_field("note")
 _insert = Insert(Decision, "action person verdict method revision approval_round digest note created_at seal")
 _approving = Select(
     lambda: Decision.objects.filter(
@@ -27,12 +29,14 @@ def record_decision(
 ) -> None:
     """Write what a person decided about the action as it stands. `method` is how they had signed in, `at` the time by
     the database's clock, if it is known."""
+    now = at or database_now()
     said = {
         "action": action.pk, "person": person.pk, "method": method, "verdict": verdict.value,
         "revision": action.revision, "approval_round": action.approval_round, "digest": action.digest,
-        "created_at": at or database_now(),
+        "created_at": now,
     }  # fmt: skip
-    _insert(**said, note=note, seal=seal_of_decision(**said))
+    row = Decision(action_id=action.pk, person_id=person.pk, verdict=verdict.value, created_at=now)
+    _insert(**said, note=NOTE.sealed(note, row), seal=seal_of_decision(**said))
 
 
 def approvals_of(action: PendingAction) -> dict[int, bool]:

@@ -16,12 +16,21 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from accounts.fields import TEXT_MARK
+from accounts.keys import MAGIC
+from approvals.at_rest import READABLE
 from approvals.states import FINAL, TRANSITIONS
+
+SQLITE = {"differs": "IS NOT", "member": "json_extract", "at": "$.", "hex": "lower(hex(", "end": "))"}
+POSTGRESQL = {
+    "differs": "IS DISTINCT FROM", "member": "jsonb_extract_path", "at": "", "hex": "encode(", "end": ", 'hex')",
+}  # fmt: skip
+NEWEST_COLUMN = "sealed_payload"  # of the revisions: the newest column that a rule names
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """`refused_when` is SQL over OLD and NEW; `{differs}` stands for "is distinct from" in the database's dialect."""
+    """`refused_when` is SQL over OLD and NEW; the names in braces are words of the database's dialect."""
 
     name: str
     table: str
@@ -75,6 +84,21 @@ def _child(row: str, condition: str) -> str:
     # All of it is our own text: nothing here comes from outside.
     of_row = f"FROM approvals_pendingaction AS a WHERE a.id = {row}.action_id"
     return f"NOT EXISTS (SELECT 1 {of_row} AND {condition})"
+
+
+def _only_sealed() -> str:
+    """The preview is encrypted, and what stays readable of it is what it was."""
+    same = [
+        f"NOT ({{member}}(NEW.preview, '{{at}}{name}') {{differs}} {{member}}(OLD.preview, '{{at}}{name}'))"
+        for name in READABLE
+    ]
+    return " AND ".join(["NEW.sealed_preview IS NOT NULL", *same])
+
+
+def _in_clear(column: str) -> str:
+    """Say that a column takes bytes that are not encrypted; NULL is not such a value."""
+    begins = f"{{hex}}substr(NEW.{column}, 1, {len(MAGIC)}){{end}}"
+    return f"NEW.{column} IS NOT NULL AND {begins} <> '{MAGIC.hex()}'"  # SQLite's hex of NULL is an empty text
 
 
 def _never(table: str, event: str) -> Rule:
@@ -164,10 +188,19 @@ RULES = (
         name="revision_final",
         table="approvals_revision",
         event="UPDATE",
+        # A sealed column may take another record: only the holder of a key can make one that opens, and a row has one
+        # content for ever, so that is encryption with another key or damage, and what is damaged never leaves.
         refused_when=_changed("id", "action_id", "number", "author_id", "changed", "digest", "created_at")
-        + f" OR (({_changed('payload')}) AND (NEW.payload <> '{{{{}}}}' OR {_child('NEW', _ENDED)}))"
-        + f" OR (({_changed('preview')}) AND (NEW.preview <> '{{{{}}}}' OR {_child('NEW', _ENDED)}))",
-        says="a revision is never changed, only emptied after the end",
+        + f" OR (({_changed('payload')}) AND (NEW.payload <> '{{{{}}}}' OR"
+        f" (NEW.sealed_payload IS NULL AND {_child('NEW', _ENDED)})))"
+        + f" OR (({_changed('preview')}) AND NOT ({_only_sealed()}) AND"
+        f" (NEW.preview <> '{{{{}}}}' OR {_child('NEW', _ENDED)}))"
+        + "".join(
+            f" OR (OLD.{column} IS NOT NULL AND NEW.{column} IS NULL AND {_child('NEW', _ENDED)})"
+            + f" OR (({_changed(column)}) AND {_in_clear(column)})"
+            for column in ("sealed_payload", "sealed_preview")
+        ),
+        says="a revision is never changed, only encrypted, and emptied after the end",
     ),
     _never("revision", "DELETE"),
     Rule(
@@ -177,7 +210,14 @@ RULES = (
         refused_when=_child("NEW", "a.status = 'pending'"),
         says="bytes are added while the action is pending",
     ),
-    _never("blob", "UPDATE"),
+    Rule(
+        name="blob_never_changed",
+        table="approvals_blob",
+        event="UPDATE",
+        refused_when=_changed("id", "action_id", "sha256")
+        + f" OR (({_changed('content')}) AND {_in_clear('content')})",
+        says="bytes are never changed, only encrypted",
+    ),
     Rule(
         name="blob_deleted_after_the_end",
         table="approvals_blob",
@@ -206,7 +246,8 @@ RULES = (
         )
         # A seal of another key may take the place of one; nobody seals later what had none.
         + f" OR (({_changed('seal')}) AND (OLD.seal = '' OR NEW.seal = ''))"
-        + f" OR (({_changed('note')}) AND (NEW.note <> '' OR {_child('NEW', _ENDED)}))",
+        + f" OR (({_changed('note')}) AND substr(NEW.note, 1, {len(TEXT_MARK)}) <> '{TEXT_MARK}'"
+        f" AND (NEW.note <> '' OR {_child('NEW', _ENDED)}))",
         says="a decision is never changed, only its note emptied after the end",
     ),
     _never("decision", "DELETE"),
@@ -272,7 +313,7 @@ def statements(vendor: str) -> tuple[list[str], list[str]]:
 def _for_sqlite() -> tuple[list[str], list[str]]:
     install = [
         f"CREATE TRIGGER {rule.name} BEFORE {rule.event} ON {rule.table} FOR EACH ROW"
-        f" WHEN {rule.refused_when.format(differs='IS NOT')}"
+        f" WHEN {rule.refused_when.format(**SQLITE)}"
         f" BEGIN SELECT RAISE(ABORT, '{rule.name}: {rule.says}'); END"
         for rule in RULES
     ]
@@ -284,7 +325,7 @@ def _for_postgresql() -> tuple[list[str], list[str]]:
     for table, event in dict.fromkeys((rule.table, rule.event) for rule in RULES):
         name = f"{table}_guard_{event.lower()}"
         checks = "\n".join(
-            f"IF {rule.refused_when.format(differs='IS DISTINCT FROM')} THEN RAISE EXCEPTION"
+            f"IF {rule.refused_when.format(**POSTGRESQL)} THEN RAISE EXCEPTION"
             f" '{rule.name}: {rule.says}' USING ERRCODE = 'check_violation', CONSTRAINT = '{rule.name}'; END IF;"
             for rule in RULES
             if (rule.table, rule.event) == (table, event)
@@ -328,7 +369,13 @@ def _run(connection: BaseDatabaseWrapper, sql: list[str]) -> None:
 
 
 def install_in_migration(apps: Any, schema_editor: Any) -> None:
-    install(schema_editor.connection)
+    """Install the guards if the tables have the columns that the rules name. A later migration that adds such a column
+    installs them again: until then SQLite would refuse every rename of a table."""
+    connection = schema_editor.connection
+    with connection.cursor() as cursor:
+        columns = {each.name for each in connection.introspection.get_table_description(cursor, "approvals_revision")}
+    if NEWEST_COLUMN in columns:
+        install(connection)
 
 
 def remove_in_migration(apps: Any, schema_editor: Any) -> None:

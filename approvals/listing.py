@@ -6,21 +6,18 @@ reads a payload.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, TextField
-from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Cast, Coalesce, Greatest
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Greatest
 
 from accounts.models import Mailbox, User
 from approvals.doubts import unproven
 from approvals.models import ApprovalPolicy, Attempt, PendingAction
-from approvals.queries import beyond, cursor_of, with_preview
+from approvals.queries import beyond, cursor_of, open_shown, opened_preview, with_preview
 from approvals.states import Status
 
 WINDOW = 2000
@@ -85,8 +82,8 @@ def page(
     keys = _keys(mailboxes, statuses, after=beyond(cursor, newest_first=newest_first), order=order, take=take)
     if not keys:
         return Listed(rows=[], next_cursor=None)
-    found = _matching(PendingAction.objects.filter(pk__in=[key for _, key in keys]), what)
-    rows = list(_with_what_a_row_shows(found).select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
+    found = _matching([key for _, key in keys], what, at_most=limit + 1, order=order)
+    rows = open_shown(_with_what_a_row_shows(found).select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
     if len(rows) > limit:
         rows = rows[:limit]
         return Listed(rows=rows, next_cursor=cursor_of(rows[-1].created_at, rows[-1].pk))
@@ -98,12 +95,9 @@ def these(mailboxes: Sequence[Mailbox], ids: Sequence[UUID], *, what: Wanted) ->
     """Those of these actions that belong to the mailboxes and match."""
     if not ids:
         return []
-    found = PendingAction.objects.filter(pk__in=ids, mailbox__in=[each.pk for each in mailboxes])
-    return list(
-        _with_what_a_row_shows(_matching(found, what))
-        .select_related("mailbox", "proposer")
-        .order_by("created_at", "id")
-    )
+    order = ("created_at", "id")
+    found = _matching(ids, what, at_most=len(ids), order=order).filter(mailbox__in=[each.pk for each in mailboxes])
+    return open_shown(_with_what_a_row_shows(found).select_related("mailbox", "proposer").order_by(*order))
 
 
 def count(mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, at_most: int = 100) -> int:
@@ -163,25 +157,48 @@ def _merged(
     return parts[0].union(*parts[1:], all=True) if len(parts) > 1 else parts[0] if parts else None
 
 
-def _matching(actions: QuerySet[PendingAction], what: Wanted) -> QuerySet[PendingAction]:
-    """Over what the preview of the current revision says. SQLite folds the case of ASCII letters alone."""
+def _matching(ids: Sequence[UUID], what: Wanted, *, at_most: int, order: tuple[str, str]) -> QuerySet[PendingAction]:
+    """Those of these actions that match, the first `at_most` of them.
+
+    The beginning of the text is encrypted, so the rows are compared here and not in the database.
+    """
+    actions = PendingAction.objects.filter(pk__in=ids)
     if not what.anything:
         return actions
-    conditions = Q(its_warnings__contains="{") if what.warned else Q()
-    for word in what.words:
-        conditions &= _any(word, "its_title", "its_excerpt", "its_targets", "proposer_name")
-    for word in what.asked_by:
-        conditions &= _any(word, "proposer_name", "proposer__email", "proposer__first_name", "proposer__last_name")
-    for word in what.to:
-        conditions &= _any(word, "its_targets")
-    for word in what.warnings:
-        conditions &= _any(f'"{word}"', "its_warnings")
-    seen = {
-        f"its_{part}": Cast(KeyTextTransform(part, "revisions__preview"), TextField())
-        for part in ("title", "excerpt", "targets", "warnings")
-    }
-    return actions.filter(revisions__number=F("revision")).annotate(**seen).filter(conditions)
+    columns = (
+        "pk", "revision", "revisions__preview", "revisions__sealed_preview", "proposer_name", "proposer__email",
+        "proposer__first_name", "proposer__last_name",
+    )  # fmt: skip
+    current = actions.filter(revisions__number=F("revision")).order_by(*order).values_list(*columns)
+    found: list[UUID] = []
+    for action_id, revision, preview, sealed, *proposer in current.iterator(chunk_size=200):
+        if _matches(what, preview or {}, proposer, lambda: opened_preview(preview, sealed, action_id, revision)):  # noqa: B023
+            found.append(action_id)
+            if len(found) == at_most:
+                break
+    return PendingAction.objects.filter(pk__in=found)
 
 
-def _any(word: str, *columns: str) -> Q:
-    return reduce(or_, (Q(**{f"{column}__icontains": word}) for column in columns))
+def _matches(
+    what: Wanted, preview: Mapping[str, Any], proposer: Sequence[str], whole: Callable[[], Mapping[str, Any]]
+) -> bool:
+    """Return True if the current revision of an action is what is wanted; `whole` opens its encrypted part."""
+    warnings = preview.get("warnings") or ()
+    if what.warned and not warnings:
+        return False
+    targets = [f"{target.get('name', '')} {target.get('address', '')}" for target in preview.get("targets", ())]
+    said = {str(value).casefold() for warning in warnings for value in warning.values()}
+    if not (
+        all(_in(word, *targets) for word in what.to)
+        and all(_in(word, *proposer) for word in what.asked_by)
+        and all(word.casefold() in said for word in what.warnings)
+    ):
+        return False
+    open_text = (str(preview.get("title", "")), *targets, proposer[0])
+    left = [word for word in what.words if not _in(word, *open_text)]
+    excerpt = str(whole().get("excerpt", "")) if left else ""
+    return all(_in(word, excerpt) for word in left)
+
+
+def _in(word: str, *texts: str) -> bool:
+    return any(word.casefold() in text.casefold() for text in texts)

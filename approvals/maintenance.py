@@ -267,7 +267,7 @@ def _purge(action_id: UUID) -> None:
     mine = PendingAction.objects.filter(pk=action_id, purged_at__isnull=True)
     if mine.select_for_update(no_key=True, skip_locked=True).first() is None:
         return
-    Revision.objects.filter(action=action_id).update(payload={}, preview={})
+    Revision.objects.filter(action=action_id).update(payload={}, preview={}, sealed_payload=None, sealed_preview=None)
     Blob.objects.filter(action=action_id).delete()
     Preparation.objects.filter(action=action_id).delete()
     Decision.objects.filter(action=action_id).exclude(note="").update(note="")

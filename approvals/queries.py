@@ -1,23 +1,28 @@
 """Reading actions: for programs in the contract's shape, for pages as rows."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
+import structlog
 from django.conf import settings
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.urls import reverse
 
 from accounts import access
 from accounts.caller import Caller
+from accounts.credentials import CannotDecrypt
 from accounts.models import Mailbox, User
 from accounts.problems import Problem
 from approvals import doubts, wording
+from approvals.at_rest import open_part
 from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
 from approvals.states import FINAL, Status
+
+log = structlog.get_logger(__name__)
 
 RULE_CHANGES = 20
 
@@ -46,9 +51,34 @@ def find(actions: QuerySet[PendingAction], action_id: str | UUID) -> PendingActi
 
 
 def with_preview(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
-    """Adds `shown`, the current revision's preview, in the same query and without its payload."""
+    """Adds `shown`, what the current revision's preview says readably, in the same query and without its payload.
+
+    `open_shown` adds what is encrypted of it.
+    """
     current = Revision.objects.filter(action=OuterRef("pk"), number=OuterRef("revision"))
-    return actions.annotate(shown=Subquery(current.values("preview")[:1]))
+    return actions.annotate(
+        shown=Subquery(current.values("preview")[:1]), sealed_shown=Subquery(current.values("sealed_preview")[:1])
+    )
+
+
+def open_shown(actions: Iterable[PendingAction]) -> list[PendingAction]:
+    """Open what is encrypted of the `shown` of these rows; what no key opens stays out."""
+    found = list(actions)
+    for action in found:
+        action.shown = opened_preview(action.shown, action.sealed_shown, action.pk, action.revision)  # type: ignore[attr-defined]
+    return found
+
+
+def opened_preview(preview: Any, sealed: Any, action_id: UUID, revision: int) -> dict[str, Any]:
+    """Return the whole preview from its readable and its encrypted part."""
+    readable: dict[str, Any] = preview or {}
+    if sealed is None:
+        return readable
+    try:
+        return open_part("preview", readable, sealed, action_id, revision)
+    except CannotDecrypt:
+        log.warning("content_not_decrypted", action=str(action_id), kind="preview")
+        return readable
 
 
 def review_url(action: PendingAction) -> str:
@@ -107,7 +137,9 @@ def review_of(action: PendingAction) -> dict[str, Any] | None:
 
 def _last_edit(action: PendingAction) -> Revision | None:
     """The newest revision with other content than the one before; the rest only adds what was found out."""
-    revisions = list(action.revisions.select_related("author").defer("payload", "preview"))
+    revisions = list(
+        action.revisions.select_related("author").defer("payload", "preview", "sealed_payload", "sealed_preview")
+    )
     return next((after for before, after in reversed(list(pairwise(revisions))) if after.digest != before.digest), None)
 
 
@@ -212,5 +244,12 @@ def unfinished(mailbox: Mailbox) -> dict[str, int]:
 def named_by_open_actions(*members: str) -> set[str]:
     """What stands as these members in the payloads of actions that have not ended, or have work left to do."""
     open_ = Revision.objects.filter(~Q(action__status__in=FINAL) | Q(action__settle_at__isnull=False))
-    rows = open_.values_list(*(f"payload__{member}" for member in members))
-    return {str(value) for row in rows for value in row if value}
+    payloads = open_.defer("preview", "sealed_preview").iterator(chunk_size=100)
+    return {str(value) for revision in payloads for member in members if (value := _member(revision.payload, member))}
+
+
+def _member(payload: Any, path: str) -> Any:
+    """The value at a path of names joined by `__`; None where there is none."""
+    for name in path.split("__"):
+        payload = payload.get(name) if isinstance(payload, dict) else None
+    return payload

@@ -8,7 +8,9 @@ from uuid import UUID
 
 from django.db.models import F
 
+from accounts.credentials import CannotDecrypt
 from accounts.statements import Select, columns_of, instance, slot
+from approvals.at_rest import open_part
 from approvals.digest import digest_of
 from approvals.models import Blob, PendingAction
 from approvals.types import ApprovedAction, LeaseLost
@@ -17,7 +19,8 @@ _with_content = Select(
     lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk"), revisions__number=F("revision"))
     .order_by().values_list(
         *columns_of(PendingAction),
-        "revisions__payload", "revisions__digest", "preparation__notes", "preparation__digest",
+        "revisions__payload", "revisions__sealed_payload", "revisions__digest", "preparation__notes",
+        "preparation__digest",
     )
 )  # fmt: skip
 _blob = Select(
@@ -73,7 +76,8 @@ class Read:
         found = _blob.first(action=self.action.pk, sha256=sha256)
         if found is None:
             raise KeyError(sha256)
-        content = bytes(found[0])
+        row = Blob(action_id=self.action.pk, sha256=sha256, content=found[0])
+        content = bytes(row.content)
         # The digest names the bytes by their hash, so it says nothing about bytes that only stand under that name.
         if hashlib.sha256(content).hexdigest() != sha256:
             raise ValueError("the bytes are not the ones that were approved")
@@ -85,8 +89,13 @@ def read_action(action_id: UUID) -> Read | None:
     found = _with_content.first(pk=action_id)
     if found is None:
         return None
-    *_, payload, digest, notes, prepared_for = found
+    *_, payload, sealed, digest, notes, prepared_for = found
     action = instance(PendingAction, found)
+    if sealed is not None:
+        try:
+            payload = open_part("payload", payload, sealed, action.pk, action.revision)
+        except CannotDecrypt:  # its digest is that of nothing that was approved
+            payload = {}
     current = notes is not None and prepared_for == action.digest
     return Read(
         action=action, payload=payload, digest=digest, prepared=notes if current else {},

@@ -1,16 +1,24 @@
 """Moving what the gate keeps to the first encryption key, in batches. It may be interrupted and run again."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
-from django.db.models import QuerySet
+from django.apps import apps
+from django.db.models import BinaryField, Model, Q, QuerySet
+from django.db.models.functions import Substr
 
-from accounts.keys import first_key_id
-from approvals.models import Decision, PendingAction
+from accounts.credentials import CannotDecrypt
+from accounts.fields import Encrypted
+from accounts.keys import HEAD_BYTES, MAGIC, first_key_id
+from approvals import at_rest
+from approvals.models import Decision, PendingAction, Revision
 from approvals.seals import decision_holds, order_holds, seal_of_decision, seal_of_order
 from approvals.states import Status
 
 BATCH = 500
+ROWS = 20  # of which each may hold a large file
+PARTS = ("payload", "preview")
 SAID = ("method", "verdict", "revision", "approval_round", "digest", "created_at")
 
 
@@ -46,3 +54,72 @@ def _batches(rows: QuerySet[Any]) -> Iterator[Any]:
     while batch:
         yield from batch
         batch = list(rows.filter(pk__gt=batch[-1].pk)[:BATCH])
+
+
+def encrypt_content() -> list[str]:
+    """Encrypt with the first key all content that is not, in every encrypted column; return what no key opens.
+
+    It reads the beginning of each value only, so a second run over what is done is quick.
+    """
+    lost = [f"revision {pk}" for pk in _each_revision() if not _revision_encrypted(pk)]
+    for model in apps.get_models():
+        for column in model._meta.concrete_fields:
+            if isinstance(column, Encrypted):
+                lost += _column_encrypted(model, column)
+    return lost
+
+
+def _revision_encrypted(key: int) -> bool:
+    """Encrypt one revision; a purge that comes meanwhile is not undone."""
+    columns = ("action_id", "number", "payload", "preview", "sealed_payload", "sealed_preview")
+    action_id, number, *parts = Revision.objects.values_list(*columns).get(pk=key)
+    row = SimpleNamespace(
+        action_id=action_id, number=number, payload=parts[0], preview=parts[1], sealed_payload=None, sealed_preview=None
+    )
+    there = Revision.objects.filter(pk=key)
+    try:
+        if parts[2] is None and parts[3] is None:
+            at_rest.seal_revision(row)
+            there = there.exclude(payload={}, preview={})
+        else:
+            for part, record in (("payload", parts[2]), ("preview", parts[3])):
+                if record is not None:
+                    setattr(row, f"sealed_{part}", at_rest.reencrypted(part, record, action_id, number))
+            there = there.exclude(sealed_payload=None, sealed_preview=None)
+    except CannotDecrypt:
+        return False
+    there.update(**{name: getattr(row, name) for name in columns[2:]})
+    return True
+
+
+def _each_revision() -> Iterator[int]:
+    """The revisions of which a part is not encrypted with the first key."""
+    head = MAGIC + first_key_id()
+    begins = {part: Substr(f"sealed_{part}", 1, HEAD_BYTES, output_field=BinaryField()) for part in PARTS}
+    done = Q(payload={}, preview={}, sealed_payload=None, sealed_preview=None)
+    done |= Q(payload_begins=head, preview_begins=head)
+    rows = Revision.objects.annotate(**{f"{part}_begins": begin for part, begin in begins.items()})
+    rows = rows.exclude(pk__in=rows.filter(done).values("pk")).order_by("pk")
+    last = 0
+    while batch := list(rows.filter(pk__gt=last).values_list("pk", flat=True)[:BATCH]):
+        yield from batch
+        last = batch[-1]
+
+
+def _column_encrypted(model: type[Model], column: Encrypted) -> list[str]:
+    """Encrypt a column; a row that is emptied or written anew meanwhile is left as it is."""
+    lost, last = [], None
+    rows: QuerySet[Any] = model._default_manager.order_by("pk").only("pk", column.name, *column.bound_by)
+    while batch := list((rows if last is None else rows.filter(pk__gt=last))[:ROWS]):
+        last = batch[-1].pk
+        for row in batch:
+            stored = row.__dict__[column.attname]
+            if not stored or column.is_on_first_key(stored):
+                continue
+            if column.is_readable(row):
+                plain = getattr(row, column.attname)
+                mine = model._default_manager.filter(pk=row.pk, **{column.name: stored})
+                mine.update(**{column.name: column.sealed(plain, row)})
+            else:
+                lost.append(f"{model._meta.label_lower} {row.pk}")
+    return lost

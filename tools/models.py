@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from accounts.fields import EncryptedBinaryField
 from accounts.models import Mailbox, digest_of
 
 UPLOAD_LIFETIME = timedelta(hours=24)
@@ -83,7 +84,7 @@ class Upload(models.Model):
     type = models.CharField(max_length=255)
     size = models.PositiveIntegerField()
     sha256 = models.CharField(max_length=64)
-    content = models.BinaryField()
+    content = EncryptedBinaryField(bound_by=["id"])
     expires_at = models.DateTimeField()
 
     def __str__(self) -> str:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from typing import Any
 
+import structlog
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
+from accounts.credentials import CannotDecrypt
+from accounts.fields import EncryptedBinaryField
 from accounts.models import Mailbox
 from accounts.statements import update_row
+from approvals import at_rest
 from approvals.seals import seal_of_order
 from approvals.states import NEEDS_APPROVALS, TRANSITIONS, Status
+
+log = structlog.get_logger(__name__)
 
 
 class PendingAction(models.Model):
@@ -140,13 +147,20 @@ class Revision(models.Model):
 
     `changed` names the fields in which it differs from what was proposed. A revision with the digest of the one
     before changes nothing: something new was found about the same content, and its preview says what.
+
+    The payload and what the preview says of the content are encrypted at rest (`approvals.at_rest`): a row that is read
+    whole has them in `payload` and `preview`, as if they stood there. `unreadable` says that no key opened them.
     """
+
+    unreadable = False
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="revisions")
     number = models.PositiveIntegerField()
     author = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     payload = models.JSONField()
     preview = models.JSONField()
+    sealed_payload = models.BinaryField(null=True, editable=False)
+    sealed_preview = models.BinaryField(null=True, editable=False)
     changed = models.JSONField(default=list)
     digest = models.CharField(max_length=64)
     created_at = models.DateTimeField()
@@ -158,13 +172,37 @@ class Revision(models.Model):
     def __str__(self) -> str:
         return f"{self.action_id} r{self.number}"
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Add the row, encrypted; it is never saved again."""
+        assert self._state.adding, "a revision is never changed"
+        payload, preview = self.payload, self.preview
+        at_rest.seal_revision(self)
+        super().save(*args, **kwargs)
+        self.payload, self.preview = payload, preview
+
+    @classmethod
+    def from_db(cls, db: str | None, field_names: Collection[str], values: Collection[Any], **more: Any) -> Revision:
+        revision = super().from_db(db, field_names, values, **more)
+        loaded = revision.__dict__
+        for part in ("payload", "preview"):
+            record = loaded.get(f"sealed_{part}")
+            if record is not None and part in loaded:
+                try:
+                    opened = at_rest.open_part(part, loaded[part], record, revision.action_id, revision.number)
+                except CannotDecrypt:
+                    revision.unreadable = True
+                    log.warning("content_not_decrypted", action=str(revision.action_id), kind=part)
+                else:
+                    setattr(revision, part, opened)
+        return revision
+
 
 class Blob(models.Model):
     """Bytes that a payload names by their SHA-256: the message as it will leave, attachments."""
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="blobs")
     sha256 = models.CharField(max_length=64)
-    content = models.BinaryField()
+    content = EncryptedBinaryField(bound_by=["action_id", "sha256"])
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["action", "sha256"], name="blob_once_an_action")]

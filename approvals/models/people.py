@@ -5,6 +5,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from accounts.fields import EncryptedTextField
 from accounts.models import Mailbox, Role
 from approvals.models.action import PendingAction
 
@@ -81,7 +82,7 @@ class Decision(models.Model):
     revision = models.PositiveIntegerField()
     approval_round = models.PositiveIntegerField()
     digest = models.CharField(max_length=64)
-    note = models.TextField(blank=True)
+    note = EncryptedTextField(blank=True, bound_by=["action_id", "person_id", "verdict", "created_at"])
     created_at = models.DateTimeField()
     method = models.CharField(max_length=60, blank=True)
     seal = models.CharField(max_length=80, blank=True)

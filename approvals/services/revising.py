@@ -131,8 +131,8 @@ def changes_since(action: PendingAction, revision: int) -> tuple[comparing.Field
 
 def _fields(action: PendingAction, number: int) -> tuple[EditField, ...]:
     kind = kind_named(action.kind)
-    payload = action.revisions.filter(number=number).values_list("payload", flat=True).first()
-    return kind.fields(payload) if payload and isinstance(kind, Revises) else ()
+    revision = action.revisions.filter(number=number).first()
+    return kind.fields(revision.payload) if revision and revision.payload and isinstance(kind, Revises) else ()
 
 
 def _refuse(action: PendingAction, person: User, digest: str, revision: int, *, event: str) -> None:

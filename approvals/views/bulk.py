@@ -95,7 +95,7 @@ def _chosen(request: HttpRequest) -> list[Chosen]:
     found = queries.with_preview(
         queries.visible_to(cast(User, request.user)).filter(pk__in=seals, status=Status.PENDING)
     )
-    rows = found.select_related("mailbox", "proposer").order_by("created_at", "id")
+    rows = queries.open_shown(found.select_related("mailbox", "proposer").order_by("created_at", "id"))
     return [Chosen(action=row, digest=seals[row.pk][0], revision=seals[row.pk][1]) for row in rows]
 
 

@@ -17,6 +17,9 @@ TOLD = (
 )  # fmt: skip
 
 
+CONTENT = ("payload", "preview", "sealed_payload", "sealed_preview")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Past:
     """One thing that happened; `what` is the row that tells it."""
@@ -30,7 +33,7 @@ class Past:
 
 def of(action: PendingAction) -> list[Past]:
     """Oldest first. Names of people are looked up once for all."""
-    revisions = list(action.revisions.select_related("author").defer("payload", "preview"))
+    revisions = list(action.revisions.select_related("author").defer(*CONTENT))
     found = [
         Past(at=after.created_at, sort="edited", what=after, who=str(after.author))
         for before, after in pairwise(revisions)

@@ -11,6 +11,7 @@ from django.template.loader import get_template
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from accounts.credentials import CannotDecrypt
 from accounts.models import User
 from accounts.problems import Problem
 from approvals import doubts, listing, live, queries, services
@@ -140,7 +141,10 @@ def rendered(action: PendingAction, payload: Any) -> Rendered | None:
     """None when the content has been purged."""
     if not payload:
         return None
-    return kind_named(action.kind).rendered(payload, lambda sha256: queries.blob_of(action, sha256))
+    try:
+        return kind_named(action.kind).rendered(payload, lambda sha256: queries.blob_of(action, sha256))
+    except CannotDecrypt:  # the bytes; the page says so
+        return None
 
 
 def _aside(action: PendingAction) -> str | None:

@@ -7,6 +7,8 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from accounts.fields import EncryptedBinaryField, EncryptedTextField
+
 TITLE_CHARS = 80
 INPUT_CHARS = 200
 
@@ -47,7 +49,7 @@ class Message(models.Model):
 
     thread = models.ForeignKey(Thread, models.CASCADE, related_name="messages")
     author = models.CharField(max_length=8, choices=Author.choices)
-    text = models.TextField(blank=True)
+    text = EncryptedTextField(blank=True, bound_by=["thread_id", "author", "created_at"])
     tool = models.CharField(max_length=64, blank=True)
     action_id = models.UUIDField(null=True)
     failed = models.BooleanField(default=False)
@@ -87,12 +89,12 @@ class ToolCall(models.Model):
 
 
 class Checkpoint(models.Model):
-    """What the model remembers of a thread, encrypted and bound to the row by `checkpoints`."""
+    """What the model remembers of a thread, encrypted and bound to thread and checkpoint id."""
 
     thread = models.OneToOneField(Thread, models.CASCADE, primary_key=True, related_name="checkpoint")
     checkpoint_id = models.CharField(max_length=64)
     type = models.CharField(max_length=32)
-    content = models.BinaryField()
+    content = EncryptedBinaryField(bound_by=["thread_id", "checkpoint_id"], strict=True)
 
     def __str__(self) -> str:
         return f"checkpoint of {self.thread_id}"

@@ -378,7 +378,7 @@ def test_an_approved_payload_that_was_changed_behind_our_back_is_not_sent(
     reviewer.decide(action_id, "approve")
     revision = Revision.objects.get()
     with guards.lifted(connection):  # somebody who owns the database
-        Revision.objects.update(payload={**revision.payload, "to": ["eve@evil.example"]})
+        Revision.objects.update(payload={**revision.payload, "to": ["eve@evil.example"]}, sealed_payload=None)
 
     work()
 

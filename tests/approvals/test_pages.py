@@ -64,15 +64,19 @@ def test_p9_a_page_of_the_queue_is_read_by_index_with_the_same_number_of_queries
     second = make_mailbox("second@lovelace.example", server, alice)
     filled(mailbox, alice, 10)
     reviewer.client.get("/")
-    with CaptureQueriesContext(connection) as few:
-        reviewer.client.get("/")
+    few = {}
+    for address in ("/", "/?tab=sent", "/?q=Number+5"):
+        with CaptureQueriesContext(connection) as queries:
+            reviewer.client.get(address)
+        few[address] = len(queries)
+    assert few["/?q=Number+5"] <= few["/"] + 1  # a search reads the rows of its window once more
     filled(second, alice, 60)
     filled(foreign_mailbox, charlie, 300)
-    for address in ("/", "/?tab=sent", "/?q=Number+5"):
+    for address in few:
         with CaptureQueriesContext(connection) as many:
             shown = reviewer.client.get(address)
         assert shown.status_code == 200
-        assert len(many) <= len(few), [query["sql"] for query in many]
+        assert len(many) <= few[address], [query["sql"] for query in many]
         assert not any("payload" in query["sql"] or "OFFSET" in query["sql"] for query in many)
         with transaction.atomic(), connection.cursor() as cursor:
             if connection.vendor == "postgresql":

@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from tests.faults.opened import opened, payload_of
 from tests.faults.plan import Plan
 from tests.faults.plant import Plant, Process
 from tests.processes import session_of
@@ -177,19 +178,21 @@ class Nemesis:
         return True
 
     def _alter_content(self) -> bool:
-        """Another recipient, by somebody who owns the database and has put its guards aside."""
+        """Another recipient, in clear as an earlier version stored it, by the owner of the database and the key."""
         with self._plant.database() as connection:
             row = _one_approved(
                 connection,
-                "SELECT r.id, r.payload FROM approvals_revision r JOIN approvals_pendingaction a ON r.action_id = a.id",
+                "SELECT r.id, r.payload, r.sealed_payload, r.action_id, r.number"
+                " FROM approvals_revision r JOIN approvals_pendingaction a ON r.action_id = a.id",
             )
             if row is None:
                 return False
-            altered = json.dumps(row[1] | {"to": ["somebody.else@elsewhere.example"]})
-            statement = "UPDATE approvals_revision SET payload = %s WHERE id = %s"
-            _behind_the_guards(connection, statement, altered, row[0])
-        back = json.dumps(row[1])
-        self._after(TAMPERED_SECONDS, lambda: self._put_back(statement, back, row[0]))
+            stored = dict(zip(("id", "payload", "sealed_payload", "action", "number"), row, strict=True))
+            payload = payload_of(stored, self._plant.encryption_key)
+            altered = json.dumps(payload | {"to": ["somebody.else@elsewhere.example"]})
+            statement = "UPDATE approvals_revision SET payload = %s, sealed_payload = %s WHERE id = %s"
+            _behind_the_guards(connection, statement, altered, None, row[0])
+        self._after(TAMPERED_SECONDS, lambda: self._put_back(statement, json.dumps(row[1]), row[2], row[0]))
         return True
 
     def _alter_bytes(self) -> bool:
@@ -197,18 +200,20 @@ class Nemesis:
         with self._plant.database() as connection:
             row = _one_approved(
                 connection,
-                "SELECT b.id, b.content FROM approvals_blob b JOIN approvals_pendingaction a ON b.action_id = a.id",
+                "SELECT b.id, b.content, b.action_id, b.sha256"
+                " FROM approvals_blob b JOIN approvals_pendingaction a ON b.action_id = a.id",
             )
             if row is None:
                 return False
+            content = opened(row[1], f"approvals_blob:content:{row[2]}:{row[3]}", self._plant.encryption_key)
             statement = "UPDATE approvals_blob SET content = %s WHERE id = %s"
-            _behind_the_guards(connection, statement, bytes(row[1]) + b"One more line.\r\n", row[0])
+            _behind_the_guards(connection, statement, content + b"One more line.\r\n", row[0])
         self._after(TAMPERED_SECONDS, lambda: self._put_back(statement, bytes(row[1]), row[0]))
         return True
 
-    def _put_back(self, statement: str, value: object, row_id: object) -> None:
+    def _put_back(self, statement: str, *values: object) -> None:
         with self._plant.database() as connection:
-            _behind_the_guards(connection, statement, value, row_id)
+            _behind_the_guards(connection, statement, *values)
 
 
 def _killed(pid: int) -> bool:

@@ -88,6 +88,7 @@ class Plant:
         self._stack = ExitStack()
         self.token = ""
         self.links: list[list[str]] = []
+        self.encryption_key = b64encode(secrets.token_bytes(32)).decode()
 
     def _environment(self) -> dict[str, object]:
         kind = self.setup.queue.partition(" ")[0]
@@ -95,7 +96,7 @@ class Plant:
         return {
             "DATABASE_URL": self.postgres.url,
             "SECRET_KEY": secrets.token_urlsafe(40),
-            "MAILHUB_ENCRYPTION_KEYS": b64encode(secrets.token_bytes(32)).decode(),
+            "MAILHUB_ENCRYPTION_KEYS": self.encryption_key,
             "MAILHUB_ALLOW_LOOPBACK_HOSTS": 1,
             "MAILHUB_PUBLIC_URL": self.url,
             "MAILHUB_METRICS_TOKEN": self.metrics_token,

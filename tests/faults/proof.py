@@ -16,6 +16,7 @@ from tests.faults import checker
 from tests.faults.checker import Action, Attempt, Decision, Event, Revision, Tables, Traces, Violation
 from tests.faults.generator import Office
 from tests.faults.nemesis import Nemesis
+from tests.faults.opened import payload_of
 from tests.faults.plan import Plan, Setup
 from tests.faults.plant import Plant
 from tests.faults.provider import Entry
@@ -80,7 +81,7 @@ def prove(setup: Setup, plan: Plan, home: Path) -> Report:
             calls=plant.provider.calls(),
         )
         with plant.database() as connection:
-            tables = _tables(connection)
+            tables = _tables(connection, plant.encryption_key)
             unknowns = _how_unknowns_ended(connection, plant.provider.ledger.entries(), tables)
         ledger = plant.provider.ledger.entries()
         return Report(
@@ -158,21 +159,28 @@ def _heal(plant: Plant, plan: Plan) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def _rows(connection: psycopg.Connection[tuple[Any, ...]], make: Any, select: str) -> list[Any]:
+def _rows(connection: psycopg.Connection[tuple[Any, ...]], make: Any, select: str, key: str) -> list[Any]:
     cursor = connection.execute(select)
     names = [column.name for column in cursor.description or ()]
     rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    if make is Revision:
+        for row in rows:
+            row["payload"] = payload_of(row, key)
+        names.remove("sealed_payload")
     return [make(**{name: str(row[name]) if name in ("id", "action") else row[name] for name in names}) for row in rows]
 
 
-def _tables(connection: psycopg.Connection[tuple[Any, ...]]) -> Tables:
+def _tables(connection: psycopg.Connection[tuple[Any, ...]], key: str) -> Tables:
     selects: Mapping[str, tuple[Any, str]] = {
         "actions": (
             Action,
             "SELECT id, message_id, status, proposer_id AS proposer, approvals_needed, fence"
             " FROM approvals_pendingaction",
         ),
-        "revisions": (Revision, "SELECT action_id AS action, number, digest, payload FROM approvals_revision"),
+        "revisions": (
+            Revision,
+            "SELECT action_id AS action, number, digest, payload, sealed_payload FROM approvals_revision",
+        ),
         "decisions": (
             Decision,
             "SELECT action_id AS action, person_id AS person, verdict, revision, approval_round, digest,"
@@ -187,7 +195,7 @@ def _tables(connection: psycopg.Connection[tuple[Any, ...]]) -> Tables:
             "SELECT action_id AS action, event, at FROM approvals_auditevent WHERE action_id IS NOT NULL",
         ),
     }
-    return Tables(**{name: _rows(connection, make, select) for name, (make, select) in selects.items()})
+    return Tables(**{name: _rows(connection, make, select, key) for name, (make, select) in selects.items()})
 
 
 def _how_unknowns_ended(

@@ -15,15 +15,15 @@ from approvals.webhooks.addresses import bound_to
 
 class Command(BaseCommand):
     help = (
-        "Moves to the first key: access data of mailboxes, keys of one-time codes, secrets of webhooks, and the seals "
-        "of decisions."
+        "Moves to the first key: access data of mailboxes, keys of one-time codes, secrets of webhooks, content "
+        "of mails, and the seals of decisions."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
         lost = [str(pk) for pk in Mailbox.objects.values_list("pk", flat=True) if not self._rotated(pk)]
         lost += [f"one-time codes {pk}" for pk in self._factors() if not self._factor_rotated(pk)]
         lost += [f"webhook {webhook}" for webhook in Webhook.objects.all() if not self._webhook_rotated(webhook)]
-        lost += rotation.reseal()
+        lost += [*rotation.reseal(), *rotation.encrypt_content()]
         if lost:
             raise CommandError(f"No configured key opens: {', '.join(lost)}. All others are done.")
         self.stdout.write("Everything is on the first key.")
@@ -42,7 +42,8 @@ class Command(BaseCommand):
             anew = {name: encrypt(decrypt(factor.data[name])) for name in ("secret", "seed") if name in factor.data}
         except CannotDecrypt:
             return False
-        Authenticator.objects.filter(pk=factor_id).update(data={**factor.data, **anew})
+        factor.data.update(anew)
+        factor.save(update_fields=["data"])  # which binds them to the row
         return True
 
     @transaction.atomic
