@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from accounts import credentials
+from accounts import factor_secrets
 from accounts.address_proof import is_untouched, prove_account
 from accounts.guessing import TooSoon, begin_attempt, end_attempt, record_failure
 from accounts.models import User
@@ -90,16 +90,16 @@ def _counts(way: str) -> bool:
 
 
 class SecondFactors(DefaultMFAAdapter):
-    """Keys of one-time codes are encrypted at rest."""
+    """Keys of one-time codes are encrypted at rest and bound to their row (`factor_secrets`)."""
 
     def generate_authenticator_name(self, user: Any, type: Any) -> str:
         return f"Passkey {user.authenticator_set.filter(type=type).count() + 1}"
 
     def encrypt(self, text: str) -> str:
-        return credentials.encrypt_text(text, bound_to="mfa_authenticator")
+        return factor_secrets.encrypt(text)
 
     def decrypt(self, encrypted_text: str) -> str:
-        return credentials.decrypt_text(encrypted_text, bound_to="mfa_authenticator")
+        return factor_secrets.decrypt(encrypted_text)
 
 
 class SingleSignOn(DefaultSocialAccountAdapter):

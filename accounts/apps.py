@@ -6,8 +6,9 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        # They listen to each sign-in from the first one on, and to the checks of the start.
-        from accounts import address_proof, events, step_up  # noqa: F401
+        # They listen to each sign-in from the first one on, to the checks of the start, and to
+        # each second factor that is read or saved.
+        from accounts import address_proof, events, factor_secrets, step_up  # noqa: F401
         from accounts.connect import tenants  # noqa: F401
 
 

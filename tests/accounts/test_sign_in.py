@@ -15,6 +15,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
+from accounts.credentials import CannotDecrypt, encrypt_text
 from accounts.models import SignInLink, User
 from tests.people import browser
 
@@ -195,3 +196,38 @@ def test_one_time_codes_go_on_working_when_the_key_of_the_server_is_changed(alic
     cache.clear()  # a code is good once
     assert totp.validate_code(code_of(key))
     assert len(recovery.get_unused_codes()) == 10
+
+
+def test_a_one_time_key_moved_to_another_person_does_not_open(alice: User, bob: User) -> None:
+    for person in (alice, bob):
+        window = browser(person)
+        key = window.get("/account/factors/totp/activate/").context["form"].secret
+        window.post("/account/factors/totp/activate/", {"code": code_of(key)})
+    for sort in ("totp", "recovery_codes"):
+        mine, other = (Authenticator.objects.get(user=person, type=sort) for person in (bob, alice))
+        Authenticator.objects.filter(pk=other.pk).update(data=mine.data)
+
+    moved, recovery = (Authenticator.objects.get(user=alice, type=each).wrap() for each in ("totp", "recovery_codes"))
+    cache.clear()  # a code is good once
+    with pytest.raises(CannotDecrypt):
+        moved.validate_code(code_of(key))
+    with pytest.raises(CannotDecrypt):
+        recovery.get_unused_codes()
+    assert Authenticator.objects.get(user=bob, type="totp").wrap().validate_code(code_of(key))
+
+
+def test_a_one_time_key_of_an_earlier_version_opens_and_is_bound(alice: User) -> None:
+    window = browser(alice)
+    key = window.get("/account/factors/totp/activate/").context["form"].secret
+    window.post("/account/factors/totp/activate/", {"code": code_of(key)})
+    old = encrypt_text(key, bound_to="mfa_authenticator")
+    Authenticator.objects.filter(user=alice, type="totp").update(data={"secret": old})
+    cache.clear()  # a code is good once
+    assert Authenticator.objects.get(user=alice, type="totp").wrap().validate_code(code_of(key))
+
+    call_command("rotate_keys", stdout=StringIO())
+
+    found = Authenticator.objects.get(user=alice, type="totp")
+    assert found.data["secret"].startswith("mhseal1:")
+    cache.clear()
+    assert found.wrap().validate_code(code_of(key))
