@@ -28,5 +28,10 @@ class Caller:
     def name(self) -> str:
         return self.token.name if self.token else ""
 
+    @property
+    def is_person(self) -> bool:
+        """True for a signed-in person's own page; tokens, the chat and commands are programs."""
+        return self.surface == "web" and self.token is None
+
     def may(self, scope: str) -> bool:
         return self.token is None or scope in self.scopes

@@ -1,16 +1,32 @@
-"""Mail that mailhub itself sends leaves after the answer, so the time of an answer does not tell who is known here."""
+"""Mail that mailhub itself sends: when it leaves, and how it is recognized when it lies in a mailbox.
+
+It leaves after the answer, so the time of an answer does not tell who is known here. It carries codes and links that
+sign people in. Each mail has a mark, so that programs which read the mailbox of the recipient do not get it.
+"""
 
 import contextvars
+import re
+import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from email.utils import parseaddr
 from functools import cache
 
 import structlog
 from django.conf import settings
 from django.db import connections
 
+from accounts.keys import seal_holds, seal_of
+from accounts.models import Mailbox
+
 log = structlog.get_logger(__name__)
+
+HEADER = "X-Mailhub-Own"
+PURPOSE = "mailhub own mail"
+# Nonce and seal. The mark does not cover the Message-ID, because some providers replace that one. The space lets the
+# line be folded: a longer word would be encoded.
+MARK = re.compile(r"([0-9a-f]{32})\s+([0-9a-f]{8}:[0-9a-f]{64})")
 
 AT_MOST = 100  # mails that wait; a flood must not fill the memory
 _room = threading.BoundedSemaphore(AT_MOST)
@@ -44,3 +60,31 @@ def _sent(send: Callable[[], None]) -> None:
         send()
     except Exception:  # whatever it was, the page was answered already; the log holds no text of it
         log.exception("own_mail_failed")
+
+
+def new_mark() -> str:
+    """Return a value for HEADER that only this installation can make."""
+    nonce = secrets.token_hex(16)
+    return f"{nonce} {seal_of(nonce, purpose=PURPOSE)}"
+
+
+def is_mark(value: str) -> bool:
+    """Return True if a configured key made this value."""
+    found = MARK.fullmatch(value.strip())
+    return found is not None and seal_holds(found[2], found[1], purpose=PURPOSE)
+
+
+def sender() -> str:
+    """Return the address that own mail comes from, in lower case."""
+    return parseaddr(settings.DEFAULT_FROM_EMAIL)[1].lower()
+
+
+def possible_senders() -> frozenset[str]:
+    """Return `sender()` and the account at the mail server: some servers write their account into From."""
+    account = settings.EMAIL_HOST_USER.lower()
+    return frozenset({sender(), account} if "@" in account else {sender()})
+
+
+def sender_is_mailbox() -> bool:
+    """Return True if own mail comes from the address of a mailbox that is connected here."""
+    return Mailbox.objects.filter(address__iexact=sender()).exclude(status=Mailbox.Status.DISCONNECTED).exists()

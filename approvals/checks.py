@@ -9,6 +9,9 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.module_loading import import_string
 
+from accounts import own_mail
+from accounts.models import Mailbox
+
 SQLITE_FULL = 2  # PRAGMA synchronous: 0 OFF, 1 NORMAL, 2 FULL, 3 EXTRA
 DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
 GATE = "gate"  # the tag of what a worker needs, which serves no address and need not load them
@@ -69,6 +72,24 @@ def database_is_durable(databases: Sequence[str] | None = None, **_: Any) -> lis
         )
         for alias in databases or ()
         for each, hint in _forgetful(connections[alias])
+    ]
+
+
+@register(Tags.database)
+def own_mail_has_its_own_sender(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Warn if mailhub mails codes from the address of a connected mailbox: its ordinary mail has that address too.
+
+    Programs are then kept from own mail by its mark only. Before the first migration there is no mailbox.
+    """
+    tables = (connections[alias].introspection.table_names() for alias in databases or () if alias == "default")
+    if not any(Mailbox._meta.db_table in each for each in tables) or not own_mail.sender_is_mailbox():
+        return []
+    return [
+        Warning(
+            "DEFAULT_FROM_EMAIL is the address of a mailbox that is connected here.",
+            hint="Set DEFAULT_FROM_EMAIL to an address that sends nothing else, such as mailhub@ and your domain.",
+            id="approvals.W002",
+        )
     ]
 
 

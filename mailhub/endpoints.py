@@ -49,8 +49,9 @@ def check_mail_server(url: str) -> None:
 def mail_settings(url: str) -> dict[str, Any]:
     """Django's settings for the mail that mailhub itself sends; without a server it sends none."""
     address = urlsplit(url)
+    backend = "accounts.mail_server.OwnMailBackend" if url else "django.core.mail.backends.dummy.EmailBackend"
     return {
-        "EMAIL_BACKEND": f"django.core.mail.backends.{'smtp' if url else 'dummy'}.EmailBackend",
+        "EMAIL_BACKEND": backend,
         "EMAIL_HOST": address.hostname or "",
         "EMAIL_PORT": address.port or MAIL_PORTS.get(address.scheme, 0),
         "EMAIL_HOST_USER": unquote(address.username or ""),

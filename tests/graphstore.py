@@ -206,7 +206,10 @@ class Store:
                 "ccRecipients": [as_recipient(a) for a in message.cc],
                 "replyTo": [as_recipient(a) for a in message.reply_to],
                 "internetMessageId": message.message_id,
-                "internetMessageHeaders": [{"name": "References", "value": " ".join(message.references)}],
+                "internetMessageHeaders": [
+                    {"name": "References", "value": " ".join(message.references)},
+                    {"name": "X-Mailhub-Own", "value": message.own_mark},
+                ],
                 "conversationId": hashlib.sha256(root.encode()).hexdigest()[:32],
                 "body": {
                     "contentType": "html" if message.html is not None else "text",

@@ -27,8 +27,8 @@ from tools.content import Original, answering, written
 from tools.failures import told_as_problems
 from tools.models import Draft
 from tools.originals import as_original, whom_to_answer
+from tools.own_mail import provider_of
 from tools.prepared import refuse_prepared
-from tools.providers import provider_for
 from tools.providers.base import NOT_A_DRAFT, MailProvider, Refused, StoredDraft
 from tools.schemas import CreateDraft, DeleteDraft, DraftFields, DraftReply, ListDrafts, UpdateDraft
 from tools.uploads import attached
@@ -36,7 +36,7 @@ from tools.uploads import attached
 
 def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> dict[str, Any]:
     with told_as_problems(mailbox):
-        provider = provider_for(mailbox)
+        provider = provider_of(caller, mailbox)
         original = _answered(provider, parameters.in_reply_to)
         return _saved(caller, mailbox, provider, _request(caller, mailbox, parameters, original))
 
@@ -44,7 +44,7 @@ def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> d
 def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dict[str, Any]:
     """A draft that answers a mail: to whom, subject and threading come from the original."""
     with told_as_problems(mailbox):
-        provider = provider_for(mailbox)
+        provider = provider_of(caller, mailbox)
         named = parameters.message_id if parameters.message_id is not None else parameters.uid
         original = _answered(provider, named)
         assert original is not None, "the schema asks for a message"
@@ -99,7 +99,7 @@ def replace_draft(
 
 def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dict[str, Any]:
     with told_as_problems(mailbox):
-        page = provider_for(mailbox).list_messages(
+        page = provider_of(caller, mailbox).list_messages(
             folder="drafts", unread=None, limit=parameters.max_results, page_token=parameters.page_token
         )
     result: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """The tools for Gmail alone, in Gmail's own language; the common ones work on the same provider."""
 
-from typing import Any
+from typing import Any, cast
 
 from accounts.caller import Caller
 from accounts.models import Mailbox
@@ -8,7 +8,7 @@ from accounts.problems import Problem
 from tools import compact
 from tools.failures import told_as_problems
 from tools.html import cleaned
-from tools.providers import provider_for
+from tools.own_mail import ProviderForPrograms, provider_of
 from tools.providers.gmail import GmailProvider
 from tools.reading import readable, visible
 from tools.schemas import GmailGetMessage, GmailSearchMessages
@@ -19,7 +19,7 @@ HINT = "Nothing found. Try fewer or other words, a longer time, or other labels 
 def gmail_search_messages(caller: Caller, mailbox: Mailbox, parameters: GmailSearchMessages) -> dict[str, Any]:
     """Search; the first ten rows are filled in, the others are ids."""
     with told_as_problems(mailbox):
-        page = _gmail(mailbox).find(
+        page = _gmail(caller, mailbox).find(
             parameters.query,
             limit=parameters.max_results,
             newer_than_days=parameters.newer_than_days,
@@ -37,7 +37,7 @@ def gmail_search_messages(caller: Caller, mailbox: Mailbox, parameters: GmailSea
 def gmail_get_message(caller: Caller, mailbox: Mailbox, parameters: GmailGetMessage) -> dict[str, Any]:
     """Headers and a piece of the body, or headers and snippet."""
     with told_as_problems(mailbox):
-        found = _gmail(mailbox).get(parameters.message_id, fmt=parameters.fmt)
+        found = _gmail(caller, mailbox).get(parameters.message_id, fmt=parameters.fmt)
     html = found.message.html
     return compact.gmail_message(
         found, readable(found.message), cleaned(visible(html)[0]) if html else None,
@@ -45,8 +45,9 @@ def gmail_get_message(caller: Caller, mailbox: Mailbox, parameters: GmailGetMess
     )  # fmt: skip
 
 
-def _gmail(mailbox: Mailbox) -> GmailProvider:
-    provider = provider_for(mailbox)
-    if not isinstance(provider, GmailProvider):
+def _gmail(caller: Caller, mailbox: Mailbox) -> GmailProvider | ProviderForPrograms:
+    provider: object = provider_of(caller, mailbox)
+    fits = isinstance(provider, GmailProvider) or (isinstance(provider, ProviderForPrograms) and provider.is_gmail)
+    if not fits:
         raise Problem("invalid_input", "This tool is for Gmail mailboxes. Use search_emails and read_email here.")
-    return provider
+    return cast(GmailProvider | ProviderForPrograms, provider)

@@ -21,6 +21,7 @@ from tools.addresses import domain_of
 from tools.compose import OutgoingMessage, stamped
 from tools.failures import told_as_problems
 from tools.models import Draft
+from tools.own_mail import provider_of
 from tools.prepared import refuse_prepared
 from tools.preview import EXCERPT
 from tools.providers import lenient, provider_for
@@ -44,7 +45,7 @@ PAYLOAD_VERSION = 1
 def update_draft(caller: Caller, mailbox: Mailbox, parameters: UpdateDraft) -> dict[str, Any] | Proposed:
     """Replace the caller's own unchanged draft now; propose the change of any other."""
     with told_as_problems(mailbox):
-        provider = provider_for(mailbox)
+        provider = provider_of(caller, mailbox)
         stored = drafts.named_draft(mailbox, provider, parameters)
         request = drafts.replacement(caller, mailbox, provider, parameters, stored)
         if drafts.may_change(caller, mailbox, stored):
@@ -56,7 +57,7 @@ def update_draft(caller: Caller, mailbox: Mailbox, parameters: UpdateDraft) -> d
 def delete_draft(caller: Caller, mailbox: Mailbox, parameters: DeleteDraft) -> dict[str, Any] | Proposed:
     """Delete the caller's own unchanged draft now; propose the deletion of any other."""
     with told_as_problems(mailbox):
-        provider = provider_for(mailbox)
+        provider = provider_of(caller, mailbox)
         stored = drafts.named_draft(mailbox, provider, parameters)
         if drafts.may_change(caller, mailbox, stored):
             return drafts.remove_draft(caller, mailbox, provider, stored)

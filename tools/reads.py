@@ -13,7 +13,7 @@ from tools.compose import MAX_TOTAL_BYTES
 from tools.extract import CannotExtract, text_from
 from tools.failures import told_as_problems
 from tools.html import cleaned
-from tools.providers import provider_for
+from tools.own_mail import provider_of
 from tools.providers.base import Message, Page, SearchQuery
 from tools.reading import Readable, readable
 from tools.schemas import (
@@ -49,7 +49,7 @@ def described(mailbox: Mailbox) -> dict[str, Any]:
 
 def list_folders(caller: Caller, mailbox: Mailbox, parameters: ListFolders) -> dict[str, Any]:
     with told_as_problems(mailbox):
-        folders = provider_for(mailbox).list_folders()
+        folders = provider_of(caller, mailbox).list_folders()
     rows = []
     for folder in folders:
         row: dict[str, Any] = {"id": folder.id, "name": folder.name}
@@ -63,13 +63,13 @@ def list_folders(caller: Caller, mailbox: Mailbox, parameters: ListFolders) -> d
 
 def list_emails(caller: Caller, mailbox: Mailbox, parameters: ListEmails) -> dict[str, Any]:
     with told_as_problems(mailbox):
-        page = provider_for(mailbox).list_messages(
+        page = provider_of(caller, mailbox).list_messages(
             folder=parameters.folder,
             unread=parameters.unread,
             limit=parameters.max_results,
             page_token=parameters.page_token,
         )
-    return _cards(page)
+    return _cards(page) | ({"hidden": page.hidden} if page.hidden else {})
 
 
 def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) -> dict[str, Any]:
@@ -88,7 +88,9 @@ def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) ->
         label_ids=tuple(parameters.label_ids or ()),
     )
     with told_as_problems(mailbox):
-        page = provider_for(mailbox).search(query, limit=parameters.max_results, page_token=parameters.page_token)
+        page = provider_of(caller, mailbox).search(
+            query, limit=parameters.max_results, page_token=parameters.page_token
+        )
     result = _cards(page)
     if not page.cards:
         result["hint"] = "Nothing found. Try fewer words, another folder (list_folders), or a longer time."
@@ -97,7 +99,7 @@ def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) ->
 
 def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> dict[str, Any]:
     with told_as_problems(mailbox):
-        message = provider_for(mailbox).read_message(parameters.message_id, body=parameters.format != "metadata")
+        message = provider_of(caller, mailbox).read_message(parameters.message_id, body=parameters.format != "metadata")
     return compact.message(
         message, _body(message, parameters.format), offset=parameters.offset, max_chars=parameters.max_chars
     )
@@ -106,20 +108,20 @@ def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> dict[
 def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dict[str, Any]:
     named = parameters.message_id or parameters.thread_id or ""
     with told_as_problems(mailbox):
-        messages = provider_for(mailbox).read_thread(named, limit=THREAD_MESSAGES)
+        messages = provider_of(caller, mailbox).read_thread(named, limit=THREAD_MESSAGES)
     return compact.thread([(message, readable(message)) for message in messages], max_chars=parameters.max_chars)
 
 
 def list_attachments(caller: Caller, mailbox: Mailbox, parameters: ListAttachments) -> dict[str, Any]:
     with told_as_problems(mailbox):
-        message = provider_for(mailbox).read_message(parameters.message_id, body=False)
+        message = provider_of(caller, mailbox).read_message(parameters.message_id, body=False)
     return {"attachments": [compact.attachment(info) for info in message.attachments]}
 
 
 def download_attachment(caller: Caller, mailbox: Mailbox, parameters: DownloadAttachment) -> dict[str, Any]:
     """The text of an attachment, a link to it, or the bytes of a small one."""
     with told_as_problems(mailbox):
-        info, content = provider_for(mailbox).fetch_attachment(
+        info, content = provider_of(caller, mailbox).fetch_attachment(
             parameters.message_id, parameters.attachment_id, limit=MAX_TOTAL_BYTES
         )
     result: dict[str, Any] = {"name": info.name, "type": info.type, "size": info.size}

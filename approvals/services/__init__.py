@@ -21,7 +21,7 @@ from approvals.services.pausing import (
     why_everything_is_paused,
 )
 from approvals.services.proposing import actor_of, duplicates_of, open_twin, propose, replaceable, replay
-from approvals.services.resolving import may_order_again, resolve
+from approvals.services.resolving import may_order_again, refusal_to_rule, resolve
 from approvals.services.revising import ask_back, changes_since, edit, edit_fields, last_seen, may_edit, saw
 from approvals.services.ruling import change_rules
 
@@ -50,6 +50,7 @@ __all__ = [
     "policy_of",
     "propose",
     "refusal_to_approve",
+    "refusal_to_rule",
     "reject",
     "replaceable",
     "replay",

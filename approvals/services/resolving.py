@@ -64,14 +64,22 @@ def resolve(*, action_id: UUID, person: User, ruling: Ruling, fence: int, method
     return action
 
 
+def refusal_to_rule(action: PendingAction, person: User) -> Problem | None:
+    """The reason why this person cannot rule about any action of this mailbox; None if they can."""
+    if may(person, action.mailbox, Role.APPROVER):
+        return None
+    return Problem("forbidden", "You may not decide for this mailbox.")
+
+
 def may_order_again(action: PendingAction, person: User) -> Problem | None:
     """The reason why this person cannot have an unknown mail sent again; None when they can."""
     return _refusal(action, person, policy_of(action.mailbox), "not_sent", action.fence)
 
 
 def _refusal(action: PendingAction, person: User, policy: ApprovalPolicy, ruling: Ruling, fence: int) -> Problem | None:
-    if not may(person, action.mailbox, Role.APPROVER):
-        return Problem("forbidden", "You may not decide for this mailbox.")
+    forbidden = refusal_to_rule(action, person)
+    if forbidden:
+        return forbidden
     if action.status != Status.UNKNOWN:
         return Problem("conflict", f"There is nothing to rule about: it is {Status(action.status).label}.")
     if action.fence != fence:

@@ -94,9 +94,11 @@ def resolve(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     form = ResolveForm(request.POST)
     if not form.is_valid():
-        if "ruling" in form.errors:
-            return render_review(request, action, problem=Problem("invalid_input", "Say whether it was sent or not."))
-        return render_review(request, action, problem=Problem("conflict", services.STALE))
+        # A person without the role is told so first, whatever the form holds.
+        problem = services.refusal_to_rule(action, cast(User, request.user))
+        if problem is None and "ruling" in form.errors:
+            problem = Problem("invalid_input", "Say whether it was sent or not.")
+        return render_review(request, action, problem=problem or Problem("conflict", services.STALE))
     said = form.cleaned_data
     return decided(
         request, action,

@@ -73,7 +73,10 @@ class Unsupported(NotSent):
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One row of a list; `number` is its UID and `thread_id` its conversation where there is such a thing."""
+    """One row of a list; `number` is its UID and `thread_id` its conversation where there is such a thing.
+
+    `own_mark` is what `accounts.own_mail` puts on mailhub's own mail, as it stands in the header.
+    """
 
     id: str
     from_address: str
@@ -86,12 +89,14 @@ class Card:
     to: tuple[str, ...] = ()
     number: int | None = None
     thread_id: str = ""
+    own_mark: str | None = ""  # None: lists of this provider have no headers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
     cards: tuple[Card, ...]
     next_token: str | None
+    hidden: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +121,7 @@ class SearchQuery:
     """What to look for; everything given must hold. `raw` is in the provider's own language.
 
     Characters that no mail text holds (control characters, halves of a surrogate pair) count as spaces: no provider's
-    protocol can carry them.
+    protocol can carry them. `without_header` and `not_from` leave out mail where the protocol can say so.
     """
 
     raw: str = ""
@@ -131,6 +136,8 @@ class SearchQuery:
     unread: bool | None = None
     folder: str = ""
     label_ids: tuple[str, ...] = ()
+    without_header: str = ""
+    not_from: str = ""
 
     def __post_init__(self) -> None:
         for name in ("raw", "from_", "to", "subject", "text"):
@@ -167,6 +174,7 @@ class Message:
     references: tuple[str, ...] = ()
     reply_to: tuple[str, ...] = ()
     thread_id: str = ""
+    own_mark: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

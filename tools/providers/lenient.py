@@ -11,6 +11,7 @@ from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 from html import unescape
 
+from accounts import own_mail
 from tools.charsets import codec_of
 
 REFERENCE = re.compile(r"<[^<>\s]+>")
@@ -79,6 +80,11 @@ def addresses(block: Message, header: str, *, most: int = LIST_CHARACTERS) -> tu
 def sender(block: Message) -> tuple[str, str]:
     """(name, address) of the first entry of From; both are empty if there is none."""
     return next(iter(addresses(block, "From", most=ROW_CHARACTERS)), ("", ""))
+
+
+def own_mark(block: Message) -> str:
+    """Return the mark of mailhub's own mail, unverified."""
+    return decoded(block[own_mail.HEADER])
 
 
 def parameter(block: Message, name: str) -> str:

@@ -147,6 +147,7 @@ class MemoryProvider:
             reply_to=tuple(address for _, address in lenient.addresses(parsed, "Reply-To")),
             subject=lenient.decoded(parsed["Subject"]), date=lenient.date_of(parsed, None),
             message_id=lenient.decoded(parsed["Message-ID"]), references=lenient.references(parsed),
+            own_mark=lenient.own_mark(parsed),
             text=text, html=html,
             attachments=tuple(_info(number, part) for number, part in enumerate(parts) if _attached(part)),
         )  # fmt: skip
@@ -295,6 +296,7 @@ class MemoryProvider:
             id=message.id, from_address=message.from_address, from_name=message.from_name, subject=message.subject,
             date=message.date, snippet=lenient.first_words(text, html=message.text is None), unread=stored.unread,
             attachments=len(message.attachments), to=message.to, number=index,
+            own_mark=message.own_mark,
         )  # fmt: skip
 
 

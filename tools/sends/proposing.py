@@ -30,6 +30,7 @@ from tools.compose import (
 from tools.content import Content, Original, answering, forwarding, told, written
 from tools.failures import told_as_problems
 from tools.originals import as_original, travelling, whom_to_answer
+from tools.own_mail import provider_of
 from tools.prepared import refuse_prepared
 from tools.providers import provider_for
 from tools.schemas import ForwardEmail, ReplyEmail, SendDraft, SendEmail, SendingParameters
@@ -100,7 +101,7 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
 
     def compose() -> Composed:
         with told_as_problems(mailbox):
-            provider = provider_for(mailbox)
+            provider = provider_of(caller, mailbox)
             original = as_original(provider.read_message(parameters.message_id, body=True))
             later = later_in_thread(provider, parameters.message_id, original.message_id)
         own = written(parameters.comment, "text")
@@ -131,7 +132,7 @@ def forward_email(caller: Caller, mailbox: Mailbox, parameters: ForwardEmail) ->
 
     def compose() -> Composed:
         with told_as_problems(mailbox):
-            provider = provider_for(mailbox)
+            provider = provider_of(caller, mailbox)
             message = provider.read_message(parameters.message_id, body=True)
             original = as_original(message)
             attachments = travelling(provider, message)
@@ -160,7 +161,7 @@ def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> dict[
 
     def compose() -> Composed:
         with told_as_problems(mailbox):
-            provider = provider_for(mailbox)
+            provider = provider_of(caller, mailbox)
             stored = provider.read_draft(parameters.draft_id)
         refuse_prepared(mailbox, provider, stored)
         request = request_of_draft(stored.source, mailbox)

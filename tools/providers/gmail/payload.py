@@ -122,7 +122,7 @@ def message(answer: Mapping[str, Any], *, id_: str, text: str | None, html: str 
         to=_addresses(block, "To"), cc=_addresses(block, "Cc"), reply_to=_addresses(block, "Reply-To"),
         subject=lenient.decoded(block["Subject"]), date=lenient.date_of(block, arrived(answer)),
         message_id=lenient.decoded(block["Message-ID"]), references=lenient.references(block), text=text, html=html,
-        thread_id=str(answer.get("threadId", "")),
+        thread_id=str(answer.get("threadId", "")), own_mark=lenient.own_mark(block),
         attachments=tuple(part.info() for part in leaves(answer.get("payload", {})) if part.is_attachment),
     )  # fmt: skip
 
@@ -134,7 +134,7 @@ def card(answer: Mapping[str, Any], *, id_: str) -> Card:
         id=id_, from_address=address, from_name=name, to=_addresses(block, "To", most=lenient.ROW_CHARACTERS),
         subject=lenient.decoded(block["Subject"]), date=lenient.date_of(block, arrived(answer)),
         snippet=snippet(answer), unread="UNREAD" in answer.get("labelIds", ()),
-        thread_id=str(answer.get("threadId", "")),
+        thread_id=str(answer.get("threadId", "")), own_mark=lenient.own_mark(block),
         attachments=sum(part.is_attachment for part in leaves(answer.get("payload", {}))),
     )  # fmt: skip
 

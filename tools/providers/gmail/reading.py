@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import structlog
 
+from accounts import own_mail
 from tools.providers import lenient
 from tools.providers.base import (
     AttachmentInfo,
@@ -34,7 +35,7 @@ ENRICHED = 10  # rows of gmail_search_messages that get more than their ids
 MAX_PAGES = 10
 COUNTED_LABELS = 50
 HIDDEN_LABELS = frozenset({"CHAT", "UNREAD"})
-ROW_HEADERS = ["From", "Subject", "Date"]
+ROW_HEADERS = ["From", "Subject", "Date", own_mail.HEADER]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ class Found:
     subject: str | None = None
     date: datetime | None = None
     snippet: str | None = None
+    own_mark: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,7 +306,7 @@ def _row(row: Found, answer: Mapping[str, Any]) -> Found:
     card = payload.card(answer, id_=row.id)
     return Found(
         id=row.id, thread_id=row.thread_id or card.thread_id, from_address=card.from_address,
-        subject=card.subject, date=card.date, snippet=card.snippet,
+        subject=card.subject, date=card.date, snippet=card.snippet, own_mark=card.own_mark or "",
     )  # fmt: skip
 
 

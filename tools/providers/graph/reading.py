@@ -200,6 +200,7 @@ class GraphReading(GraphMailbox):
         headers = "\r\n".join(
             f"{each.get('name')}: {each.get('value')}" for each in row.get("internetMessageHeaders") or []
         )
+        block = lenient.headers(headers.encode("utf-8", "replace") + b"\r\n\r\n")
         files = row.get("attachments")
         if files is None or "attachments@odata.nextLink" in row:
             more = files is not None or row.get("hasAttachments")
@@ -213,7 +214,7 @@ class GraphReading(GraphMailbox):
             text=None if is_html else written, html=written if is_html else None,
             attachments=tuple(attachment_info(each) for each in files),
             message_id=str(row.get("internetMessageId") or ""),
-            references=lenient.references(lenient.headers(headers.encode("utf-8", "replace") + b"\r\n\r\n")),
+            references=lenient.references(block), own_mark=lenient.own_mark(block),
         )  # fmt: skip
 
 
@@ -231,4 +232,5 @@ def _card(handle: str, row: dict[str, Any]) -> Card:
         snippet=lenient.first_words(str(row.get("bodyPreview") or ""), html=False),
         unread=not row.get("isRead", True),
         attachments=int(bool(row.get("hasAttachments"))) if files is None else len(files),
+        own_mark=None,
     )  # fmt: skip

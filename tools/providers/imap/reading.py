@@ -6,6 +6,7 @@ from typing import Any
 
 from imapclient import IMAPClient
 
+from accounts import own_mail
 from tools.providers import lenient
 from tools.providers.base import (
     READ_LIMIT,
@@ -23,8 +24,9 @@ from tools.providers.imap.message_ids import MAX_UID
 from tools.providers.imap.search import Criterion, Text, criteria
 from tools.providers.imap.sessions import Session
 
-HEADERS = "BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC REPLY-TO SUBJECT MESSAGE-ID IN-REPLY-TO REFERENCES)]"
-CARD_HEADERS = "BODY.PEEK[HEADER.FIELDS (DATE FROM TO SUBJECT)]"
+OWN = own_mail.HEADER.upper()
+HEADERS = f"BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC REPLY-TO SUBJECT MESSAGE-ID IN-REPLY-TO REFERENCES {OWN})]"
+CARD_HEADERS = f"BODY.PEEK[HEADER.FIELDS (DATE FROM TO SUBJECT {OWN})]"
 SNIPPET_BYTES = 1024
 SCANNED_FOR_ATTACHMENTS = 500
 COUNTED_FOLDERS = 50
@@ -147,6 +149,7 @@ class ImapReading(ImapMailbox):
             date=lenient.date_of(block, row[b"INTERNALDATE"]),
             message_id=lenient.decoded(block["Message-ID"]),
             references=lenient.references(block),
+            own_mark=lenient.own_mark(block),
             text=text,
             html=html,
             attachments=tuple(info_of(part) for part in parts if part.is_attachment),
@@ -224,6 +227,7 @@ class ImapReading(ImapMailbox):
             unread=rb"\Seen" not in row[b"FLAGS"],
             attachments=sum(part.is_attachment for part in parts),
             number=uid,
+            own_mark=lenient.own_mark(block),
         )
 
     def _fetch_text(self, session: Session, uid: int, part: structure.Part) -> str:

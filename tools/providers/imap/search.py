@@ -58,6 +58,8 @@ def criteria(query: SearchQuery, *, today: date) -> list[Criterion]:
         found += ["SINCE", today - timedelta(days=query.newer_than_days)]
     if query.unread is not None:
         found.append("UNSEEN" if query.unread else "SEEN")
+    found += ["NOT", "HEADER", query.without_header, Text("")] if query.without_header else []
+    found += ["NOT", "FROM", Text(query.not_from)] if query.not_from else []
     return found + _raw(query.raw)
 
 

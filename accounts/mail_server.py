@@ -1,0 +1,17 @@
+"""The mail server for mailhub's own mail: every mail that leaves here is marked as mailhub's own."""
+
+from collections.abc import Sequence
+
+from django.core.mail import EmailMessage
+from django.core.mail.backends.smtp import EmailBackend
+
+from accounts.own_mail import HEADER, new_mark
+
+
+class OwnMailBackend(EmailBackend):
+    """Django's SMTP backend. All own mail passes here, so no sender of mail can forget the mark."""
+
+    def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
+        for message in email_messages:
+            message.extra_headers[HEADER] = new_mark()
+        return super().send_messages(email_messages) or 0

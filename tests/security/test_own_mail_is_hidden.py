@@ -1,0 +1,320 @@
+"""Programs never see the codes and links that mailhub mails to a person, whose mailbox they may read otherwise."""
+
+import ast
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core import checks
+from django.test import Client
+
+from accounts.caller import Caller, Surface
+from accounts.models import SCOPES, ApiToken, Mailbox, User
+from accounts.problems import Problem
+from mailhub.environment import mail_settings
+from tests import gmailbox
+from tests.conftest import make_api
+from tests.dovecot import dovecot
+from tests.gmailserver import GmailServer
+from tests.graphserver import GraphServer
+from tests.mailserver import ADA
+from tests.office import Office, letter, office
+from tests.outlook import graph, mailbox
+from tools.catalog import TOOLS
+from tools.providers import provider_for
+from tools.services import call_tool
+
+__all__ = ["dovecot", "graph", "mailbox", "office"]
+pytestmark = pytest.mark.django_db
+gmail = gmailbox.gmail
+OUTSIDE = "mira@northwind.example"
+HEADER = "X-Mailhub-Own"
+SENDER = "mailhub@hub.example"
+PROGRAMS: list[tuple[Surface, bool]] = [("rest", True), ("mcp", True), ("command", True), ("agent", False)]
+PERSON: tuple[Surface, bool] = ("web", False)
+# Each tool that takes an id of a mail, and how.
+BY_ID: dict[str, dict[str, Any]] = {
+    "read_email": {"message_id": ""},
+    "read_thread": {"message_id": ""},
+    "list_attachments": {"message_id": ""},
+    "download_attachment": {"message_id": "", "attachment_id": "1", "as": "text"},
+    "reply_email": {"message_id": "", "comment": "Hello."},
+    "forward_email": {"message_id": "", "to": [OUTSIDE]},
+    "draft_reply": {"message_id": "", "body": "Hello."},
+    "create_draft": {"in_reply_to": "", "to": [OUTSIDE], "subject": "Re: x", "body": "Hello."},
+}
+
+
+@pytest.fixture(params=["own sender", "sender is a mailbox"])
+def hub(request: Any, settings: Any, office: Office) -> Office:
+    """Own mail goes by a real server and arrives in the connected mailbox."""
+    for name, value in mail_settings(f"smtp://127.0.0.1:{office.smtp.port}").items():
+        setattr(settings, name, value)
+    settings.SENDS_MAIL = True
+    settings.DEFAULT_FROM_EMAIL = SENDER
+    if request.param == "sender is a mailbox":
+        settings.DEFAULT_FROM_EMAIL = f"Ada <{office.ada}>"
+    return office
+
+
+def caller(user: User, surface: Surface, token: bool, mailbox: Mailbox) -> Caller:
+    if not token:
+        return Caller(user=user, surface=surface)
+    made = ApiToken.issue(user=user, name=f"agent-{uuid.uuid4().hex[:8]}", scopes=list(SCOPES), mailboxes=[mailbox])[0]
+    return Caller(user=user, surface=surface, token=made, scopes=frozenset(SCOPES))
+
+
+def call(asks: Caller, mailbox: Mailbox, tool: str, **arguments: Any) -> dict[str, Any]:
+    return dict(call_tool(asks, tool, {**arguments, "mailbox": str(mailbox.pk)}).result)
+
+
+def request_code(hub: Office) -> str:
+    """A program posts the form of the sign-in page for the owner of the mailbox; returns the code that arrives."""
+    assert Client().post("/sign-in/code/", {"email": hub.ada}).status_code == 302
+    (mail,) = [each for each in hub.inbox(hub.ada) if HEADER in each or "code" in str(each["Subject"]).lower()]
+    (code,) = re.findall(r"^([A-Z0-9]{4,}(?:-[A-Z0-9]{3,})*)\s*$", mail.get_content(), re.MULTILINE)
+    return str(code)
+
+
+def ids(mailbox: Mailbox, folder: str = "inbox") -> list[str]:
+    page = provider_for(mailbox).list_messages(folder=folder, unread=None, limit=50, page_token=None)
+    return [card.id for card in page.cards]
+
+
+def filled(tool: str, message_id: str) -> dict[str, Any]:
+    return {name: value if value != "" else message_id for name, value in BY_ID[tool].items()}
+
+
+def code_of(asks: Caller, mailbox: Mailbox, tool: str, **arguments: Any) -> str:
+    with pytest.raises(Problem) as refused:
+        call(asks, mailbox, tool, **arguments)
+    return refused.value.code
+
+
+@pytest.mark.parametrize("surface", PROGRAMS, ids=lambda each: each[0])
+def test_no_program_gets_the_sign_in_code_of_its_owner(hub: Office, surface: tuple[Surface, bool]) -> None:
+    ordinary = hub.receive(letter(to=hub.ada))
+    code = request_code(hub)
+    asks = caller(hub.reviewer.user, *surface, hub.mailbox)
+    (own,) = set(ids(hub.mailbox)) - {ordinary}
+
+    answers = [
+        call(asks, hub.mailbox, "list_emails"),
+        call(asks, hub.mailbox, "list_emails", unread=True),
+        call(asks, hub.mailbox, "search_emails", text=code),
+        call(asks, hub.mailbox, "search_emails", newer_than_days=30),
+        call(asks, hub.mailbox, "search_emails", query="ALL"),
+        call(asks, hub.mailbox, "list_drafts"),
+    ]
+    assert [[each["id"] for each in answer["emails"]] for answer in answers[:2]] == [[ordinary]] * 2
+    assert answers[0]["hidden"] == 1
+    for tool in BY_ID:
+        with pytest.raises(Problem) as refused:
+            answers.append(call(asks, hub.mailbox, tool, **filled(tool, own)))
+        assert refused.value.code == "forbidden", tool
+        assert "mailhub itself" in refused.value.detail, tool
+    shown = json.dumps(answers, default=str)
+    assert code not in shown
+    assert own not in shown
+
+
+def test_owner_reads_own_mail_on_their_own_page(hub: Office) -> None:
+    code = request_code(hub)
+    person = caller(hub.reviewer.user, *PERSON, hub.mailbox)
+    (card,) = call(person, hub.mailbox, "list_emails")["emails"]
+    assert code in call(person, hub.mailbox, "read_email", message_id=card["id"])["body"]
+
+
+def test_over_rest_a_mailed_code_is_hidden_and_refused(hub: Office) -> None:
+    code = request_code(hub)
+    (own,) = ids(hub.mailbox)
+    listed = hub.api.tool("list_emails")
+    read = hub.api.tool("read_email", message_id=own)
+    assert listed.json() == {"emails": [], "hidden": 1}
+    assert (read.status_code, read.json()["code"]) == (403, "forbidden")
+    assert code.encode() not in listed.content + read.content
+
+
+def test_search_tells_nothing_about_the_words_of_own_mail(hub: Office) -> None:
+    """A right guess and a wrong one get the same answer, the page tokens included."""
+    hub.receive(letter(to=hub.ada, subject="Known one"))
+    code = request_code(hub)
+    hub.receive(letter(to=hub.ada, subject="Known two"))
+    asks = caller(hub.reviewer.user, "rest", True, hub.mailbox)
+
+    def answers(guess: str) -> list[dict[str, Any]]:
+        found = []
+        for limit in (1, 2, 3):
+            for query in (f'TEXT "{guess}"', f'OR TEXT "{guess}" SUBJECT "Known one"', f'OR TEXT "{guess}" TEXT Known'):
+                token: dict[str, str] = {}
+                for _ in range(4):
+                    page = call(asks, hub.mailbox, "search_emails", query=query, max_results=limit, **token)
+                    found.append(page)
+                    if "next_page_token" not in page:
+                        break
+                    token = {"page_token": page["next_page_token"]}
+        return found
+
+    assert answers(code[:3]) == answers("QXZ")
+
+
+def test_own_mail_that_lost_its_mark_is_known_by_its_sender(hub: Office, settings: Any) -> None:
+    settings.DEFAULT_FROM_EMAIL = f"mailhub <{SENDER.title()}>"
+    hub.imap.deliver(hub.ada, letter(to=hub.ada, sender=f"M <{SENDER}>", text="ABCD-EFGH\n").as_bytes())
+    (own,) = ids(hub.mailbox)
+    asks = caller(hub.reviewer.user, "mcp", True, hub.mailbox)
+    assert call(asks, hub.mailbox, "list_emails")["emails"] == []
+    assert call(asks, hub.mailbox, "search_emails", text="ABCD")["emails"] == []
+    assert code_of(asks, hub.mailbox, "read_email", message_id=own) == "forbidden"
+
+
+def test_ordinary_mail_of_a_mailbox_that_sends_own_mail_stays(office: Office, settings: Any) -> None:
+    settings.DEFAULT_FROM_EMAIL = office.ada
+    office.imap.deliver(office.ada, letter(to=OUTSIDE, sender=office.ada).as_bytes(), folder="Sent Messages")
+    asks = caller(office.reviewer.user, "rest", True, office.mailbox)
+    (card,) = call(asks, office.mailbox, "list_emails", folder="sent")["emails"]
+    assert call(asks, office.mailbox, "read_email", message_id=card["id"])["body"]
+    assert [each.id for each in checks.run_checks(databases=["default"]) if each.id == "approvals.W002"]
+    settings.DEFAULT_FROM_EMAIL = SENDER
+    assert not [each.id for each in checks.run_checks(databases=["default"]) if each.id == "approvals.W002"]
+
+
+def test_mark_that_this_server_did_not_make_hides_nothing(hub: Office) -> None:
+    forged = f"{'0' * 32} {'0' * 8}:{'0' * 64}"
+    for value in (forged, "yes", "=?utf-8?q?x?="):
+        message = letter(to=hub.ada, text="Ordinary.\n")
+        message[HEADER] = value
+        hub.receive(message)
+    assert len(hub.tool("list_emails")["emails"]) == 3
+
+
+def test_spoofed_sender_from_outside_is_only_hidden(hub: Office, settings: Any) -> None:
+    settings.DEFAULT_FROM_EMAIL = SENDER
+    ordinary = hub.receive(letter(to=hub.ada, subject="First"))
+    hub.imap.deliver(hub.ada, letter(to=hub.ada, sender=SENDER, References="<a@northwind.example>").as_bytes())
+    last = letter(to=hub.ada, subject="Last")
+    last["References"] = "<a@northwind.example>"
+    newest = hub.receive(last)
+    assert [each["id"] for each in hub.tool("list_emails")["emails"]] == [newest, ordinary]
+    assert [each["id"] for each in hub.tool("read_thread", message_id=newest)["messages"]] == [newest]
+
+
+def test_pages_are_full_although_own_mail_lies_between(hub: Office) -> None:
+    first = hub.receive(letter(to=hub.ada, subject="First"))
+    request_code(hub)
+    second = hub.receive(letter(to=hub.ada, subject="Second"))
+    page = hub.tool("list_emails", max_results=2)
+    assert [each["id"] for each in page["emails"]] == [second, first]
+
+
+def test_returned_mail_does_not_hand_out_the_code_inside_it(hub: Office) -> None:
+    """A bounce holds the original as an attachment."""
+    request_code(hub)
+    (original,) = hub.inbox(hub.ada)
+    bounce = EmailMessage()
+    bounce["From"], bounce["To"], bounce["Subject"] = f"postmaster@{OUTSIDE}", hub.ada, "Undelivered"
+    bounce.set_content("It came back.")
+    bounce.add_attachment(original)
+    message_id = hub.receive(bounce)
+    (file,) = hub.tool("list_attachments", message_id=message_id)["attachments"]
+    for form in ("text", "base64", "link"):
+        given = {"message_id": message_id, "attachment_id": file["id"], "as": form}
+        assert hub.refused("download_attachment", **given)["code"] == "forbidden"
+    assert hub.refused("forward_email", message_id=message_id, to=[OUTSIDE])["code"] == "forbidden"
+
+
+def test_own_mail_moved_to_drafts_is_no_draft_for_a_program(hub: Office) -> None:
+    code = request_code(hub)
+    (source,) = hub.imap.messages(hub.ada)
+    hub.imap.deliver(hub.ada, source, folder="Drafts")
+    (draft,) = ids(hub.mailbox, "drafts")
+    assert hub.tool("list_drafts")["drafts"] == []
+    for confirm in (False, True):
+        problem = hub.refused("send_draft", draft_id=draft, confirm=confirm)
+        assert problem["code"] == "forbidden"
+        assert code not in json.dumps(problem)
+    change = {"draft_id": draft, "to": [OUTSIDE], "subject": "s", "body": "b"}
+    assert hub.refused("update_draft", **change)["code"] == "forbidden"
+    assert hub.refused("delete_draft", draft_id=draft)["code"] == "forbidden"
+
+
+def marked(sender: str) -> bytes:
+    from accounts.own_mail import new_mark
+
+    message = letter(to=ADA, sender=sender, subject="Your code", text="ABCD-EFGH\n")
+    message[HEADER] = new_mark()
+    return message.as_bytes()
+
+
+@pytest.mark.parametrize("sender", [SENDER, ADA])
+def test_gmail_tools_hide_and_refuse_own_mail(gmail: GmailServer, alice: User, settings: Any, sender: str) -> None:
+    settings.DEFAULT_FROM_EMAIL = sender
+    found = gmailbox.connected(gmail, alice)
+    ordinary = gmail.deliver(ADA, gmailbox.letter("Number 1"))
+    own = gmail.deliver(ADA, marked(sender))
+    api = make_api(alice, found)
+    for tool, given, rows in (
+        ("list_emails", {}, "emails"), ("search_emails", {"newer_than_days": 3650}, "emails"),
+        ("gmail_search_messages", {"query": "Number OR code"}, "messages"),
+    ):  # fmt: skip
+        answer = api.tool(tool, **given)
+        assert answer.status_code == 200, answer.content
+        assert own.id not in {row["id"] for row in answer.json()[rows]}, tool
+        assert b"ABCD-EFGH" not in answer.content, tool
+    assert api.tool("list_emails").json()["emails"][0]["id"] == ordinary.id
+    for fmt in ("full", "metadata"):
+        assert api.tool("gmail_get_message", message_id=own.id, fmt=fmt).json()["code"] == "forbidden"
+    assert api.tool("gmail_get_message", message_id=ordinary.id).status_code == 200
+    assert api.tool("read_email", message_id=own.id).json()["code"] == "forbidden"
+
+
+@pytest.mark.parametrize("sender", [SENDER, ADA])
+def test_graph_mailbox_hides_own_mail(
+    graph: GraphServer, mailbox: Mailbox, alice: User, settings: Any, sender: str
+) -> None:
+    settings.DEFAULT_FROM_EMAIL = sender
+    graph.deliver(ADA, letter(to=ADA, sender=sender if sender == ADA else OUTSIDE).as_bytes())
+    graph.deliver(ADA, marked(sender))
+    own, ordinary = ids(mailbox)
+    api = make_api(alice, mailbox)
+    for answer in (
+        api.tool("list_emails"),
+        api.tool("search_emails", subject="e"),
+        api.tool("search_emails", text="e"),
+    ):
+        assert answer.status_code == 200, answer.content
+        assert b"ABCD-EFGH" not in answer.content
+        assert own not in {row["id"] for row in answer.json()["emails"]}
+    assert [row["id"] for row in api.tool("list_emails").json()["emails"]] == [ordinary]
+    for tool in ("read_email", "read_thread", "reply_email", "forward_email", "draft_reply"):
+        assert api.tool(tool, **filled(tool, own)).json()["code"] == "forbidden", tool
+    assert api.tool("read_email", message_id=ordinary).status_code == 200
+
+
+# These act for a person or carry out what one approved, and answer no program with mail that was read.
+WITHOUT_A_PROGRAM = {
+    "links.py", "own_mail.py", "held_drafts.py", "sends/kinds.py", "sends/revising.py", "sends/surroundings.py",
+    "sends/proposing.py", "sends/thread.py", "management", "providers/__init__.py",
+}  # fmt: skip
+
+
+def _users_of_provider_for() -> Iterator[str]:
+    root = Path(__file__).parents[2] / "tools"
+    for path in sorted(root.rglob("*.py")):
+        names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        if "provider_for" in names:
+            yield str(path.relative_to(root))
+
+
+def test_tools_reach_a_mailbox_only_without_own_mail() -> None:
+    assert set(_users_of_provider_for()) <= WITHOUT_A_PROGRAM
+
+
+def test_every_tool_that_takes_a_mails_id_is_asked_here() -> None:
+    taking = {name for name, tool in TOOLS.items() if {"message_id", "in_reply_to"} & set(tool.parameters.model_fields)}
+    assert taking <= {*BY_ID, "update_draft", "gmail_get_message"}

@@ -1,0 +1,162 @@
+"""A mailbox as programs see it: without the mail of mailhub itself.
+
+Own mail holds codes and links that sign a person in, and only a person approves. A program that could read them could
+ask for a code in the name of the mailbox owner and approve its own proposals.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+from accounts import own_mail
+from accounts.caller import Caller
+from accounts.models import Mailbox
+from accounts.problems import Problem
+from tools.providers import lenient, provider_for
+from tools.providers.base import (
+    AttachmentInfo,
+    Card,
+    MailProvider,
+    Message,
+    Page,
+    Refused,
+    SearchQuery,
+    StoredDraft,
+)
+from tools.providers.gmail import GmailProvider
+from tools.providers.gmail.reading import Found, FoundPage, GmailMessage
+
+MOST_PAGES = 20  # that are asked for in the place of what is left out
+REFUSED = "This mail is from mailhub itself and may hold a code or link for a person. Programs cannot read or use it."
+
+
+def provider_of(caller: Caller, mailbox: Mailbox) -> MailProvider:
+    """Return the provider of a mailbox; for a program, one that leaves out and refuses mailhub's own mail."""
+    provider = provider_for(mailbox)
+    return provider if caller.is_person else cast(MailProvider, ProviderForPrograms(provider))
+
+
+class ProviderForPrograms:
+    """A provider without own mail. What does not read mail goes to the provider as it is."""
+
+    def __init__(self, provider: MailProvider) -> None:
+        self._provider = provider
+        self._allowed: set[str] = set()  # ids of messages that were looked at: a forward asks once for all its files
+        self._hides_sender: bool | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+    @property
+    def is_gmail(self) -> bool:
+        return isinstance(self._provider, GmailProvider)
+
+    def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
+        def ask(count: int, token: str | None) -> Page:
+            return self._provider.list_messages(folder=folder, unread=unread, limit=count, page_token=token)
+
+        return self._page(ask, limit, page_token)
+
+    def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
+        """Search without a trace of own mail that matches: its words could be guessed from the answer otherwise."""
+        query = replace(query, without_header=own_mail.HEADER, not_from=self._hidden_sender())
+
+        def ask(count: int, token: str | None) -> Page:
+            return self._provider.search(query, limit=count, page_token=token)
+
+        page = self._page(ask, limit, page_token)
+        token = page.next_token
+        if token is not None and page.hidden and not self._page(ask, 1, token).cards:
+            token = None
+        return Page(cards=page.cards, next_token=token)
+
+    def find(self, query: str, *, limit: int, page_token: str | None = None, **filters: Any) -> FoundPage:
+        """Gmail's own search, its query as it is. Rows after the first ten are ids, which nobody can read."""
+        gmail = cast(GmailProvider, self._provider)
+        found = gmail.find(query, limit=limit, page_token=page_token, **filters)
+        return replace(found, rows=tuple(row for row in found.rows if not self._is_own_row(row)))
+
+    def get(self, message_id: str, **form: Any) -> GmailMessage:
+        found = cast(GmailProvider, self._provider).get(message_id, **form)
+        self._check(found.message)
+        return found
+
+    def read_message(self, message_id: str, *, body: bool) -> Message:
+        message = self._provider.read_message(message_id, body=body)
+        self._check(message)
+        self._allowed.add(message_id)
+        return message
+
+    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
+        """The conversation without own mail. One that is named by own mail, or holds nothing else, is refused."""
+        thread = self._provider.read_thread(message_id, limit=limit, body=body)
+        shown = tuple(each for each in thread if not self._is_own(each))
+        left_out = [each.id for each in thread if self._is_own(each)]
+        if message_id in left_out or (left_out and not shown):
+            raise Problem("forbidden", REFUSED)
+        return shown
+
+    def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
+        """The decoded bytes. A mail inside a mail is judged like one of its own: a returned mail holds the original."""
+        if message_id not in self._allowed:
+            self.read_message(message_id, body=False)
+        info, content = self._provider.fetch_attachment(message_id, attachment_id, limit=limit)
+        if info.type.startswith(("message/", "text/rfc822-headers")) and self._is_own_source(content):
+            raise Problem("forbidden", REFUSED)
+        return info, content
+
+    def read_draft(self, draft_id: str) -> StoredDraft:
+        stored = self._provider.read_draft(draft_id)
+        if self._is_own_source(stored.source):
+            raise Problem("forbidden", REFUSED)
+        return stored
+
+    def _page(self, ask: Callable[[int, str | None], Page], limit: int, token: str | None) -> Page:
+        """A page of `limit` cards, the places of own mail filled with what follows."""
+        cards: list[Card] = []
+        hidden = 0
+        for _ in range(MOST_PAGES):
+            page = ask(limit - len(cards), token)
+            shown = [card for card in page.cards if not self._is_own_card(card)]
+            cards += shown
+            hidden += len(page.cards) - len(shown)
+            token = page.next_token
+            if token is None or len(cards) >= limit or len(shown) == len(page.cards):
+                break
+        return Page(cards=tuple(cards), next_token=token, hidden=hidden)
+
+    def _check(self, message: Message) -> None:
+        if self._is_own(message):
+            raise Problem("forbidden", REFUSED)
+
+    def _is_own(self, message: Message) -> bool:
+        return own_mail.is_mark(message.own_mark) or self._is_hidden_sender(message.from_address)
+
+    def _is_own_card(self, card: Card) -> bool:
+        if own_mail.is_mark(card.own_mark or "") or self._is_hidden_sender(card.from_address):
+            return True
+        # The list shows no headers, and ordinary mail comes from this address too: the message itself is asked.
+        doubtful = card.own_mark is None and card.from_address.lower() in own_mail.possible_senders()
+        return doubtful and self._is_own_message(card.id)
+
+    def _is_own_message(self, message_id: str) -> bool:
+        try:
+            return self._is_own(self._provider.read_message(message_id, body=False))
+        except Refused:
+            return True  # it went meanwhile
+
+    def _is_own_row(self, row: Found) -> bool:
+        return own_mail.is_mark(row.own_mark) or self._is_hidden_sender(row.from_address or "")
+
+    def _is_own_source(self, source: bytes) -> bool:
+        block = lenient.headers(source)
+        return own_mail.is_mark(lenient.own_mark(block)) or self._is_hidden_sender(lenient.sender(block)[1])
+
+    def _is_hidden_sender(self, address: str) -> bool:
+        return bool(address) and address.lower() == own_mail.sender() and bool(self._hidden_sender())
+
+    def _hidden_sender(self) -> str:
+        """Return the address whose mail is all own mail; none if ordinary mail of a connected mailbox has it too."""
+        if self._hides_sender is None:
+            self._hides_sender = not own_mail.sender_is_mailbox()
+        return own_mail.sender() if self._hides_sender else ""
