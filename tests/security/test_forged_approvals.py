@@ -200,7 +200,8 @@ def test_a_mail_that_is_ordered_again_by_a_person_leaves(
     work()
     script.instead = None
     PendingAction.objects.update(next_probe_at=timezone.now() + timedelta(hours=1))
-    assert reviewer.decide(str(action.pk), "resolve", ruling="not_sent").status_code == 302
+    action.refresh_from_db()
+    assert reviewer.decide(str(action.pk), "resolve", ruling="not_sent", fence=action.fence).status_code == 302
     PendingAction.objects.filter(not_before__isnull=False).update(not_before=F("created_at"))
 
     work()
