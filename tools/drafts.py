@@ -1,8 +1,7 @@
 """Tools that write drafts. A draft lies in the mailbox, where its person sees it; nothing is sent."""
 
 from datetime import UTC, datetime
-from email import message_from_bytes, policy
-from email.message import EmailMessage
+from email.message import Message as Block
 from email.utils import format_datetime
 from typing import Any
 
@@ -23,12 +22,14 @@ from tools.compose import (
     reply_subject,
     stamped,
 )
-from tools.content import Original, answering, written
+from tools.content import Original
 from tools.failures import told_as_problems
+from tools.markup import answer_content, author_content
 from tools.models import Draft
 from tools.originals import as_original, whom_to_answer
 from tools.own_mail import provider_of
 from tools.prepared import refuse_prepared
+from tools.providers import lenient
 from tools.providers.base import NOT_A_DRAFT, MailProvider, Refused, StoredDraft
 from tools.schemas import CreateDraft, DeleteDraft, DraftFields, DraftReply, ListDrafts, UpdateDraft
 from tools.uploads import attached
@@ -52,7 +53,7 @@ def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dic
         request = Request(
             kind="reply", from_address=mailbox.address, from_name=mailbox.name, to=to, cc=cc,
             subject=reply_subject(original.subject),
-            content=answering(written(parameters.body, parameters.body_type), original),
+            content=answer_content(author_content(parameters.body, parameters.body_type), original),
             in_reply_to=parent(original), references=chain(original),
         )  # fmt: skip
         return _saved(caller, mailbox, provider, request)
@@ -71,7 +72,7 @@ def replacement(
 ) -> Request:
     """Return the request for a draft that replaces `before`; the threading stays unless in_reply_to is given."""
     original = _answered(provider, parameters.in_reply_to)
-    return _request(caller, mailbox, parameters, original, before=_parsed(before.source))
+    return _request(caller, mailbox, parameters, original, before=lenient.headers(before.source))
 
 
 def may_change(caller: Caller, mailbox: Mailbox, stored: StoredDraft) -> bool:
@@ -159,7 +160,7 @@ def _answered(provider: MailProvider, named: str | int | None) -> Original | Non
 
 
 def _request(
-    caller: Caller, mailbox: Mailbox, fields: DraftFields, original: Original | None, before: EmailMessage | None = None
+    caller: Caller, mailbox: Mailbox, fields: DraftFields, original: Original | None, before: Block | None = None
 ) -> Request:
     in_reply_to = ""
     references: tuple[str, ...] = ()
@@ -173,7 +174,7 @@ def _request(
         kind="reply" if in_reply_to else "send", from_address=mailbox.address, from_name=mailbox.name,
         to=tuple(fields.to), cc=tuple(fields.cc), bcc=tuple(fields.bcc),
         subject=reply_subject(fields.subject) if original is not None else fields.subject,
-        content=written(fields.body, fields.body_type), attachments=attached(caller, fields.attachments),
+        content=author_content(fields.body, fields.body_type), attachments=attached(caller, fields.attachments),
         in_reply_to=in_reply_to, references=references,
     )  # fmt: skip
 
@@ -210,7 +211,3 @@ def _row(id_: str, number: int | None, subject: str, to: tuple[str, ...], date: 
     if number is not None:
         row["uid"] = number
     return row | {"subject": subject, "to": list(to), "date": date}
-
-
-def _parsed(source: bytes) -> EmailMessage:
-    return message_from_bytes(source, policy=policy.default)

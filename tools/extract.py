@@ -1,21 +1,17 @@
-"""The text of an attachment, drawn out in a process of its own.
+"""The text of an attachment, drawn out in a limited process.
 
 Documents come from strangers: a bomb in one costs that process its memory and time limits, never the server.
-Run as `python -m tools.extract TYPE NAME` with the bytes on standard input; prints the text.
 """
 
 import csv
 import io
-import resource
-import subprocess
-import sys
 import zipfile
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from tools.html import cleaned, text_of
+from tools.nesting import check_depth
+from tools.parsers import FILES, Unparsable
 
-SECONDS = 20
-MEMORY_BYTES = 1024**3
 UNPACKED_BYTES = 100 * 1024**2
 MAX_CHARS = 1_000_000
 PAGES = 500
@@ -48,15 +44,19 @@ def text_from(content: bytes, *, media_type: str, name: str) -> str:
     if kind is None:
         raise CannotExtract("No text can be read from this type of file. Ask for it as link or base64.")
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "tools.extract", kind],
-            input=content, cwd=Path(__file__).parent.parent, capture_output=True, timeout=SECONDS + 5, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise CannotExtract("The file takes too long to read. Ask for it as link.") from None
-    if done.returncode:
-        raise CannotExtract("The file could not be read: it is damaged, protected or too large inside.")
-    return done.stdout.decode("utf-8", "replace")
+        return FILES.run(extracted, kind, content)
+    except Unparsable as error:
+        match error.reason:
+            case "busy":
+                raise
+            case "slow":
+                raise CannotExtract("The file takes too long or too much memory to read. Ask for it as link.") from None
+        raise CannotExtract("The file could not be read: it is damaged, protected or too large inside.") from None
+
+
+def extracted(kind: str, content: bytes) -> str:
+    """Return the text of a document: a job for a limited process."""
+    return _drawn(kind, content)[:MAX_CHARS]
 
 
 def _drawn(kind: str, content: bytes) -> str:
@@ -64,7 +64,9 @@ def _drawn(kind: str, content: bytes) -> str:
         case "application/pdf":
             return _pdf(content)
         case "text/html":
-            return text_of(cleaned(_decoded(content)))
+            page = cleaned(_decoded(content))
+            check_depth(page)
+            return text_of(page)
         case "text/csv":
             rows = csv.reader(io.StringIO(_decoded(content)))
             return "\n".join("\t".join(row) for row in rows)
@@ -114,18 +116,3 @@ def _decoded(content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         return content.decode("windows-1252", "replace")
-
-
-def _main() -> int:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    try:
-        text = _drawn(sys.argv[1], sys.stdin.buffer.read())[:MAX_CHARS]
-    except BaseException:  # whatever a parser raises on a stranger's file: the caller says it could not be read
-        return 1
-    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(_main())

@@ -7,10 +7,10 @@ from accounts.models import Mailbox
 from accounts.problems import Problem
 from tools import compact
 from tools.failures import told_as_problems
-from tools.html import cleaned
+from tools.markup import page_for_reader
 from tools.own_mail import ProviderForPrograms, provider_of
 from tools.providers.gmail import GmailProvider
-from tools.reading import readable, visible
+from tools.reading import readable
 from tools.schemas import GmailGetMessage, GmailSearchMessages
 
 HINT = "Nothing found. Try fewer or other words, a longer time, or other labels (list_folders)."
@@ -40,7 +40,7 @@ def gmail_get_message(caller: Caller, mailbox: Mailbox, parameters: GmailGetMess
         found = _gmail(caller, mailbox).get(parameters.message_id, fmt=parameters.fmt)
     html = found.message.html
     return compact.gmail_message(
-        found, readable(found.message), cleaned(visible(html)[0]) if html else None,
+        found, readable(found.message), page_for_reader(html, with_hidden=False) if html else None,
         offset=parameters.offset, max_chars=parameters.max_chars,
     )  # fmt: skip
 

@@ -4,16 +4,16 @@ from accounts.problems import Problem
 from tools.addresses import bare_address, file_name
 from tools.compose import MAX_TOTAL_BYTES, Attachment, media_type
 from tools.content import Original
-from tools.html import cleaned, text_of
+from tools.markup import original_content
 from tools.providers.base import MailProvider, Message
 
 
 def as_original(message: Message) -> Original:
-    text = message.text if message.text is not None else text_of(cleaned(message.html or ""))
+    text, html = original_content(message.text, message.html)
     return Original(
         message_id=message.message_id, references=message.references, from_address=message.from_address,
         from_name=message.from_name, reply_to=message.reply_to, to=message.to, cc=message.cc,
-        subject=message.subject, date=message.date, text=text, html=message.html,
+        subject=message.subject, date=message.date, text=text, html=html,
     )  # fmt: skip
 
 

@@ -1,13 +1,16 @@
 """What a person will see, as a value. Pure."""
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
-from approvals.types import Preview, Target
+from approvals.types import Preview, PreviewWarning, Target
 from tools import warnings
 from tools.addresses import domain_of
 from tools.compose import OutgoingMessage
 from tools.content import Original
+from tools.parsers import is_small, run
+from tools.warnings.context import JUDGED_CHARACTERS
 
 EXCERPT = 200
 
@@ -32,8 +35,20 @@ def of_message(message: OutgoingMessage, context: warnings.Context) -> Preview:
         excerpt=request.content.text[:EXCERPT],
         fingerprint=fingerprint(request.to, request.subject, request.content.body),
         parts={"from": request.from_address, "from_name": request.from_name, "importance": request.importance},
-        warnings=warnings.of(message, context),
+        warnings=_judged(message, context),
     )
+
+
+def _judged(message: OutgoingMessage, context: warnings.Context) -> tuple[PreviewWarning, ...]:
+    """Raises Unparsable."""
+    content = message.request.content
+    small = is_small(content.text, content.html, content.proposed_html, context.prompted_by)
+    if small:
+        return run(warnings.of, message, context, small=True)
+    # The beginning of a file tells what it is; more of it would only cost time on the way to the process.
+    files = tuple(replace(each, content=each.content[: JUDGED_CHARACTERS + 1]) for each in message.request.attachments)
+    judged = replace(message, source=b"", request=replace(message.request, attachments=files))
+    return run(warnings.of, judged, context)
 
 
 def sentence(message: OutgoingMessage, original: Original | None) -> str:

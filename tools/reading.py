@@ -6,10 +6,16 @@ A mail can hold text that no person sees and every program reads. It is removed 
 import re
 from dataclasses import dataclass
 from html import unescape
+from typing import TYPE_CHECKING
 
+from tools.bare import bare_text
 from tools.characters import invisible_in, without_invisible
 from tools.html import cleaned, seen_by_reader, text_of
-from tools.providers.base import Message
+from tools.nesting import check_depth
+from tools.parsers import Unparsable, is_small, run
+
+if TYPE_CHECKING:
+    from tools.providers.base import Message
 
 HTML_CHARACTERS = 500_000  # parsing is capped first: a megabyte of HTML costs a tenth of a second
 QUOTED = re.compile(r"(?m)^(?:>.*(?:\n|$)){3,}")
@@ -21,11 +27,29 @@ class Readable:
     hidden_text_removed: bool = False
 
 
-def readable(message: Message) -> Readable:
-    """The text of a message for a reader: its plain part, else its HTML as text."""
+def readable(message: "Message", *, in_time: bool = True) -> Readable:
+    """Return the text of a message for a reader: its plain part, else its HTML as text.
+
+    HTML that cannot be read safely gives its bare text; so does all that is not small, if it is not `in_time`.
+    Raises Unparsable if too much is being read at once.
+    """
     if message.text is not None:
         return _finished(message.text, hidden=False)
-    page, hidden = visible(message.html or "")
+    html = message.html or ""
+    small = is_small(html)
+    if not small and not in_time:
+        return Readable(text=bare_text(html))
+    try:
+        return run(page_text, html[:HTML_CHARACTERS], small=small)
+    except Unparsable as error:
+        error.raise_if_busy()
+        return Readable(text=bare_text(html))
+
+
+def page_text(html: str) -> Readable:
+    """The text of HTML for a reader."""
+    page, hidden = visible(html)
+    check_depth(page)
     return _finished(text_of(cleaned(page)), hidden=hidden)
 
 

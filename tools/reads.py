@@ -1,6 +1,7 @@
 """Tools that read: a provider call and a compact result."""
 
 import base64
+import time
 from typing import Any
 
 from accounts import access
@@ -12,7 +13,7 @@ from tools import compact, links
 from tools.compose import MAX_TOTAL_BYTES
 from tools.extract import CannotExtract, text_from
 from tools.failures import told_as_problems
-from tools.html import cleaned
+from tools.markup import page_for_reader
 from tools.own_mail import provider_of
 from tools.providers.base import Message, Page, SearchQuery
 from tools.reading import Readable, readable
@@ -30,6 +31,7 @@ from tools.schemas import (
 BASE64_BYTES = 64 * 1024
 TEXT_CHARS = 20_000
 THREAD_MESSAGES = 50
+THREAD_SECONDS = 5.0  # for all its HTML; one message that has begun may take the limit of one job more
 
 
 def list_mailboxes(caller: Caller, parameters: ListMailboxes) -> dict[str, Any]:
@@ -109,7 +111,10 @@ def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dic
     named = parameters.message_id or parameters.thread_id or ""
     with told_as_problems(mailbox):
         messages = provider_of(caller, mailbox).read_thread(named, limit=THREAD_MESSAGES)
-    return compact.thread([(message, readable(message)) for message in messages], max_chars=parameters.max_chars)
+    deadline = time.monotonic() + THREAD_SECONDS
+    # Newest first: if the time runs out, the oldest messages are shown as bare text.
+    found = [(message, readable(message, in_time=time.monotonic() < deadline)) for message in reversed(messages)]
+    return compact.thread(found[::-1], max_chars=parameters.max_chars)
 
 
 def list_attachments(caller: Caller, mailbox: Mailbox, parameters: ListAttachments) -> dict[str, Any]:
@@ -159,6 +164,8 @@ def _body(message: Message, form: str) -> Readable:
     match form:
         case "metadata":
             return Readable(text="")
+        case "html" if message.html is not None:
+            return Readable(text=page_for_reader(message.html, with_hidden=True))
         case "html":
-            return Readable(text=cleaned(message.html) if message.html is not None else message.text or "")
+            return Readable(text=message.text or "")
     return readable(message)

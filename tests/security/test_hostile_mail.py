@@ -1,11 +1,13 @@
 """One mail that a stranger made to be unreadable costs nobody the list, and can be opened."""
 
+import time
 from typing import Any
 
 import pytest
 
 from tests.dovecot import dovecot
 from tests.office import Office, letter, office
+from tools.bare import TOO_COMPLEX
 from tools.providers.lenient import MORE_ADDRESSES, UNREADABLE
 
 __all__ = ["dovecot", "office"]
@@ -77,3 +79,33 @@ def test_addresses_beyond_the_limit_are_marked_and_not_answered(office: Office) 
 def test_text_in_a_codec_that_is_no_charset_is_readable(office: Office) -> None:
     raw(office, "Content-Type: text/plain; charset=punycode", body=b"plain words " * 20_000)
     assert message_of(office)["body"].startswith("plain words")
+
+
+@pytest.mark.parametrize("size", [100, 30_000], ids=["small", "large"])
+@pytest.mark.parametrize("token", ["<![", "<!", "<div>", "&#x", "<table><tr><td>"])
+def test_hostile_html_of_an_agent_is_no_server_error(office: Office, token: str, size: int) -> None:
+    body = (token * size)[:99_000] + "words"
+    for tool in ("send_email", "create_draft"):
+        answer = office.api.tool(tool, to=[office.mira], subject="x", body=body, body_type="html", confirm=True)
+        assert answer.status_code in (200, 202, 422), answer.content
+
+
+def test_hostile_thread_has_one_budget_and_marks_the_rest(office: Office) -> None:
+    for number in range(8):
+        raw(
+            office,
+            f"Message-ID: <{number}@x.example>",
+            "References: <0@x.example>",
+            "Content-Type: text/html; charset=utf-8",
+            body=f"<p>mail {number}</p>\r\n".encode() + b"<table><tr><td>\r\n" * 25_000,
+        )
+    newest = office.tool("list_emails", max_results=1)["emails"][0]["id"]
+    began = time.monotonic()
+
+    messages = office.tool("read_thread", message_id=newest)["messages"]
+
+    assert time.monotonic() - began < 12  # each by itself takes two seconds
+    assert len(messages) == 8
+    assert {each["body"].removeprefix(TOO_COMPLEX).split("\n")[2] for each in messages} == {
+        f"mail {n}" for n in range(8)
+    }

@@ -4,14 +4,16 @@ import binascii
 import re
 from contextlib import suppress
 from datetime import UTC, datetime
-from email import message_from_bytes, policy
+from email import policy
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.message import Message
+from email.parser import BytesHeaderParser
 from email.utils import getaddresses, parsedate_to_datetime
 from html import unescape
 
 from accounts import own_mail
+from tools.bare import TAG
 from tools.charsets import codec_of
 
 REFERENCE = re.compile(r"<[^<>\s]+>")
@@ -19,11 +21,10 @@ REFERENCE = re.compile(r"<[^<>\s]+>")
 ORIGINAL_ID_HEADERS = ("X-Microsoft-Original-Message-ID", "X-Original-Message-ID")
 CUT_CHARACTER = 6  # more bytes than may be left of one: three, of which quoted-printable may leave the last as "=8"
 CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
-# Only for the few words of a list row: what is shown of a message goes through a real parser.
-TAG = re.compile(r"(?s)<(style|script|head)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^>]*(>|$)", re.IGNORECASE)
 
 
 # Bounds for what one header may cost. The library takes 4 microseconds for each character of a list of addresses.
+BLOCK_BYTES = 256 * 1024
 TEXT_CHARACTERS = 10_000
 LIST_CHARACTERS = 64_000
 ROW_CHARACTERS = 4_000  # of the addresses in a row of a list, of which a page has many
@@ -36,8 +37,8 @@ UNREADABLE = "[unreadable addresses]"
 
 
 def headers(block: bytes) -> Message:
-    """A header block, or a whole message, parsed leniently; values are raw and go through the functions below."""
-    return message_from_bytes(block, policy=policy.compat32)
+    """The headers at the beginning, parsed leniently; values are raw and go through the functions below."""
+    return BytesHeaderParser(policy=policy.compat32).parsebytes(block[:BLOCK_BYTES])
 
 
 def decoded(value: object) -> str:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from email import message_from_bytes, policy
 from email.message import Message as Content
 from typing import Any, Literal, Self, cast
 
@@ -133,7 +134,7 @@ class MemoryProvider:
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
         self.test()
-        parsed = lenient.headers(self._stored(message_id).source)
+        parsed = _whole(self._stored(message_id).source)
         name, address = lenient.sender(parsed)
         parts = list(_leaves(parsed))
         text, html = (
@@ -168,7 +169,7 @@ class MemoryProvider:
 
     def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
         self.test()
-        parts = list(_leaves(lenient.headers(self._stored(message_id).source)))
+        parts = list(_leaves(_whole(self._stored(message_id).source)))
         if not PAGE_TOKEN.fullmatch(attachment_id) or int(attachment_id) >= len(parts):
             raise Refused("not_found")
         part = parts[int(attachment_id)]
@@ -308,6 +309,10 @@ def _leaves(part: Content) -> Iterator[Content]:
             yield from _leaves(cast(Content, child))
     else:
         yield part
+
+
+def _whole(source: bytes) -> Content:
+    return message_from_bytes(source, policy=policy.compat32)
 
 
 def _attached(part: Content) -> bool:

@@ -12,10 +12,21 @@ from accounts import health
 from accounts.models import Mailbox
 from accounts.problems import Problem
 from approvals.doubts import DESTROYED
-from approvals.types import ApprovedAction, Changes, EditField, Outcome, PreviewWarning, Proposal, Rendered, Revisable
+from approvals.types import (
+    ApprovedAction,
+    Changes,
+    EditField,
+    Outcome,
+    Passage,
+    PreviewWarning,
+    Proposal,
+    Rendered,
+    Revisable,
+)
 from tools.alternatives import passages
 from tools.compose import stamped
 from tools.models import Draft
+from tools.parsers import Unparsable, is_small, run
 from tools.providers import provider_for
 from tools.providers.base import (
     Busy,
@@ -43,6 +54,14 @@ SEEN_UNSENT = "seen_unsent"
 Sort = Literal["send", "reply", "forward"]
 
 
+def _passages(text: str, html: str) -> tuple[Passage, ...]:
+    """Return where text and HTML differ. If they cannot be compared in time, all of the text counts as different."""
+    try:
+        return run(passages, text, html, small=is_small(text, html))
+    except Unparsable:
+        return (Passage(text=text, only_here=True),)
+
+
 class SendMail:
     """mail.send, and what the other kinds share."""
 
@@ -54,7 +73,7 @@ class SendMail:
         text, html = payload["text"], payload["html"]
         return Rendered(
             text=text, html=html, source=source.decode("ascii", "replace"), size=len(source),
-            passages=passages(text, html) if html is not None else (),
+            passages=_passages(text, html) if html is not None else (),
         )  # fmt: skip
 
     def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:

@@ -27,8 +27,9 @@ from tools.compose import (
     parent,
     reply_subject,
 )
-from tools.content import Content, Original, answering, forwarding, told, written
+from tools.content import Content, Original, told
 from tools.failures import told_as_problems
+from tools.markup import answer_content, author_content, forward_content
 from tools.originals import as_original, travelling, whom_to_answer
 from tools.own_mail import provider_of
 from tools.prepared import refuse_prepared
@@ -86,7 +87,7 @@ def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> dict[
             cc=tuple(parameters.cc),
             bcc=tuple(parameters.bcc),
             subject=parameters.subject,
-            content=written(parameters.body, parameters.body_type),
+            content=author_content(parameters.body, parameters.body_type),
             importance=parameters.importance,
             attachments=attached(caller, parameters.attachments),
             save_to_sent=parameters.save_to_sent_items,
@@ -104,7 +105,7 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
             provider = provider_of(caller, mailbox)
             original = as_original(provider.read_message(parameters.message_id, body=True))
             later = later_in_thread(provider, parameters.message_id, original.message_id)
-        own = written(parameters.comment, "text")
+        own = author_content(parameters.comment, "text")
         to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
         request = Request(
             kind="reply",
@@ -113,7 +114,7 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
             to=to,
             cc=cc,
             subject=reply_subject(original.subject),
-            content=own if provider.writes_quote else answering(own, original),
+            content=own if provider.writes_quote else answer_content(own, original),
             attachments=attached(caller, parameters.attachments),
             in_reply_to=parent(original),
             references=chain(original),
@@ -136,7 +137,7 @@ def forward_email(caller: Caller, mailbox: Mailbox, parameters: ForwardEmail) ->
             message = provider.read_message(parameters.message_id, body=True)
             original = as_original(message)
             attachments = travelling(provider, message)
-        own = written(parameters.comment or "", "text")
+        own = author_content(parameters.comment or "", "text")
         comment: Content | None = own if parameters.comment else None
         request = Request(
             kind="forward",
@@ -144,7 +145,7 @@ def forward_email(caller: Caller, mailbox: Mailbox, parameters: ForwardEmail) ->
             from_name=mailbox.name,
             to=tuple(parameters.to),
             subject=forward_subject(original.subject),
-            content=own if provider.writes_quote else forwarding(comment, original),
+            content=own if provider.writes_quote else forward_content(comment, original),
             attachments=attachments,
             references=chain(original),
         )

@@ -13,7 +13,8 @@ from approvals.types import Changes, EditField, FilesGiven, HeldFile, PreviewWar
 from tools import preview as previews
 from tools.addresses import domain_of
 from tools.compose import MAX_TOTAL_BYTES, Attachment, ComposeError, Request, attachments_in, media_type, new_message
-from tools.content import Content, as_html, written
+from tools.content import Content, as_html
+from tools.markup import author_content
 from tools.providers import provider_for
 from tools.schemas import (
     MAX_ATTACHMENT_BYTES,
@@ -188,9 +189,9 @@ def _content(payload: Mapping[str, Any], changed: Mapping[str, Any]) -> Content:
     was_html = payload["html"] is not None
     sort: BodyType = changed.get("body_type", "html" if was_html else "text")
     if "body" in changed:
-        return written(changed["body"], sort)
+        return author_content(changed["body"], sort)
     if "body_type" in changed:
-        return written(as_html(payload["text"]) if sort == "html" else payload["text"], sort)
+        return author_content(as_html(payload["text"]) if sort == "html" else payload["text"], sort)
     own_html = payload["kind"] != "mail.reply"  # the quote of an answer goes back to where it came from
     return Content(
         body=payload["text"], text=payload["text"], html=payload["html"],

@@ -10,11 +10,10 @@ from accounts import health
 from accounts.models import Mailbox
 from tools.addresses import domain_of
 from tools.content import Original
-from tools.html import cleaned, text_of
+from tools.markup import whole_text
 from tools.models import Acquaintance
 from tools.providers import provider_for
 from tools.providers.base import MailProvider, NotAuthorized, ProviderError, Refused, SearchQuery, Unsupported
-from tools.reading import HTML_CHARACTERS
 from tools.warnings import Context, Later
 
 FIRST_LOOK = 50  # of the newest in Sent, the first time
@@ -92,7 +91,7 @@ def later_in_thread(provider: MailProvider, original: str, message_id: str, *, o
 
 def all_text(original: Original) -> str:
     """Everything that a program could read in it, hidden text included."""
-    return f"{original.subject}\n{original.text}\n{text_of(cleaned((original.html or '')[:HTML_CHARACTERS]))}"
+    return f"{original.subject}\n{original.text}\n{whole_text(original.html or '')}"
 
 
 def _unknown(mailbox: Mailbox, addresses: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,0 +1,139 @@
+"""The worst time over a corpus of hostile inputs for each parser. Nothing but a refusal may come out of any."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from datetime import date
+from typing import Any
+
+import pytest
+
+from accounts.problems import Problem
+from tests.security import corpus
+from tools import warnings
+from tools.compose import ComposeError, Request, new_message, reply_subject
+from tools.content import Content
+from tools.draft_source import read_draft
+from tools.extract import CannotExtract, text_from
+from tools.markup import answer_content, author_content, page_for_reader
+from tools.originals import as_original
+from tools.parsers import run
+from tools.preview import of_message
+from tools.providers import lenient
+from tools.providers.base import Message, Refused, SearchQuery
+from tools.providers.imap.search import criteria
+from tools.reading import readable
+
+QUICK, FULL = 6, 300
+OWN = warnings.Context(own_domains=frozenset({"lovelace.example"}))
+
+
+def message(text: str | None, html: str | None) -> Message:
+    return Message(
+        id="1", from_address="m@x.example", from_name="", to=(), cc=(), reply_to=(), subject="x", date=None,
+        message_id="<a@b>", references=(), text=text, html=html, attachments=(),
+    )  # fmt: skip
+
+
+def read_html(html: str) -> None:
+    assert readable(message(None, html)).text is not None
+
+
+def show_html(html: str) -> None:
+    page_for_reader(html, with_hidden=True)
+
+
+def quote_html(html: str) -> None:
+    original = as_original(message(None, html))
+    answer_content(Content(body="Hi", text="Hi"), original)
+
+
+def read_headers(block: bytes) -> None:
+    found = lenient.headers(block)
+    for name in ("From", "To", "Cc", "Reply-To"):
+        lenient.addresses(found, name)
+    for name in ("Subject", "Message-ID"):
+        lenient.decoded(found[name])
+    lenient.references(found)
+    lenient.date_of(found, None)
+    lenient.parameter(found, "charset")
+    reply_subject(lenient.decoded(found["Subject"]))
+
+
+def read_mime(source: bytes) -> None:
+    run(read_draft, source, "ada@lovelace.example", "Ada")
+
+
+def read_charset(given: tuple[bytes, str]) -> None:
+    lenient.text_of(*given)
+
+
+def read_file(given: tuple[bytes, str]) -> None:
+    content, name = given
+    text_from(content, media_type="", name=name)
+
+
+def propose(text: str, html: str | None) -> None:
+    content = author_content(html if html is not None else text, "text" if html is None else "html")
+    request = Request(from_address="ada@lovelace.example", to=("m@x.example",), subject="x", content=content)
+    of_message(new_message(request), OWN)
+
+
+def propose_text(text: str) -> None:
+    propose(text, None)
+
+
+def propose_html(html: str) -> None:
+    propose("", html[:100_000])
+
+
+def search(text: str) -> None:
+    criteria(SearchQuery(raw=text, text=text, subject=text), today=date(2026, 11, 22))
+
+
+# What each may take at most, in seconds. A document has processes of its own, and may take longer than a mail.
+PARSERS: dict[str, tuple[Callable[[random.Random, int], Iterator[Any]], Callable[[Any], None], float]] = {
+    "HTML, read": (corpus.html, read_html, 2.0),
+    "HTML, shown as HTML": (corpus.html, show_html, 2.0),
+    "HTML, answered": (corpus.html, quote_html, 2.0),
+    "HTML of an agent, proposed": (corpus.html, propose_html, 2.0),
+    "text of an agent, proposed": (corpus.plain, propose_text, 2.0),
+    "headers": (corpus.header_blocks, read_headers, 2.0),
+    "MIME of a draft": (corpus.messages, read_mime, 2.0),
+    "character sets": (corpus.encoded, read_charset, 2.0),
+    "attachments as text": (corpus.files, read_file, 20.0),
+    "search terms": (corpus.short, search, 2.0),
+}
+SLACK = 3.0  # for the start of a process that takes the place of one that had to go, on a busy machine
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_sample_of_the_corpus_is_read_in_time(parser: str) -> None:
+    slowest, _, _ = worst(parser, QUICK)
+    assert slowest < PARSERS[parser][2] + SLACK
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("parser", PARSERS)
+def test_corpus_is_read_in_time(parser: str, capsys: pytest.CaptureFixture[str]) -> None:
+    slowest, count, refused = worst(parser, FULL)
+    with capsys.disabled():
+        print(f"\n| {parser} | {count} | {slowest * 1000:.0f} | {refused} |", end="", flush=True)  # noqa: T201
+    assert slowest < PARSERS[parser][2] + SLACK
+
+
+def worst(parser: str, count: int) -> tuple[float, int, int]:
+    """Return the worst seconds, the number of inputs, and how many of them were refused."""
+    generate, use, _ = PARSERS[parser]
+    slowest, given, refused = 0.0, 0, 0
+    for each in generate(random.Random(corpus.SEED), count):
+        started = time.monotonic()
+        try:
+            use(each)
+        except (Problem, ComposeError, CannotExtract, Refused):
+            refused += 1
+        took = time.monotonic() - started
+        slowest, given = max(slowest, took), given + 1
+    assert given == count
+    return slowest, given, refused
