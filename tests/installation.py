@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.dovecot import Dovecot
 from tests.mailserver import ADA, SandboxServer
 from tests.processes import Answer, Person, Program, manage, request, session_of, until
 from tests.services import free_port
@@ -26,7 +27,7 @@ KEYS = {"SECRET_KEY": "k" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).
 class Installation:
     """`changes` are settings of all its processes. `prepare()` makes the database, the owner and the mailbox."""
 
-    def __init__(self, home: Path, smtp: FaultySmtp, sandbox: SandboxServer, **changes: object) -> None:
+    def __init__(self, home: Path, smtp: FaultySmtp, sandbox: SandboxServer | Dovecot, **changes: object) -> None:
         self.home = home
         self.changes: dict[str, object] = {
             **KEYS, "MAILHUB_ALLOW_LOOPBACK_HOSTS": 1, "MAILHUB_UNDO_SECONDS": 0, "MAILHUB_LEASE_SECONDS": 3, **changes
