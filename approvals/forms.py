@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from accounts.models import ApiToken
-from approvals.webhooks.events import EVENTS
+from approvals.webhooks.events import EVENTS, SECURITY
 
 
 class ApproveForm(forms.Form):
@@ -52,7 +52,12 @@ class WebhookForm(forms.Form):
         initial=list(EVENTS),
     )  # fmt: skip
 
-    def __init__(self, *args: Any, able: Sequence[UUID], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, able: Sequence[UUID], staff: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if staff:
+            cast(forms.MultipleChoiceField, self.fields["events"]).choices = [
+                *((name, name) for name in EVENTS),
+                (SECURITY, gettext_lazy("security events of all people")),
+            ]
         self.fields["url"].widget.attrs |= {"placeholder": "https://", "inputmode": "url", "autocomplete": "off"}
         cast(forms.ModelChoiceField, self.fields["token"]).queryset = ApiToken.objects.filter(pk__in=able)

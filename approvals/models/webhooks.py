@@ -7,6 +7,7 @@ from django.db.models.functions import Now
 
 from accounts.models import ApiToken, Mailbox
 from approvals.models.action import PendingAction
+from approvals.models.audit import AuditEvent
 
 
 class Webhook(models.Model):
@@ -41,27 +42,34 @@ class Webhook(models.Model):
 
 
 class WebhookCursor(models.Model):
-    """Up to which link of a mailbox's chain a webhook has been told: the chain is the outbox."""
+    """Up to which link of a chain a webhook has been told: the chain is the outbox. Without a mailbox it is the chain
+    of people."""
 
     webhook = models.ForeignKey(Webhook, models.CASCADE, related_name="cursors")
-    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, null=True, related_name="+")
     sequence = models.PositiveBigIntegerField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["webhook", "mailbox"], name="webhook_cursor_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["webhook", "mailbox"], name="webhook_cursor_once"),
+            models.UniqueConstraint(
+                fields=["webhook"], condition=models.Q(mailbox=None), name="webhook_cursor_of_people_once"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.webhook_id} at {self.sequence}"
 
 
 class WebhookDelivery(models.Model):
-    """One event for one webhook. It waits while `next_at` is set, is done with `delivered_at`, and given up without
-    both; `answer` is the last status, or a word for why there was none."""
+    """One event for one webhook: of an action, or `link`, a security event. It waits while `next_at` is set, is done
+    with `delivered_at`, and given up without both; `answer` is the last status, or a word for why there was none."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     webhook = models.ForeignKey(Webhook, models.CASCADE, related_name="deliveries")
-    event = models.CharField(max_length=40)
-    action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
+    event = models.CharField(max_length=60)
+    action = models.ForeignKey(PendingAction, models.CASCADE, null=True, related_name="+")
+    link = models.ForeignKey(AuditEvent, models.CASCADE, null=True, related_name="+")
     at = models.DateTimeField()
     tries = models.PositiveSmallIntegerField(default=0)
     next_at = models.DateTimeField(null=True)

@@ -15,9 +15,10 @@ from accounts.models import ApiToken
 from accounts.problems import FieldError, Problem, not_found
 from approvals import audit
 from approvals.models import AuditChain, Webhook, WebhookCursor, WebhookDelivery
+from approvals.models.audit import PEOPLE
 from approvals.services.proposing import actor_of
 from approvals.webhooks.addresses import bound_to, may_be_told
-from approvals.webhooks.events import EVENTS
+from approvals.webhooks.events import EVENTS, SECURITY
 
 SCOPE = "webhooks:manage"
 AT_MOST = 10
@@ -27,15 +28,19 @@ SECRET_BYTES = 32
 def add_webhook(caller: Caller, token: ApiToken, *, url: str, events: Collection[str]) -> tuple[Webhook, str]:
     """Tell this address from now on; returns the row and the secret for checking signatures, which is known only now.
 
-    Raises `invalid_input` for an address that nothing would be sent to, `conflict` when there are enough.
+    Raises `invalid_input` for an address that nothing would be sent to, `conflict` when there are enough, `forbidden`
+    for security events unless a member of staff adds it on the page: a stolen token must not follow them.
     """
+    security = SECURITY in events
+    if security and (caller.token is not None or not caller.user.is_staff or token.user_id != caller.user.pk):
+        raise Problem("forbidden", "Only staff can add a webhook for security events, and only on the page.")
     try:
         may_be_told(url)
     except (ValueError, HostError) as error:
         raise Problem(
             "invalid_input", "The address cannot be used.", errors=(FieldError(field="url", message=str(error)),)
         ) from None
-    webhook = Webhook(token=token, url=url, events=[name for name in EVENTS if name in events])
+    webhook = Webhook(token=token, url=url, events=[name for name in (*EVENTS, SECURITY) if name in events])
     secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
     webhook.secret = encrypt_text(secret, bound_to=bound_to(webhook))
     with transaction.atomic():
@@ -48,6 +53,9 @@ def add_webhook(caller: Caller, token: ApiToken, *, url: str, events: Collection
         WebhookCursor.objects.bulk_create(
             WebhookCursor(webhook=webhook, mailbox_id=mailbox, sequence=length.get(mailbox, 0)) for mailbox in mailboxes
         )
+        if security:
+            told = AuditChain.objects.filter(pk=PEOPLE).values_list("length", flat=True).first() or 0
+            WebhookCursor.objects.create(webhook=webhook, mailbox=None, sequence=told)
         _noted(caller, webhook, mailboxes, event="webhook_added")
     return webhook, secret
 
@@ -60,6 +68,8 @@ def remove_webhook(caller: Caller, webhook: Webhook) -> None:
 
 
 def _noted(caller: Caller, webhook: Webhook, mailboxes: Iterable[UUID], *, event: str) -> None:
+    if SECURITY in webhook.events:
+        audit.record(mailbox=None, of_people=True, event=event, actor=actor_of(caller), webhook=str(webhook.pk))
     for mailbox in mailboxes:
         audit.record(mailbox=mailbox, event=event, actor=actor_of(caller), webhook=str(webhook.pk))
 

@@ -46,7 +46,8 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def create(request: HttpRequest) -> HttpResponse:
     """Add a webhook; the secret of its signatures is on the answer to this POST and nowhere else."""
-    form = WebhookForm(request.POST or None, able=_able(cast(User, request.user)))
+    person = cast(User, request.user)
+    form = WebhookForm(request.POST or None, able=_able(person), staff=person.is_staff)
     if request.method == "POST" and form.is_valid():
         wanted = form.cleaned_data
         try:

@@ -25,6 +25,8 @@ EVENTS = {
     "action.expired": Status.EXPIRED,
     "action.unsettled": Status.SUCCEEDED,
 }
+# Security events, for webhooks that staff have added: each is told as `security.` and its name in the audit.
+SECURITY = "security"
 _OF_LINKS = {
     "created": "action.proposed",
     "rejected": "action.rejected",
@@ -50,6 +52,9 @@ def event_of(link: AuditEvent) -> str | None:
 
 def body_of(delivery: WebhookDelivery) -> bytes:
     """What is sent, the same bytes at each try. It tells where to look, and that asks who looks."""
+    if delivery.link is not None:
+        return _body_of_security(delivery, delivery.link)
+    assert delivery.action is not None
     action: PendingAction = delivery.action
     said: dict[str, Any] = {
         "type": delivery.event,
@@ -62,6 +67,23 @@ def body_of(delivery: WebhookDelivery) -> bytes:
     }  # fmt: skip
     if at := doubts.may_have_left_by(action.pk, delivery.at):
         said["data"]["may_have_been_sent_at"] = rfc3339(at)
+    return json.dumps(said, separators=(",", ":")).encode()
+
+
+def _body_of_security(delivery: WebhookDelivery, link: AuditEvent) -> bytes:
+    """A security event: ids, a method and a network, and nothing else that the event may hold."""
+    data = link.data if isinstance(link.data, dict) else {}
+    said = {
+        "type": delivery.event,
+        "timestamp": rfc3339(delivery.at),
+        "data": {
+            "id": str(link.pk),
+            "event": link.event,
+            "actor": link.actor,
+            **{name: str(data[name]) for name in ("subject", "method", "network") if name in data},
+            "audit": {"sequence": link.sequence, "hash": link.hash},
+        },
+    }
     return json.dumps(said, separators=(",", ":")).encode()
 
 

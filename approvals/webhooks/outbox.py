@@ -5,12 +5,13 @@ from datetime import timedelta
 import structlog
 from django.conf import settings
 from django.db import OperationalError, transaction
-from django.db.models import OuterRef, QuerySet, Subquery
-from django.db.models.functions import Now
+from django.db.models import OuterRef, QuerySet, Subquery, UUIDField, Value
+from django.db.models.functions import Coalesce, Now
 
 from accounts.models import Membership
 from approvals.models import AuditChain, AuditEvent, Webhook, WebhookCursor, WebhookDelivery
-from approvals.webhooks.events import event_of
+from approvals.models.audit import PEOPLE
+from approvals.webhooks.events import SECURITY, event_of
 
 log = structlog.get_logger(__name__)
 
@@ -20,7 +21,8 @@ LINKS = 500
 
 def behind() -> QuerySet[WebhookCursor]:
     """Webhooks that have not been told yet to the end of a chain."""
-    length = AuditChain.objects.filter(pk=OuterRef("mailbox")).values("length")
+    chain = Coalesce(OuterRef("mailbox"), Value(PEOPLE, output_field=UUIDField()))
+    length = AuditChain.objects.filter(pk=chain).values("length")
     return WebhookCursor.objects.filter(webhook__in=Webhook.listened_to(), sequence__lt=Subquery(length))
 
 
@@ -38,19 +40,27 @@ def gather() -> None:
 def _gather(cursor_id: int) -> None:
     with transaction.atomic():
         mine = WebhookCursor.objects.select_for_update(no_key=True, skip_locked=True, of=("self",)).filter(pk=cursor_id)
-        cursor = mine.select_related("webhook__token").first()
+        cursor = mine.select_related("webhook__token__user").first()
         if cursor is not None:
             _take_over(cursor)
 
 
 def _take_over(cursor: WebhookCursor) -> None:
-    following = AuditEvent.objects.filter(chain=cursor.mailbox_id, sequence__gt=cursor.sequence)
+    following = AuditEvent.objects.filter(chain=cursor.mailbox_id or PEOPLE, sequence__gt=cursor.sequence)
     links = list(following.order_by("sequence")[:LINKS])
     if not links:
         return
     webhook = cursor.webhook
-    # Who has left the mailbox is told nothing of it, and nothing later of what was meanwhile.
-    if Membership.objects.filter(mailbox=cursor.mailbox_id, user=webhook.token.user_id).exists():
+    # Who has left the mailbox, or the staff, is told nothing of it, and nothing later of what was meanwhile.
+    if cursor.mailbox_id is None:
+        if webhook.token.user.is_staff:
+            WebhookDelivery.objects.bulk_create(
+                WebhookDelivery(
+                    webhook=webhook, event=f"{SECURITY}.{link.event}", link=link, at=link.at, next_at=link.at
+                )
+                for link in links
+            )
+    elif Membership.objects.filter(mailbox=cursor.mailbox_id, user=webhook.token.user_id).exists():
         WebhookDelivery.objects.bulk_create(
             WebhookDelivery(webhook=webhook, event=event, action_id=link.action_id, at=link.at, next_at=link.at)
             for link in links
