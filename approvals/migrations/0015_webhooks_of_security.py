@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0008_membership_by_the_databases_clock'),
-        ('approvals', '0013_unsettled'),
+        ('approvals', '0014_content_at_rest'),
     ]
 
     operations = [
