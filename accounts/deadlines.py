@@ -37,4 +37,6 @@ class Deadline:
     def _cut(self) -> None:
         with self._lock, contextlib.suppress(OSError):
             self._passed = True
-            self._line.shutdown(socket.SHUT_RDWR)
+            # Closed here too: a conversation that was given up may never call `stop`.
+            with self._line as line:
+                line.shutdown(socket.SHUT_RDWR)

@@ -7,8 +7,10 @@ import tempfile
 os.environ.setdefault("SECRET_KEY", "a key for tests, long enough to be taken for one")
 os.environ.setdefault("MAILHUB_ENCRYPTION_KEYS", base64.b64encode(b"k" * 32).decode())
 _home = tempfile.TemporaryDirectory(prefix="mailhub-test-")  # removed when the process ends
-if "PYTEST_XDIST_WORKER" in os.environ:  # each has a database of its own, so each has a home of its own
-    os.environ["MAILHUB_HOME"] = _home.name
+# Each process of the run has a database of its own, so each has a home of its own. What it starts shares its home.
+_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+if os.environ.get("MAILHUB_HOME_OF", "") != _worker:
+    os.environ |= {"MAILHUB_HOME": _home.name, "MAILHUB_HOME_OF": _worker}
 os.environ.setdefault("MAILHUB_HOME", _home.name)
 os.environ.setdefault("MAILHUB_ALLOW_LOOPBACK_HOSTS", "1")
 

@@ -71,6 +71,7 @@ class Process(Program):
 
 class Plant:
     def __init__(self, setup: Setup, home: Path, provider: Provider) -> None:
+        self.encryption_key = b64encode(secrets.token_bytes(32)).decode()
         self.setup = setup
         self.home = home
         self.postgres = DurablePostgres()
@@ -88,7 +89,6 @@ class Plant:
         self._stack = ExitStack()
         self.token = ""
         self.links: list[list[str]] = []
-        self.encryption_key = b64encode(secrets.token_bytes(32)).decode()
 
     def _environment(self) -> dict[str, object]:
         kind = self.setup.queue.partition(" ")[0]
