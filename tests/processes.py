@@ -422,14 +422,16 @@ class CuttingProxy:
         self._target = target
         self._forward = forward
         self.cuts = 0
+        self._after = b""
         self._armed = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._sockets: list[socket.socket] = []
         self._thread = threading.Thread(target=self._accept, daemon=True)
 
-    def arm(self) -> None:
-        """Cut at the next COMMIT, once."""
+    def arm(self, *, after: bytes = b"") -> None:
+        """Cut at the next COMMIT, once; with `after`, at the next one of a connection that has sent these bytes."""
+        self._after = after
         self._armed.set()
 
     def _accept(self) -> None:
@@ -443,10 +445,12 @@ class CuttingProxy:
                     threading.Thread(target=self._pump, args=(source, sink), kwargs={"asks": asks}, daemon=True).start()
 
     def _pump(self, source: socket.socket, sink: socket.socket, *, asks: bool) -> None:
+        seen = False
         with contextlib.suppress(OSError):
             while content := source.recv(65536):
+                seen = seen or (self._armed.is_set() and self._after in content)
                 # A simple query: 'Q', length, text, NUL.
-                if asks and b"COMMIT\0" in content and self._armed.is_set():
+                if asks and seen and b"COMMIT\0" in content and self._armed.is_set():
                     self._armed.clear()
                     self.cuts += 1
                     if self._forward:

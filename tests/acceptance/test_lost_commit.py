@@ -43,7 +43,7 @@ def test_row7_a_retry_with_the_key_after_a_lost_commit_leads_to_one_action(
                 return False
 
         until(answers, say=web.log)
-        proxy.arm()
+        proxy.arm(after=b'INSERT INTO "approvals_pendingaction"')  # not the COMMIT that counts the request
         lost = request(f"{url}/api/v1/tools/send_email", "POST", body=body, headers=headers)
         assert (lost.status >= 500, lost.headers["Content-Type"]) == (True, "application/problem+json")
         assert proxy.cuts == 1

@@ -37,7 +37,7 @@ def test_from_the_yes_to_the_end_the_database_is_asked_seldom(api: Api, alice: U
     assert execute(first.pk, worker="test")
     maintenance.settle_one(first.pk)
 
-    assert asked(approve(second)) <= 13
+    assert asked(approve(second)) <= 14
     assert asked(lambda: execute(second.pk, worker="test")) <= 18
     assert asked(lambda: maintenance.settle_one(second.pk)) <= 7
     second.refresh_from_db()
