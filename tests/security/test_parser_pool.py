@@ -46,6 +46,7 @@ def reason(pool: Pool, function: object, *arguments: object) -> str:
     return caught.value.reason
 
 
+@pytest.mark.long  # a busy machine replaces a process that came late
 def test_processes_stay_and_are_used_again(pool: Pool) -> None:
     assert len({pool.run(jobs.pid) for _ in range(3)}) == 1
 
@@ -88,6 +89,7 @@ def test_process_that_has_grown_is_replaced(pool: Pool) -> None:
     assert pool.run(jobs.pid) != grown
 
 
+@pytest.mark.long  # a busy machine replaces a process that came late
 def test_number_of_processes_is_bounded(pool: Pool) -> None:
     with ThreadPoolExecutor(8) as threads:
         used = set(threads.map(lambda _: pool.run(jobs.pid), range(40)))
@@ -162,6 +164,7 @@ def test_fork_uses_processes_of_its_own() -> None:
         until(partial(gone, pid), seconds=5)
 
 
+@pytest.mark.long  # a busy machine replaces a process that came late
 def test_interrupt_of_the_terminal_leaves_jobs_alone(pool: Pool) -> None:
     pid = pool.run(jobs.pid)
     killer = threading.Timer(0.2, os.kill, (pid, signal.SIGINT))
