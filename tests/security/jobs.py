@@ -5,6 +5,8 @@ import socket
 import time
 from pathlib import Path
 
+kept: list[bytes] = []
+
 
 def spin(seconds: float) -> str:
     end = time.monotonic() + seconds
@@ -15,6 +17,11 @@ def spin(seconds: float) -> str:
 
 def allocate(size: int) -> int:
     return len(bytearray(size))
+
+
+def keep(size: int) -> int:
+    kept.append(b"x" * size)
+    return len(kept)
 
 
 def crash() -> None:

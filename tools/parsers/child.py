@@ -7,13 +7,14 @@ import contextlib
 import ctypes
 import importlib
 import os
-import pickle
 import resource
 import signal
 import socket
 import struct
 import sys
 from collections.abc import Callable
+from functools import lru_cache
+from inspect import signature
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -24,19 +25,30 @@ SAID, NO_MEMORY, FAILED = b"+", b"m", b"-"
 READY = b"."
 IDLE_SECONDS = 300.0
 WAITING_SECONDS = 8.0  # for a processor, during a job
-GROWN_KILOBYTES = 200 * 1024  # after a job that needed more, a new process takes its place
+GROWN_BYTES = 200 * 1024**2  # a process that keeps more than this makes way for a new one
 OPEN_FILES = 32
 KINDNESS = 5  # others go first when the processor is busy
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38
 
 
-def adapter_of(function: Callable[..., Any]) -> TypeAdapter[Any]:
-    """Return what writes the results of this function as JSON, and reads and checks them."""
-    returned = get_type_hints(function)["return"]
-    # A tuple around it, since a dataclass takes no configuration from outside.
+@lru_cache(maxsize=64)
+def arguments_of(function: Callable[..., Any]) -> TypeAdapter[Any]:
+    """Return what writes a tuple of arguments for this function as JSON, and reads and checks them."""
+    hints = get_type_hints(function)
+    return _adapter(*(hints[name] for name in signature(function).parameters))
+
+
+@lru_cache(maxsize=64)
+def result_of(function: Callable[..., Any]) -> TypeAdapter[Any]:
+    """Return what writes the result of this function, in a tuple, as JSON, and reads and checks it."""
+    return _adapter(get_type_hints(function)["return"])
+
+
+def _adapter(*types: Any) -> TypeAdapter[Any]:
+    # A tuple around them, since a dataclass takes no configuration from outside.
     wrapped: Any = tuple
-    return TypeAdapter(wrapped[returned], config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"))
+    return TypeAdapter(wrapped[types], config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"))
 
 
 def confine(memory: int) -> None:
@@ -85,14 +97,22 @@ def _serve(parent: socket.socket, seconds: float) -> bool:
     signal.setitimer(signal.ITIMER_PROF, 0)
     signal.setitimer(signal.ITIMER_REAL, 0)
     parent.sendall(HEAD.pack(sort, len(answer)) + answer)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < GROWN_KILOBYTES
+    return _memory_in_use() < GROWN_BYTES
+
+
+def _memory_in_use() -> int:
+    # Not ru_maxrss: a new process starts with its parent's.
+    with contextlib.suppress(OSError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    return 0
 
 
 def _done(job: bytes) -> tuple[bytes, bytes]:
     try:
-        module, name, arguments = pickle.loads(job)  # noqa: S301  # see Pool.run
-        function = getattr(importlib.import_module(module), name)
-        return SAID, adapter_of(function).dump_json((function(*arguments),))
+        name, _, arguments = job.partition(b"\n")
+        module, function_name = name.decode().split(":")
+        function = getattr(importlib.import_module(module), function_name)
+        return SAID, result_of(function).dump_json((function(*arguments_of(function).validate_json(arguments)),))
     except MemoryError:
         return NO_MEMORY, b""
     except BaseException:  # a parser may raise anything on content that was made for it

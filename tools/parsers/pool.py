@@ -2,7 +2,6 @@
 
 import atexit
 import os
-import pickle
 import socket
 import subprocess
 import sys
@@ -11,15 +10,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError
 
 from accounts.problems import Problem
-from tools.parsers.child import HEAD, NO_MEMORY, SAID, WAITING_SECONDS, adapter_of
+from tools.parsers.child import HEAD, NO_MEMORY, SAID, WAITING_SECONDS, arguments_of, result_of
 
 T = TypeVar("T")
 Reason = Literal["slow", "broken", "busy"]
@@ -84,13 +82,16 @@ class Pool:
         self._refused: OrderedDict[bytes, tuple[Reason, float]] = OrderedDict()
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a module-level function in one of the processes. Its result must be plain data or dataclasses.
+        """Call a module-level function in one of the processes. It takes and returns plain data or dataclasses.
 
         Raises Unparsable. A job that failed is not tried again for ten minutes.
         """
-        # Pickle goes only from here to the process: nobody else can write to its socket, and what is pickled are values
-        # that this process made. Answers are validated JSON, because a process that read a stranger's file is foreign.
-        job = pickle.dumps((function.__module__, function.__qualname__, arguments))
+        # Answers are checked against the function's types: a process that read a stranger's file is foreign.
+        try:
+            given = arguments_of(function).dump_json(arguments, warnings="error")
+        except PydanticSerializationError:
+            raise Unparsable("broken") from None
+        job = f"{function.__module__}:{function.__qualname__}\n".encode() + given
         mark = sha256(job).digest()
         reason, until = self._refused.get(mark, (None, 0.0))
         if reason is not None and time.monotonic() < until:
@@ -106,7 +107,7 @@ class Pool:
         finally:
             self._slots.release()
         try:
-            return _result_of(function).validate_json(answer)[0]  # type: ignore[no-any-return]
+            return result_of(function).validate_json(answer)[0]  # type: ignore[no-any-return]
         except ValueError:
             raise Unparsable("broken") from None
 
@@ -248,8 +249,3 @@ class _Child:
             return self._process.wait(END_SECONDS) == 0
         except subprocess.TimeoutExpired:
             return False
-
-
-@lru_cache(maxsize=64)
-def _result_of(function: Callable[..., Any]) -> TypeAdapter[Any]:
-    return adapter_of(function)
