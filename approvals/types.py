@@ -190,6 +190,7 @@ class Rendered:
 
     The HTML is shown in a sandbox without scripts and without network; `size` is that of the source in bytes.
     `passages` is the text again if it says something else than the HTML: then both are shown together.
+    `unseen` are texts of the HTML that its reader would not see.
     """
 
     text: str
@@ -197,6 +198,7 @@ class Rendered:
     source: str
     size: int
     passages: tuple[Passage, ...] = ()
+    unseen: tuple[str, ...] = ()
 
 
 class Kind(Protocol):

@@ -25,6 +25,8 @@ FLAGS = frozenset(
     FLAG + "".join(chr(0xE0000 + ord(c)) for c in name) + FLAG_ENDS for name in ("gbeng", "gbsct", "gbwls")
 )
 FLAG_LENGTH = 7
+TAGS = 0xE0000
+TAG_LETTERS = frozenset(chr(TAGS + letter) for letter in range(0x20, 0x7F))
 # Scripts in which a joiner between two letters changes their shape: Arabic and its neighbours, and those of India.
 JOINING = re.compile("[\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u17ff\u1800-\u18af\ufb50-\ufdff\ufe70-\ufefc]")
 HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
@@ -45,6 +47,13 @@ def invisible_in(text: str) -> tuple[int, int]:
     found = [text[place] for place in _misplaced(text) if text[place] != SOFT_HYPHEN]
     left_over = sum(character in LEFT_OVER for character in found)
     return left_over, len(found) - left_over
+
+
+def spelled_in(text: str) -> str:
+    """Return the sentence that misplaced tag characters spell; each stands for one character of ASCII."""
+    if INVISIBLE.search(text) is None:
+        return ""
+    return "".join(chr(ord(text[place]) - TAGS) for place in _misplaced(text) if text[place] in TAG_LETTERS).strip()
 
 
 def _misplaced(text: str) -> Iterator[int]:

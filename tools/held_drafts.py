@@ -20,6 +20,8 @@ from tools import drafts
 from tools.addresses import domain_of
 from tools.compose import OutgoingMessage, stamped
 from tools.failures import told_as_problems
+from tools.hidden import as_parts
+from tools.markup import compared_texts, hidden_in
 from tools.models import Draft
 from tools.own_mail import provider_of
 from tools.prepared import refuse_prepared
@@ -89,7 +91,7 @@ def _propose(
     action, replayed = approvals.propose(
         caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked,
         proposal=Proposal(
-            kind=KIND, payload=payload, preview=_preview(mailbox, before, wanted, asked),
+            kind=KIND, payload=payload, preview=_preview(mailbox, before, after, wanted, asked),
             message_id=f"draft-{uuid4()}", blobs=() if after is None else (after.source,),
         ),
     )  # fmt: skip
@@ -123,8 +125,13 @@ def _content_of(message: OutgoingMessage) -> dict[str, Any]:
     }
 
 
-def _preview(mailbox: Mailbox, before: dict[str, Any], after: dict[str, Any] | None, fingerprint: str) -> Preview:
+def _preview(
+    mailbox: Mailbox, before: dict[str, Any], message: OutgoingMessage | None, after: dict[str, Any] | None, asked: str
+) -> Preview:
+    """Return what a person will see of the change. Raises Unparsable."""
     shown = after or before
+    hidden = hidden_in(message.request.content, message.request.subject) if message else ()
+    parts: dict[str, Any] = {"change": "delete" if after is None else "update"}
     return Preview(
         title=shown["subject"],
         targets=tuple(
@@ -133,8 +140,8 @@ def _preview(mailbox: Mailbox, before: dict[str, Any], after: dict[str, Any] | N
             for address in (after or {}).get(role, ())
         ),
         excerpt=shown["text"][:EXCERPT],
-        fingerprint=hashlib.sha256(fingerprint.encode()).hexdigest(),
-        parts={"change": "delete" if after is None else "update"},
+        fingerprint=hashlib.sha256(asked.encode()).hexdigest(),
+        parts=parts | ({"hidden": as_parts(hidden)} if hidden else {}),
     )
 
 
@@ -165,10 +172,13 @@ class ChangeDraft:
 
     def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
         shown = payload["after"] or payload["before"]
+        text, html = shown["text"], shown.get("html")
         source = blob(payload["source_sha256"]) if payload["source_sha256"] else b""
+        passages, unseen = compared_texts(text, html) if html is not None else ((), ())
         return Rendered(
-            text=shown["text"], html=shown.get("html"), source=source.decode("ascii", "replace"), size=len(source)
-        )
+            text=text, html=html, source=source.decode("ascii", "replace"), size=len(source), passages=passages,
+            unseen=unseen,
+        )  # fmt: skip
 
     def execute(self, approved: ApprovedAction) -> Outcome:
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)

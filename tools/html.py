@@ -6,6 +6,7 @@ Also what a reader sees of foreign HTML, and the plain-text reading of both. Pur
 import re
 from collections import Counter
 from dataclasses import dataclass
+from html import escape
 from html.parser import HTMLParser
 
 import nh3
@@ -41,7 +42,9 @@ _SCAFFOLD = {"html", "head", "body", "tbody", "meta", "title", "colgroup"}
 _SCHEMES = {"http", "https", "mailto", "tel", "cid"}
 # A fragment has no body of its own: its ground would be lost, and light text on it would be taken for hidden.
 _BODY = re.compile(r"<body(?=[\s/])", re.IGNORECASE)
-_BODY_ENDS = re.compile(r"</body\s*>", re.IGNORECASE)
+# An element that holds nothing: it stands for a body while the bodies are looked for, and mail does not use it.
+_MARK = "basefont"
+_MARK_OF_OTHERS = re.compile(rf"<(?={_MARK})", re.IGNORECASE)
 _TAG_NAME = re.compile(r"<([a-z][^\s/>\x00]{0,60})", re.IGNORECASE)
 _STYLE_SHEET = re.compile(r"<style\b[^>]{0,500}>([^<]{0,50000})", re.IGNORECASE)
 MOST_TAG_NAMES = 200
@@ -106,9 +109,7 @@ def ordered(html: str) -> str:
 
 def _prepared(html: str) -> str:
     """Return the HTML with its body as a block, and without elements that are too deep in others; texts stay."""
-    body = _BODY.search(html)
-    if body is not None:
-        html = f"{html[: body.start()]}<div{_BODY_ENDS.sub('</div>', html[body.end() :], count=1)}"
+    html = _with_body_as_block(html)
     if html.count("<") <= DEEPEST:
         return html
     depth = 0
@@ -121,6 +122,37 @@ def _prepared(html: str) -> str:
         return tag[0] if depth + bool(tag[1]) < DEEPEST else ""
 
     return _TAG.sub(flattened, html)
+
+
+def _with_body_as_block(html: str) -> str:
+    """Return the HTML inside a block that has the attributes of its body.
+
+    A body that is written in a comment or an attribute is none. Of several, the first one wins for each attribute,
+    and its end tag ends nothing: browsers do the same.
+    """
+    if _BODY.search(html) is None:
+        return html
+    # The empty block ends elements that a body ends too, such as a picture.
+    marked = _BODY.sub(f"<div></div><{_MARK}", _MARK_OF_OTHERS.sub("<x-", html))
+    reader = _Bodies()
+    reader.feed(nh3.clean(marked, tags={_MARK}, attributes={_MARK: _SEEN_BY}, clean_content_tags=_WITH_CONTENT))
+    if not reader.attributes:
+        return html
+    attributes = "".join(f' {name}="{escape(value)}"' for name, value in reader.attributes.items())
+    return f"<div{attributes}>{html}"
+
+
+class _Bodies(HTMLParser):
+    """Collects the attributes of all bodies."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.attributes: dict[str, str] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == _MARK:
+            for name, value in attrs:
+                self.attributes.setdefault(name, value or "")
 
 
 def text_of(html: str) -> str:

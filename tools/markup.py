@@ -6,8 +6,10 @@ that only the bare text could be read. If no process is free in time, all of the
 
 from typing import Literal
 
+from approvals.types import Passage
 from tools.bare import bare_text
 from tools.content import Content, Original, answering, forwarding, written
+from tools.hidden import HiddenText, compared, hidden_texts
 from tools.html import cleaned, text_of
 from tools.nesting import check_depth
 from tools.parsers import Unparsable, is_small, run
@@ -85,3 +87,20 @@ def whole_text(html: str) -> str:
     except Unparsable as error:
         error.raise_if_busy()
         return bare_text(html)
+
+
+def compared_texts(text: str, html: str) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+    """Return where text and HTML of a message differ, and the texts of the HTML that its reader would not see.
+
+    If they cannot be compared in time, all of the text counts as different.
+    """
+    try:
+        return run(compared, text, html, small=is_small(text, html))
+    except Unparsable:
+        return (Passage(text=text, only_here=True),), ()
+
+
+def hidden_in(content: Content, subject: str) -> tuple[HiddenText, ...]:
+    """Return the texts that a proposal hid. Raises Unparsable."""
+    small = is_small(content.body, content.html, content.proposed_html)
+    return run(hidden_texts, content, subject, small=small)

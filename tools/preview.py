@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from approvals.types import Preview, PreviewWarning, Target
-from tools import warnings
 from tools.addresses import domain_of
 from tools.compose import OutgoingMessage
 from tools.content import Original
+from tools.hidden import HiddenText, as_parts
 from tools.parsers import is_small, run
+from tools.warnings import Context, judged
 from tools.warnings.context import JUDGED_CHARACTERS
 
 EXCERPT = 200
@@ -22,33 +23,36 @@ def fingerprint(to: tuple[str, ...], subject: str, body: str) -> str:
     return hashlib.sha256(same.encode()).hexdigest()
 
 
-def of_message(message: OutgoingMessage, context: warnings.Context) -> Preview:
+def of_message(message: OutgoingMessage, context: Context) -> Preview:
+    """Return what a person will see of the message. Raises Unparsable."""
     request = message.request
     targets = tuple(
         Target(address=address, role=role, external=domain_of(address) not in context.own_domains)
         for role, addresses in (("to", request.to), ("cc", request.cc), ("bcc", request.bcc))
         for address in addresses
     )
+    warnings, hidden = _judged(message, context)
+    parts = {"from": request.from_address, "from_name": request.from_name, "importance": request.importance}
     return Preview(
         title=request.subject,
         targets=targets,
         excerpt=request.content.text[:EXCERPT],
         fingerprint=fingerprint(request.to, request.subject, request.content.body),
-        parts={"from": request.from_address, "from_name": request.from_name, "importance": request.importance},
-        warnings=_judged(message, context),
+        parts=parts | ({"hidden": as_parts(hidden)} if hidden else {}),
+        warnings=warnings,
     )
 
 
-def _judged(message: OutgoingMessage, context: warnings.Context) -> tuple[PreviewWarning, ...]:
+def _judged(message: OutgoingMessage, context: Context) -> tuple[tuple[PreviewWarning, ...], tuple[HiddenText, ...]]:
     """Raises Unparsable."""
     content = message.request.content
     small = is_small(content.text, content.html, content.proposed_html, context.prompted_by)
     if small:
-        return run(warnings.of, message, context, small=True)
+        return run(judged, message, context, small=True)
     # The beginning of a file tells what it is; more of it would only cost time on the way to the process.
     files = tuple(replace(each, content=each.content[: JUDGED_CHARACTERS + 1]) for each in message.request.attachments)
-    judged = replace(message, source=b"", request=replace(message.request, attachments=files))
-    return run(warnings.of, judged, context)
+    without_files = replace(message, source=b"", request=replace(message.request, attachments=files))
+    return run(judged, without_files, context)
 
 
 def sentence(message: OutgoingMessage, original: Original | None) -> str:

@@ -26,10 +26,13 @@ from tools.looks import (
     size_of,
     sticks_out,
 )
-from tools.properties import HARMLESS, INLINE, NO_GROUND, kept_attributes, kept_properties
+from tools.properties import CELLS, HARMLESS, INLINE, NO_GROUND, kept_attributes, kept_properties
 from tools.styles import SIDES, Colour, as_hex, contrast, declared, number, pixels, sheet
 
-VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+# Elements without an end tag, also those of old: the parser in front writes none for them.
+VOID = frozenset(
+    "area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr".split()
+)
 MOST_UNSEEN = 2_000  # characters of hidden text that are kept to be shown
 TINY = 5.0  # pixels: a letter of that height is a line of dots
 FAR = 200.0  # pixels: what is moved so far, nobody finds
@@ -220,11 +223,14 @@ def _vanishes(tag: str, attributes: Attributes, style: Mapping[str, str], size: 
         return True
     if style.get("display") == "none" or style.get("mso-hide") == "all" or style.get("content-visibility") == "hidden":
         return True
-    return _has_no_room(style, size) or _is_moved_away(style, size)
+    return _has_no_room(tag, style, size) or _is_moved_away(style, size)
 
 
-def _has_no_room(style: Mapping[str, str], size: float) -> bool:
-    narrow = [style.get(name, "") for name in ("height", "max-height", "width", "max-width")]
+def _has_no_room(tag: str, style: Mapping[str, str], size: float) -> bool:
+    # Browsers make the cell of a table as large as its text, whatever width or height it names.
+    grows = tag in CELLS and "display" not in style
+    names = ("max-height", "max-width") if grows else ("height", "max-height", "width", "max-width")
+    narrow = [style.get(name, "") for name in names]
     room = [length for value in narrow if (length := pixels(value, size)) is not None]
     cut_off = any(style.get(name, "") in ("hidden", "clip") for name in ("overflow", "overflow-x", "overflow-y"))
     if room and (min(room) <= 0 or (cut_off and min(room) <= TINY)):

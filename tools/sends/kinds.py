@@ -17,16 +17,14 @@ from approvals.types import (
     Changes,
     EditField,
     Outcome,
-    Passage,
     PreviewWarning,
     Proposal,
     Rendered,
     Revisable,
 )
-from tools.alternatives import passages
 from tools.compose import stamped
+from tools.markup import compared_texts
 from tools.models import Draft
-from tools.parsers import Unparsable, is_small, run
 from tools.providers import provider_for
 from tools.providers.base import (
     Busy,
@@ -54,14 +52,6 @@ SEEN_UNSENT = "seen_unsent"
 Sort = Literal["send", "reply", "forward"]
 
 
-def _passages(text: str, html: str) -> tuple[Passage, ...]:
-    """Return where text and HTML differ. If they cannot be compared in time, all of the text counts as different."""
-    try:
-        return run(passages, text, html, small=is_small(text, html))
-    except Unparsable:
-        return (Passage(text=text, only_here=True),)
-
-
 class SendMail:
     """mail.send, and what the other kinds share."""
 
@@ -71,9 +61,10 @@ class SendMail:
     def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
         source = blob(payload["source_sha256"])
         text, html = payload["text"], payload["html"]
+        passages, unseen = compared_texts(text, html) if html is not None else ((), ())
         return Rendered(
-            text=text, html=html, source=source.decode("ascii", "replace"), size=len(source),
-            passages=_passages(text, html) if html is not None else (),
+            text=text, html=html, source=source.decode("ascii", "replace"), size=len(source), passages=passages,
+            unseen=unseen,
         )  # fmt: skip
 
     def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from approvals.types import PreviewWarning
 from tools.compose import OutgoingMessage
+from tools.hidden import HiddenText, hidden_texts
 from tools.warnings.context import Context, Later
 from tools.warnings.course import no_sent_copy, possible_duplicate, quote_by_provider, thread_moved
 from tools.warnings.files import attachment_missing, attachment_type
@@ -24,7 +25,7 @@ from tools.warnings.recipients import (
 from tools.warnings.targets import link_mismatch, long_query, remote_content
 from tools.warnings.wording import bidi, content_removed, hidden_text, injection, secret
 
-__all__ = ["ALL", "Context", "Later", "of"]
+__all__ = ["ALL", "Context", "Later", "judged", "of"]
 
 ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     lookalike_domain,
@@ -57,3 +58,8 @@ def of(message: OutgoingMessage, context: Context) -> tuple[PreviewWarning, ...]
     """All warnings that apply, the high risks first, in a stable order."""
     found = [warning for check in ALL if (warning := check(message, context))]
     return tuple(sorted(found, key=lambda warning: warning.severity != "risk"))
+
+
+def judged(message: OutgoingMessage, context: Context) -> tuple[tuple[PreviewWarning, ...], tuple[HiddenText, ...]]:
+    """Return all warnings that apply and the texts that the proposal hid: one job for a limited process."""
+    return of(message, context), hidden_texts(message.request.content, message.request.subject)
