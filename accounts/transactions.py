@@ -5,6 +5,8 @@ audit chain of people. A row is locked FOR NO KEY UPDATE: then a foreign key tha
 at COMMIT, does not wait for it.
 """
 
+import random
+import time
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -15,6 +17,7 @@ from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
 log = structlog.get_logger(__name__)
 
 TIMES = 4
+WAIT_SECONDS = 0.05  # at most, for each time it was rolled back, so that the same two do not meet again at once
 # PostgreSQL has rolled the whole transaction back: https://www.postgresql.org/docs/current/errcodes-appendix.html
 ROLLED_BACK = ("40001", "40P01")  # serialization_failure, deadlock_detected
 P = ParamSpec("P")
@@ -30,14 +33,15 @@ def retry_if_rolled_back(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        for time in range(1, TIMES + 1):
+        for count in range(1, TIMES + 1):
             try:
                 return function(*args, **kwargs)
             except OperationalError as error:
                 code = getattr(error.__cause__, "sqlstate", None)
-                if code not in ROLLED_BACK or time == TIMES or connections[DEFAULT_DB_ALIAS].in_atomic_block:
+                if code not in ROLLED_BACK or count == TIMES or connections[DEFAULT_DB_ALIAS].in_atomic_block:
                     raise
-                log.warning("transaction_retried", process=function.__name__, code=code, count=time)
+                log.warning("transaction_retried", process=function.__name__, code=code, count=count)
+                time.sleep(random.uniform(0, WAIT_SECONDS * count))  # noqa: S311  # no secret
         raise AssertionError("the last round returns or raises")
 
     return wrapped

@@ -95,13 +95,13 @@ def deadlocks() -> int:
     return int(count)
 
 
-def at_once(*calls: Callable[[], object]) -> list[BaseException]:
+def at_once(*calls: Callable[[], object], rounds: int = ROUNDS) -> list[BaseException]:
     """Make the calls again and again at the same time; returns what they raised beside refusals."""
     errors: list[BaseException] = []
 
     def work(call: Callable[[], object]) -> None:
         try:
-            for _ in range(ROUNDS):
+            for _ in range(rounds):
                 with suppress(Problem):
                     call()
         except BaseException as error:
@@ -137,7 +137,7 @@ def test_rolled_back_transaction_is_tried_again(alice: User, bob: User) -> None:
 
         return both
 
-    assert at_once(rename(alice, bob), rename(bob, alice)) == []
+    assert at_once(rename(alice, bob), rename(bob, alice), rounds=1) == []
     assert User.objects.filter(last_name="Changed").count() == 2
 
 
