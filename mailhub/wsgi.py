@@ -7,7 +7,8 @@ from django.core.wsgi import get_wsgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mailhub.settings")
 pages = get_wsgi_application()
 
-# Only after Django is set up: it reads the catalogue of tools.
+# Only after Django is set up: they read the catalogue of tools. The first request would wait for the pages' modules.
+import mailhub.urls  # noqa: E402, F401
 from mailhub.intake.wsgi import limited  # noqa: E402
 
 application = limited(pages)

@@ -18,7 +18,7 @@ SMALL_MARKUP = 500
 
 # The processor time that one mail may cost its reader, and the memory that a process may need for it.
 MAIL = Pool(
-    Limits(seconds=2.0, memory=768 * 1024**2, processes=2),
+    Limits(seconds=1.5, memory=768 * 1024**2, processes=2),
     preload=("tools.markup", "tools.draft_source", "tools.warnings"),
 )
 # Documents may take longer, and have processes of their own, so that no file holds up a mail.
