@@ -78,7 +78,7 @@ def _write(said: dict[str, Any]) -> None:
     finally:
         os.close(file)
     if new:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     if size > ROTATE_BYTES:
         _rotate(path)
 
@@ -88,14 +88,14 @@ def _rotate(path: Path) -> None:
     with _rotating:
         if path.stat().st_size > ROTATE_BYTES:
             path.replace(_older(path))
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
 
 
 def _older(path: Path) -> Path:
     return path.with_suffix(".older.jsonl")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a new name in a folder outlive a power cut (fsync(2))."""
     opened = os.open(folder, os.O_RDONLY)
     try:

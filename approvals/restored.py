@@ -8,6 +8,7 @@ staging all hold actions as approved that were sent long ago. Three things outsi
 3. the send journal, whose newest lines an older database does not know.
 """
 
+import os
 import threading
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -20,6 +21,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from approvals import anchors, audit, audit_proof, journal
+from approvals.journal import sync_folder
 from approvals.models import Attempt, Instance, Pause, PendingAction
 
 log = structlog.get_logger(__name__)
@@ -133,8 +135,12 @@ def _write_identity(identity: UUID) -> None:
     path = identity_file()
     written = path.with_suffix(f".{threading.get_ident()}.new")
     written.touch(mode=0o600)
-    written.write_text(str(identity))
+    with written.open("w") as file:
+        file.write(str(identity))
+        file.flush()
+        os.fsync(file.fileno())  # a power cut must not part the home from its database
     written.replace(path)
+    sync_folder(path.parent)
 
 
 def _pause(code: str) -> bool:

@@ -162,7 +162,11 @@ class Postgres(Service):
 
     def prepare(self) -> None:
         options = ["--auth=trust", "--username=mailhub", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
-        self.run([self._bin / "initdb", f"--pgdata={self.folder}/data", *options])
+        self.run([self._bin / "initdb", f"--pgdata={self.folder}/data", *options, *self.layout()])
+
+    def layout(self) -> list[str]:
+        """More options of initdb."""
+        return []
 
     def start(self) -> None:
         first = not self.log()

@@ -18,13 +18,19 @@ class Disk:
         self.environment = {"LD_PRELOAD": library, "POWER_SOURCE": folder, "POWER_DISK": self._kept}
 
     def begin(self) -> None:
-        """Take the folder as it is now for synced."""
+        """Take the folder as it is now for synced; nothing may use it just then."""
+        shutil.rmtree(self._kept, ignore_errors=True)
         shutil.copytree(self._folder, self._kept)
         self._kept.chmod(0o700)
 
     def cut(self) -> None:
-        """Let everything be lost that was not synced; nothing may use the folder any more."""
+        """Let everything be lost that was not synced; nothing may use the folder any more.
+
+        What is left counts as synced from then on: another cut may follow.
+        """
         for path in self._folder.rglob("*"):
             if path.is_file():
                 path.unlink()
+        for unfinished in self._kept.rglob("*.part"):
+            unfinished.unlink()  # the process was killed while it synced
         shutil.copytree(self._kept, self._folder, dirs_exist_ok=True)

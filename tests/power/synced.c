@@ -2,6 +2,7 @@
  *
  * Preload it into a process (LD_PRELOAD). After each fsync or fdatasync of a file below POWER_SOURCE the file is copied
  * to the same place below POWER_DISK. What was written later is not there: that is what a power cut leaves behind.
+ * A rename of a file that was synced is kept; of one that never was, the new name does not outlive the cut.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,6 +15,11 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* The rename of the C library, behind our own. */
+static int moves(const char *old, const char *new) {
+    return ((int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename"))(old, new);
+}
 
 static void copy(const char *source, const char *target) {
     char part[PATH_MAX], folder[PATH_MAX], block[65536];
@@ -30,7 +36,7 @@ static void copy(const char *source, const char *target) {
         if (write(to, block, got) != got) abort();
     close(from);
     close(to);
-    if (rename(part, target) != 0) abort();
+    if (moves(part, target) != 0) abort();
 }
 
 static void keep(int file) {
@@ -57,6 +63,29 @@ static void keep(int file) {
         }
     }
     errno = before;
+}
+
+/* Writes the place of a path below POWER_SOURCE on the disk to `target`; returns whether it lies there. */
+static int place(const char *path, char *target) {
+    const char *source = getenv("POWER_SOURCE"), *disk = getenv("POWER_DISK");
+    char folder[PATH_MAX], whole[PATH_MAX];
+    if (source == NULL || disk == NULL) return 0;
+    if (path[0] == '/') folder[0] = '\0';
+    else if (getcwd(folder, sizeof folder - 1) == NULL) return 0;
+    else strcat(folder, "/");
+    if (snprintf(whole, sizeof whole, "%s%s", folder, path) >= (int)sizeof whole) abort();
+    size_t root = strlen(source);
+    if (strncmp(whole, source, root) != 0 || whole[root] != '/') return 0;
+    if (snprintf(target, PATH_MAX, "%s%s", disk, whole + root) >= PATH_MAX) abort();
+    return 1;
+}
+
+int rename(const char *old, const char *new) {
+    int result = moves(old, new), before = errno;
+    char from[PATH_MAX], to[PATH_MAX];
+    if (result == 0 && place(old, from) && place(new, to)) moves(from, to); /* fails if it was never synced */
+    errno = before;
+    return result;
 }
 
 #define SYNC(name)                                                                                 \
