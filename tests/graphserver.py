@@ -453,7 +453,7 @@ class _Call:
                 return 200, item.shown
             case "DELETE", []:
                 if item.folder == "deleteditems":
-                    store.of(self.address).pop(item.id)
+                    store.purged[item.id] = store.of(self.address).pop(item.id)
                 else:
                     store.move(self.address, item, "deleteditems")
                 return 204, None
@@ -462,7 +462,7 @@ class _Call:
                 # https://learn.microsoft.com/en-us/graph/api/message-permanentdelete
                 if not self.graph.destroys:
                     raise _Refusal(404, "ResourceNotFound")  # only the global cloud has this call
-                store.of(self.address).pop(item.id)
+                store.purged[item.id] = store.of(self.address).pop(item.id)
                 return 204, None
             case "POST", ["createReply" | "createReplyAll" | "createForward" as action]:
                 draft = self._derived(item, self.ACTIONS[action], "drafts")

@@ -117,6 +117,7 @@ class Store:
 
     def __init__(self) -> None:
         self.items: dict[str, dict[str, Item]] = {}
+        self.purged: dict[str, Item] = {}  # no client can reach them
         self.names = dict(NAMES)
         self.made: dict[str, dict[str, tuple[str, str]]] = {}
         self.lock = threading.RLock()

@@ -137,7 +137,8 @@ class Graph(Api):
         """Counted by the marker of what was to be sent, which stays on a message wherever it goes."""
         store = self._server.store
         with store.lock:
-            items = {id_: item for box in list(store.items.values()) for id_, item in box.items()}
+            boxes = (*store.items.values(), store.purged)
+            items = {id_: item for box in boxes for id_, item in box.items()}
         found: Counter[str] = Counter()
         for hit in self._server.sends():
             if hit.action == "sendMail":
