@@ -1,10 +1,11 @@
 """Compares the provider's ledger with the database: pure functions that name what broke the promise.
 
-1. each sent item has a valid approval for exactly these bytes, given before it was sent;
+1. each sent item has a valid approval for exactly these bytes, given before it was sent; where a restore made the
+   database forget that it was handed over, the approval is from after the restore;
 2. at most one ledger entry for an action, unless a person ordered another before it left; one call that sends for each
-   attempt, and none after an attempt that may have sent;
-3. succeeded means it is in the ledger; in the ledger means succeeded, unknown, or an attempt that mailhub says may have
-   sent;
+   attempt, and none after an attempt that may have sent; a ruling is about the attempt that its page showed;
+3. succeeded means it is in the ledger, or a person ruled so; in the ledger means succeeded, unknown, or an attempt that
+   mailhub says may have sent;
 4. after healing every action is final or unknown;
 5. the audit chain verifies, and no canary stands in a log, a job, a metric label or an error page;
 6. the database had nothing to refuse: its guards are the last line, and none of ours may lean on them.
@@ -13,134 +14,85 @@
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from tests.faults.content import content_of_payload
+from tests.faults.facts import Action, Attempt, Revision, Ruling, Tables, Traces, Violation
 from tests.faults.provider import Entry
+from tests.faults.worlds import (
+    LATE,
+    Restore,
+    World,
+    ended_in_the_pause,
+    handed_over,
+    orders,
+    warnings,
+    world_of,
+    worlds,
+)
 
 ENDED = ("succeeded", "failed", "rejected", "cancelled", "expired", "superseded")
+# Each of these makes the decisions before it void.
+VOIDED = ("undone", "edited", "changes_requested", "noticed", "returned")
 # Where two may come at once and the database says who was first; the second takes it for an answer.
 EXPECTED = ("action_one_leaving_a_mailbox", "idempotency_key_once", "approvals_auditchain_pkey", "approvals_rest_pkey")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Action:
-    id: str
-    message_id: str
-    status: str
-    proposer: int
-    approvals_needed: int
-    fence: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Revision:
-    action: str
-    number: int
-    digest: str
-    payload: Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    action: str
-    person: int
-    verdict: str
-    revision: int
-    approval_round: int
-    digest: str
-    at: datetime
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
-    action: str
-    fence: int
-    phase: str
-    verdict: str | None
-    evidence: str
-    ruled_at: datetime | None = None
-
-    @property
-    def unproven(self) -> bool:
-        """Whether mailhub itself says that it may have sent."""
-        word_only = self.verdict == "not_sent" and self.evidence == "person"
-        return self.phase == "wire_started" and (self.verdict in (None, "unknown") or word_only)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Event:
-    action: str
-    event: str
-    at: datetime
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tables:
-    """What the database says when all is over."""
-
-    actions: Sequence[Action]
-    revisions: Sequence[Revision] = ()
-    decisions: Sequence[Decision] = ()
-    attempts: Sequence[Attempt] = ()
-    events: Sequence[Event] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traces:
-    """What was written elsewhere: texts by where they stood, what the audit's verifier found, what the database's own
-    log says it has refused, how often the call that sends has reached the provider for each Message-ID."""
-
-    texts: Mapping[str, str] = field(default_factory=dict)
-    canaries: Sequence[str] = ()
-    audit: Sequence[str] = ()
-    refusals: Sequence[str] = ()
-    calls: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Violation:
-    invariant: int
-    name: str
-    about: str
-
-    def __str__(self) -> str:
-        return f"{self.invariant} {self.name}: {self.about}"
-
-
-def check(ledger: Sequence[Entry], tables: Tables, traces: Traces) -> list[Violation]:
+def check(ledger: Sequence[Entry], tables: Tables, traces: Traces, restores: Sequence[Restore] = ()) -> list[Violation]:
     """Everything that broke the promise; an empty list when nothing did."""
+    found = worlds(tables, restores)
     return [
-        *sent_without_approval(ledger, tables),
-        *sent_twice(ledger, tables),
-        *called_again(traces.calls, tables),
-        *not_the_truth(ledger, tables),
+        *sent_without_approval(ledger, found),
+        *sent_twice(ledger, found),
+        *called_again(traces.calls, found),
+        *ruled_otherwise(traces.rulings, found),
+        *not_the_truth(ledger, found, restores),
         *stuck(tables),
         *told(traces),
         *(Violation(invariant=6, name="database_refused", about=text) for text in traces.refusals),
     ]
 
 
-def sent_without_approval(ledger: Sequence[Entry], tables: Tables) -> Iterator[Violation]:
+def sent_without_approval(ledger: Sequence[Entry], found: Sequence[World]) -> Iterator[Violation]:
     """1: what was sent is what enough people had said yes to, in the round that was in force."""
-    actions = {action.message_id: action for action in tables.actions}
+    late: Counter[str] = Counter()
     for entry in ledger:
-        action = actions.get(entry.message_id)
-        if action is None:
-            yield Violation(invariant=1, name="sent_without_action", about=entry.message_id)
+        world = world_of(entry.at, found)
+        broken = _unapproved(entry, world)
+        if broken and _is_late(entry, world, late):
             continue
-        same = [
-            revision
-            for revision in tables.revisions
-            if revision.action == action.id and _is_of(entry, revision.payload) and _fits(revision)
-        ]
-        if not same:
-            yield Violation(invariant=1, name="other_bytes_than_stored", about=action.id)
-        elif not any(_approved(action, revision, entry.at, tables) for revision in same):
-            yield Violation(invariant=1, name="sent_without_approval", about=action.id)
+        if broken:
+            yield broken
+
+
+def _unapproved(entry: Entry, world: World) -> Violation | None:
+    action = next((action for action in world.tables.actions if action.message_id == entry.message_id), None)
+    if action is None:
+        return Violation(invariant=1, name="sent_without_action", about=entry.message_id)
+    same = [
+        revision
+        for revision in world.tables.revisions
+        if revision.action == action.id and _is_of(entry, revision.payload) and _fits(revision)
+    ]
+    if not same:
+        return Violation(invariant=1, name="other_bytes_than_stored", about=action.id)
+    if not any(_approved(action, revision, entry.at, world) for revision in same):
+        return Violation(invariant=1, name="sent_without_approval", about=action.id)
+    return None
+
+
+def _is_late(entry: Entry, world: World, late: Counter[str]) -> bool:
+    """Return whether the provider carried out, after a restore, what it was told before it. Counts it in `late`."""
+    if world.before is None or world.begins is None or entry.at > world.begins + LATE:
+        return False
+    ids = [action.id for action in world.before.actions if action.message_id == entry.message_id]
+    open_ = sum(attempt.action in ids and attempt.unproven for attempt in world.before.attempts)
+    late[entry.message_id] += 1
+    return late[entry.message_id] <= open_ and _unapproved(entry, World(tables=world.before)) is None
 
 
 def _is_of(entry: Entry, payload: Mapping[str, Any]) -> bool:
@@ -156,72 +108,110 @@ def _fits(revision: Revision) -> bool:
     return hashlib.sha256(canonical.encode()).hexdigest() == revision.digest
 
 
-def _approved(action: Action, revision: Revision, at: datetime, tables: Tables) -> bool:
+def _approved(action: Action, revision: Revision, at: datetime, world: World) -> bool:
+    tables = world.tables
     made_void = [
-        event
-        for event in tables.events
-        if event.action == action.id and event.event in ("undone", "returned") and event.at < at
+        event for event in tables.events if event.action == action.id and event.event in VOIDED and event.at < at
     ]
-    people = {
-        decision.person
+    ruled = [attempt.ruled_at for attempt in tables.attempts if attempt.action == action.id and attempt.ruled_at]
+    anew = world.anew.get(action.id)
+    given = [
+        decision
         for decision in tables.decisions
         if (decision.action, decision.verdict) == (action.id, "approved")
         and (decision.revision, decision.digest) == (revision.number, revision.digest)
-        and decision.approval_round == 1 + len(made_void) + sum(ordered < at for ordered in orders(action, tables))
+        and decision.approval_round == 1 + len(made_void) + sum(ordered < at for ordered in ruled)
         and decision.at < at
+        and (anew is None or decision.at > anew)
         and (action.approvals_needed == 1 or decision.person != action.proposer)
-    }
-    return len(people) >= action.approvals_needed
+    ]
+    # What was approved in a copy that came back goes to a person first.
+    renewed = world.begins is None or any(decision.at > world.begins for decision in given)
+    return renewed and len({decision.person for decision in given}) >= action.approvals_needed
 
 
-def orders(action: Action, tables: Tables) -> list[datetime]:
-    """When a person had it sent once more, ruling that the attempt before had not gone out."""
-    return sorted(each.ruled_at for each in tables.attempts if each.action == action.id and each.ruled_at)
-
-
-def sent_twice(ledger: Sequence[Entry], tables: Tables) -> Iterator[Violation]:
+def sent_twice(ledger: Sequence[Entry], found: Sequence[World]) -> Iterator[Violation]:
     """2: each copy but the first was ordered by a person before it left."""
-    for action in tables.actions:
+    for action in _actions(found):
         copies = sorted(entry.at for entry in ledger if entry.message_id == action.message_id)
-        ordered = orders(action, tables)
+        ordered = orders(action, found)
         for number, at in enumerate(copies[1:]):
             if number >= len(ordered) or ordered[number] >= at:
                 yield Violation(invariant=2, name="sent_twice", about=f"{action.id}, {len(copies)} times")
                 break
 
 
-def called_again(calls: Mapping[str, int], tables: Tables) -> Iterator[Violation]:
+def _actions(found: Sequence[World]) -> list[Action]:
+    """Each action once, as the latest world that knows it has it."""
+    return list({action.id: action for world in found for action in world.tables.actions}.values())
+
+
+def called_again(calls: Mapping[str, int], found: Sequence[World]) -> Iterator[Violation]:
     """2, seen from the provider's door: what it was asked to do twice it may have done once, or not at all."""
-    known = {action.message_id for action in tables.actions}
+    known = {action.message_id for action in _actions(found)}
     for message_id in calls.keys() - known:
         yield Violation(invariant=2, name="called_without_action", about=message_id)
-    for action in tables.actions:
-        began = [
-            attempt
-            for attempt in sorted(tables.attempts, key=lambda attempt: attempt.fence)
-            if (attempt.action, attempt.phase) == (action.id, "wire_started")
-        ]
-        if calls.get(action.message_id, 0) > len(began):
+    began = Counter(attempt.action for attempt in handed_over(found))
+    for action in _actions(found):
+        if calls.get(action.message_id, 0) > began[action.id]:
             yield Violation(invariant=2, name="called_again", about=f"{action.id}, {calls[action.message_id]} times")
-        if any(attempt.verdict != "not_sent" and not attempt.ruled_at for attempt in began[:-1]):
-            yield Violation(invariant=2, name="tried_again", about=action.id)
+    for world in found:
+        attempts = list(handed_over([world]))
+        for action in world.tables.actions:
+            earlier = [attempt for attempt in attempts if attempt.action == action.id][:-1]
+            if any(attempt.verdict != "not_sent" and not attempt.ruled_at for attempt in earlier):
+                yield Violation(invariant=2, name="tried_again", about=action.id)
 
 
-def not_the_truth(ledger: Sequence[Entry], tables: Tables) -> Iterator[Violation]:
+def ruled_otherwise(rulings: Sequence[Ruling], found: Sequence[World]) -> Iterator[Violation]:
+    """2: an order of another copy is about the attempt whose page a person had, and there is none without a person."""
+    for world in found:
+        for attempt in world.tables.attempts:
+            posted = [each for each in rulings if (each.action, each.fence) == (attempt.action, attempt.fence)]
+            if attempt.ruled_at and not any(
+                each.ruling == "not_sent" and each.taken is not False and each.began <= attempt.ruled_at
+                for each in posted
+            ):
+                yield Violation(invariant=2, name="ruled_by_nobody", about=f"{attempt.action} {attempt.fence}")
+    for each in rulings:
+        if each.taken and not any(_is_ruled(attempt, each) for attempt in world_of(each.ended, found).tables.attempts):
+            yield Violation(invariant=2, name="ruling_of_another_attempt", about=f"{each.action} {each.fence}")
+
+
+def _is_ruled(attempt: Attempt, ruling: Ruling) -> bool:
+    if (attempt.action, attempt.fence) != (ruling.action, ruling.fence):
+        return False
+    if ruling.ruling == "sent":
+        return attempt.verdict == "accepted"
+    return attempt.ruled_at is not None and ruling.began <= attempt.ruled_at <= ruling.ended
+
+
+def not_the_truth(ledger: Sequence[Entry], found: Sequence[World], restores: Sequence[Restore]) -> Iterator[Violation]:
     """3, and that unknown is said only where it may have been sent."""
     sent = {entry.message_id for entry in ledger}
+    tables = found[-1].tables
     last = {attempt.action: attempt for attempt in sorted(tables.attempts, key=lambda attempt: attempt.fence)}
     for action in tables.actions:
-        if action.status == "succeeded" and action.message_id not in sent:
-            yield Violation(invariant=3, name="said_sent_and_was_not", about=action.id)
         tried = [attempt for attempt in tables.attempts if attempt.action == action.id]
-        ordered = orders(action, tables)  # then a late answer is told beside the state
+        by_person = any((attempt.verdict, attempt.evidence) == ("accepted", "person") for attempt in tried)
+        if action.status == "succeeded" and action.message_id not in sent and not by_person:
+            yield Violation(invariant=3, name="said_sent_and_was_not", about=action.id)
+        ordered = any(attempt.ruled_at for attempt in tried)  # then a late answer is told beside the state
         told = any(attempt.unproven or (ordered and attempt.verdict == "accepted") for attempt in tried)
-        said = action.status in ("succeeded", "unknown") or told
+        said = action.status in ("succeeded", "unknown") or told or _was_warned(action, found[-1], restores)
         if action.message_id in sent and not said:
             yield Violation(invariant=3, name="was_sent_and_not_said", about=f"{action.id} {action.status}")
         if action.status == "unknown" and (action.id not in last or last[action.id].phase != "wire_started"):
             yield Violation(invariant=3, name="unknown_before_the_wire", about=action.id)
+
+
+def _was_warned(action: Action, world: World, restores: Sequence[Restore]) -> bool:
+    """Return whether what a restore made forgotten was said to have maybe been sent, or ended before it could be."""
+    if action.id not in world.anew:
+        return False
+    return any(event.at > world.anew[action.id] for event in warnings(action, replace(world, begins=None))) or (
+        ended_in_the_pause(action, world.tables, restores)
+    )
 
 
 def stuck(tables: Tables) -> Iterator[Violation]:

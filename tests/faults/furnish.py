@@ -43,14 +43,17 @@ def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
     return {"token": token, "links": links}
 
 
-def rule(action_ids: list[str]) -> None:
+def rule(action_ids: list[str]) -> dict[str, int]:
     """A person has looked, and rules that these were not sent: they leave once more. Where two people must approve,
-    the other one does so too."""
+    the other one does so too. Returns the attempt of each that was ruled about."""
+    fences = {}
     ada, bob = (User.objects.get(email=f"{name}@proof.example") for name in ("ada", "bob"))
     for action in PendingAction.objects.filter(pk__in=action_ids):
+        fences[str(action.pk)] = action.fence
         ruled = services.resolve(action_id=action.pk, person=ada, ruling="not_sent", fence=action.fence)
         if ruled.status == Status.PENDING:
             services.approve(action_id=ruled.pk, person=bob, digest=ruled.digest, revision=ruled.revision)
+    return fences
 
 
 if __name__ == "__main__":

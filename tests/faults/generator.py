@@ -6,18 +6,27 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from random import Random
 from uuid import UUID
 
-from tests.faults.plan import CANARY
+from tests.faults.facts import Ruling
+from tests.faults.plan import CANARY, LINKS
 from tests.faults.plant import Plant
 from tests.processes import Answer, Forms, Person, request, until
 
 GONE = (OSError, http.client.HTTPException)  # the server was killed, or is not back yet
 RETRY_SECONDS = 0.3
 PAUSE_SECONDS = 0.3  # people are slower than the workers that follow them
-STEPS = ("propose", "approve", "approve_twice", "approve_something_else", "undo", "reject", "cancel")
-WEIGHTS = (10, 12, 1, 1, 2, 1, 1)
+STEPS = {
+    "propose": 10, "approve": 12, "approve_twice": 1, "approve_something_else": 1, "undo": 2, "reject": 1, "cancel": 1,
+    "edit": 2, "look_again": 4, "rule": 3,
+}  # fmt: skip
+REMEMBERED = 40  # actions that somebody looks at again, and withdraws
+SIGN_IN = "/sign-in"
+
+
+Form = tuple[str, dict[str, str]]
 
 
 class Office:
@@ -28,12 +37,15 @@ class Office:
         self._name = name
         self._calm = calm
         self._random = Random(f"{plant.setup.seed} office {name}")
-        self._people = [self._signed_in(links[name]) for links in plant.links]
+        self._links = [list(links[name * LINKS : (name + 1) * LINKS]) for links in plant.links]
+        self._people = [self._signed_in(links.pop()) for links in self._links]
+        self._pages: list[tuple[int, str, dict[str, Form]]] = []  # of unknown mails, kept for a ruling later on
         self._open: list[str] = []  # proposed, and perhaps not decided
         self._decided: list[str] = []
         self._proposals = 0
         self.found: Counter[str] = Counter()
         self.errors: list[str] = []
+        self.rulings: list[Ruling] = []
         self.stop = threading.Event()
 
     def _signed_in(self, link: str) -> Person:
@@ -49,13 +61,20 @@ class Office:
                 self.stop.wait(self._random.uniform(0, PAUSE_SECONDS))
 
     def step(self, *, may_propose: bool) -> None:
-        (step,) = ("approve" if self._open else "propose",) if self._calm else self._random.choices(STEPS, WEIGHTS)
-        if step == "propose" or not self._open:
+        (step,) = (
+            ("approve" if self._open else "propose",)
+            if self._calm
+            else self._random.choices(list(STEPS), list(STEPS.values()))
+        )
+        if step == "propose" or (not self._open and step not in ("look_again", "rule", "cancel")):
             step = "propose" if may_propose else "approve"
         calls: dict[str, Callable[[], None]] = {
             "propose": self._propose,
             "undo": self._undo,
             "cancel": self._cancel,
+            "edit": self._edit,
+            "look_again": self._look_again,
+            "rule": self._rule,
             "reject": lambda: self._decide("reject"),
             "approve": lambda: self._decide("approve"),
             "approve_twice": lambda: self._decide("approve", times=2),
@@ -99,7 +118,8 @@ class Office:
     def _decide(self, verdict: str, *, times: int = 1, **changes: str) -> None:
         """Open the page as each of the people in turn, and send its form as it was filled in."""
         action = self._random.choice(self._open)
-        for person in self._random.sample(self._people, len(self._people)):
+        for number in self._random.sample(range(len(self._people)), len(self._people)):
+            person = self._people[number]
             page = self._noted(person.get(f"/actions/{action}/"))
             if page.status >= 500:
                 return
@@ -109,6 +129,9 @@ class Office:
             for _ in range(times):
                 answer = self._noted(person.post(form[0], form[1] | changes))
                 self.found[f"{verdict}: {answer.status}"] += 1
+                if _asks_to_sign_in(answer) and self._links[number]:
+                    self._people[number] = self._signed_in(self._links[number].pop())
+                    return  # and opens the page again, another time
         else:
             if self._noted(self._people[0].get(f"/actions/{action}/")).text.find('data-action="approve"') >= 0:
                 return  # still open
@@ -130,11 +153,65 @@ class Office:
             self._open.append(action)
 
     def _cancel(self) -> None:
-        action = self._random.choice([*self._open, *self._decided[-3:]])
+        """Also what is unknown, or was given back: mailhub says whether that can still be withdrawn."""
+        recent = self._decided[-REMEMBERED:]
+        pool = [*self._open, *self._random.sample(recent, min(len(recent), 6))]
+        if not pool:
+            return
+        action = self._random.choice(pool)
         answer = self._call(f"/actions/{UUID(action)}/cancel", {})
         self.found[f"cancel: {answer.status}"] += 1
         if answer.status < 300 and action in self._open:
             self._open.remove(action)
+
+    def _edit(self) -> None:
+        """Change the text of what waits; approvals so far are void."""
+        action = self._random.choice(self._open)
+        person = self._random.choice(self._people)
+        form = Forms(self._noted(person.get(f"/actions/{action}/")).text).found.get("edit")
+        if form is not None:
+            body = f"{CANARY} body, edited for the {self._random.randrange(10**6)}th time\n"
+            answer = self._noted(person.post(form[0], form[1] | {"body": body}))
+            self.found[f"edit: {answer.status}"] += 1
+
+    def _look_again(self) -> None:
+        """At what was decided: if it waits again, it is decided again; if it is unknown, its page is kept."""
+        if not self._decided:
+            return
+        action = self._random.choice(self._decided[-REMEMBERED:])
+        number = self._random.randrange(len(self._people))
+        forms = Forms(self._noted(self._people[number].get(f"/actions/{action}/")).text).found
+        if "approve" in forms:
+            self._decided.remove(action)
+            self._open.append(action)
+            self.found["look_again: it waits"] += 1
+        rulings = {name: form for name, form in forms.items() if name.startswith("resolve-")}
+        if rulings:
+            self._pages.append((number, action, rulings))
+            self.found["look_again: it is unknown"] += 1
+
+    def _rule(self) -> None:
+        """From a page that was opened just now or long ago; half of the pages are used once more."""
+        if not self._pages:
+            return
+        page = self._random.choice(self._pages)
+        if self._random.random() < 0.5:
+            self._pages.remove(page)
+        number, action, forms = page
+        address, fields = self._random.choice(list(forms.values()))
+        began, taken = datetime.now(UTC), None
+        try:
+            answer = self._noted(self._people[number].post(address, fields))
+            if answer.status < 500:
+                taken = answer.status == 302 and not _asks_to_sign_in(answer)
+            self.found[f"rule {fields['ruling']}: {answer.status}"] += 1
+        finally:
+            self.rulings.append(
+                Ruling(
+                    action=action, fence=int(fields["fence"]), ruling=fields["ruling"], began=began,
+                    ended=datetime.now(UTC), taken=taken,
+                )
+            )  # fmt: skip
 
     def _noted(self, answer: Answer) -> Answer:
         if answer.status >= 500:
@@ -147,3 +224,7 @@ class Office:
             page = self._people[0].get(f"/actions/{action}/")
             form = Forms(page.text).found["reject"]
             until(lambda form=form: self._people[0].post(form[0], form[1] | {"note": ""}).status < 500)  # type: ignore[misc]
+
+
+def _asks_to_sign_in(answer: Answer) -> bool:
+    return answer.status == 302 and answer.headers.get("Location", "").startswith(SIGN_IN)

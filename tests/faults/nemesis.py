@@ -15,6 +15,7 @@ import psycopg
 from tests.faults.opened import opened, payload_of
 from tests.faults.plan import Plan
 from tests.faults.plant import Plant, Process
+from tests.faults.worlds import Restore
 from tests.processes import session_of
 
 TAMPERED_SECONDS = 4.0
@@ -44,7 +45,9 @@ class Nemesis:
         if plant.setup.queue == "celery on RabbitMQ":
             self._blows.pop("broker restarted", None)  # it takes longer than all the rest together
         self._later: list[Later] = []
+        self._planned: list[Later] = []
         self.blows: Counter[str] = Counter()
+        self.restores: list[Restore] = []
 
     def run(self, *, seconds: float, go_on: Callable[[], bool]) -> None:
         """Strike until the time is over or `go_on`, asked about once a second, says no.
@@ -53,21 +56,54 @@ class Nemesis:
         """
         next_blow = time.monotonic()
         deadline = next_blow + seconds
+        self._planned = self._at_drawn_moments(next_blow, seconds)
         while (now := time.monotonic()) < deadline and go_on():
             for later in [later for later in self._later if later.at <= now]:
                 self._later.remove(later)
                 later.act()
+            for planned in [planned for planned in self._planned if planned.at <= now]:
+                self._planned.remove(planned)
+                planned.act()
             if now >= next_blow:
                 self._strike()
                 next_blow = time.monotonic() + self._random.uniform(*self._plan.blow_every)
             soonest = min([next_blow, deadline, now + 1, *(later.at for later in self._later)])
             time.sleep(max(soonest - time.monotonic(), 0))
 
-    def heal(self) -> None:
-        """Put everything right that is still wrong."""
+    def _at_drawn_moments(self, began: float, seconds: float) -> list[Later]:
+        """Each of the heavy blows somewhere in the middle of its part of the time."""
+        planned = []
+        for number in range(self._plan.power_cuts):
+            share = (number + self._random.uniform(0.3, 0.9)) / self._plan.power_cuts
+            planned.append(Later(at=began + share * seconds, act=self._cut_power))
+        for number in range(self._plan.restores):
+            for act, (first, last) in ((self._copy, (0.1, 0.4)), (self._restore, (0.6, 0.9))):
+                share = (number + self._random.uniform(first, last)) / self._plan.restores
+                planned.append(Later(at=began + share * seconds, act=act))
+        return planned
+
+    def _copy(self) -> None:
+        """Under load, and without what somebody has written into the database behind the guards."""
+        self._undo()
+        self._plant.postgres.dump(str(self._plant.environment["DATABASE_URL"]))
+
+    def _restore(self) -> None:
+        self._undo()
+        self.restores.append(self._plant.restore(f"restored{len(self.restores)}"))
+        self.blows["older copy restored"] += 1
+
+    def _cut_power(self) -> None:
+        self._plant.cut_power()
+        self.blows["power cut"] += 1
+
+    def _undo(self) -> None:
         for later in self._later:
             later.act()
         self._later.clear()
+
+    def heal(self) -> None:
+        """Put everything right that is still wrong."""
+        self._undo()
         for number, worker in enumerate(self._plant.workers):
             if not worker.runs():
                 self._plant.new_worker(number)

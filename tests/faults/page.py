@@ -33,8 +33,14 @@ def tables(reports: Sequence[Report]) -> str:
 
 def _results(report: Report) -> Counter[str]:
     counted = Counter({"actions": len(report.tables.actions), "ledger entries": len(report.ledger)})
+    kept = {action.id for action in report.tables.actions}
+    counted.update({"actions lost with a restore": len(_lost(report) - kept)})
     counted.update({"seconds until all was final or unknown": round(report.healing_seconds)})
     return counted + Counter({state: report.states[state] for state in ENDED})
+
+
+def _lost(report: Report) -> set[str]:
+    return {action.id for restore in report.restores for action in restore.lost.actions}
 
 
 def _kinds(report: Report) -> Counter[str]:

@@ -12,6 +12,8 @@ QueueKind = Literal["database", "rq", "celery", "celery on RabbitMQ"]
 MailboxKind = Literal["imap", "graph", "graph at once", "gmail"]
 EVERY_KIND: tuple[MailboxKind, ...] = ("imap", "graph", "gmail", "imap", "graph at once")
 CANARY = "canary"  # stands in every address, subject and text, and may stand nowhere else
+OFFICES = 3
+LINKS = 8  # sign-in links of a person for each office: a risky approval wants a fresh sign-in
 LEASE_SECONDS = 3
 WIRE_SECONDS = 4
 # How often each blow falls, one against the others.
@@ -57,6 +59,8 @@ class Setup:
 class Plan:
     """How long, how much, and what goes wrong.
 
+    `power_cuts` and `restores` fall at drawn moments, each in its part of the time.
+
     `calm` people propose and approve, and do nothing else; the run ends when all is decided and sent. `rules`: in the
     end a person rules that half of what is still unknown was not sent.
     """
@@ -70,5 +74,7 @@ class Plan:
     api_faults: tuple[Trouble, ...] = SENDING_TROUBLE  # at the call that sends; the other calls have their own
     blow_every: tuple[float, float] = (1.0, 2.5)
     blows: dict[str, int] = field(default_factory=lambda: dict(BLOWS))
+    power_cuts: int = 0
+    restores: int = 0
     frozen_seconds: tuple[float, float] = (LEASE_SECONDS + 0.5, LEASE_SECONDS + 3)
     heal_seconds: float = 240  # a machine with nothing else to do needs 10

@@ -13,9 +13,11 @@ import time
 from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import amqp
 import psycopg
@@ -25,26 +27,17 @@ from redis import Redis as RedisClient
 from rq.serializers import JSONSerializer
 
 from tests.dovecot import PASSWORD
-from tests.faults.plan import CANARY, LEASE_SECONDS, WIRE_SECONDS, Setup
+from tests.faults.facts import Ruling, Tables
+from tests.faults.plan import CANARY, LEASE_SECONDS, LINKS, OFFICES, WIRE_SECONDS, Setup
 from tests.faults.provider import Provider
+from tests.faults.tables import read_tables
+from tests.faults.worlds import Restore, forgotten
+from tests.power.disk import Disk
+from tests.power.postgres import DurablePostgres
 from tests.processes import Program, environment, request, session_of, until
-from tests.services import Postgres, RabbitMQ, Redis, Service, free_port
+from tests.services import RabbitMQ, Redis, Service, free_port
 
 COMMAND_SECONDS = 240.0  # on a machine that does ten other things a start takes a minute
-
-
-class DurablePostgres(Postgres):
-    """One whose commits outlive a crash of its own processes, as in production."""
-
-    changes: ClassVar[dict[str, str]] = {"synchronous_commit": "on", "full_page_writes": "on"}
-
-    def crash(self) -> None:
-        """End without a shutdown; the next start has to recover."""
-        self.stop_signal, usual = signal.SIGQUIT, self.stop_signal  # type: ignore[misc]
-        try:
-            self.stop()
-        finally:
-            self.stop_signal = usual  # type: ignore[misc]
 
 
 class Process(Program):
@@ -70,11 +63,16 @@ class Process(Program):
 
 
 class Plant:
-    def __init__(self, setup: Setup, home: Path, provider: Provider) -> None:
+    """`recorded`: disks note what the database and the programs have synced, so that the power can be cut."""
+
+    def __init__(self, setup: Setup, home: Path, provider: Provider, *, recorded: bool = False) -> None:
         self.encryption_key = b64encode(secrets.token_bytes(32)).decode()
         self.setup = setup
         self.home = home
-        self.postgres = DurablePostgres()
+        self.kept = home / "kept"  # MAILHUB_HOME; what the programs print stays outside it
+        self.kept.mkdir()
+        self.disk = Disk(self.kept, home) if recorded else None
+        self.postgres = DurablePostgres(recorded=recorded)
         self.broker: Service | None = None
         if setup.queue == "celery on RabbitMQ":
             self.broker = RabbitMQ()
@@ -94,6 +92,7 @@ class Plant:
         kind = self.setup.queue.partition(" ")[0]
         url = getattr(self.broker, "url", "")
         return {
+            "MAILHUB_HOME": self.kept,
             "DATABASE_URL": self.postgres.url,
             "SECRET_KEY": secrets.token_urlsafe(40),
             "MAILHUB_ENCRYPTION_KEYS": self.encryption_key,
@@ -119,14 +118,39 @@ class Plant:
             self._stack.enter_context(self.provider)
             self._run("manage.py", "migrate", "--verbosity", "0")
             self._furnish()
-            self.web = self._process("manage.py", "web", "--port", self.url.rpartition(":")[2])
-            self.sweeper = self._process("manage.py", "maintain", "--every", "1")
-            self.workers = [self._process(*self._worker_command()) for _ in range(self.setup.workers)]
+            if self.disk is not None:
+                self.disk.begin()
+                self.environment |= self.disk.environment
+            self.start_programs()
             until(self.answers, seconds=COMMAND_SECONDS, say=self.log)
         except BaseException:
             self.close()
             raise
         return self
+
+    def start_programs(self) -> None:
+        self.web = self._process("manage.py", "web", "--port", self.url.rpartition(":")[2])
+        self.sweeper = self._process("manage.py", "maintain", "--every", "1")
+        self.workers = [self._process(*self._worker_command()) for _ in range(self.setup.workers)]
+
+    def kill_programs(self) -> None:
+        """End all of mailhub's processes at once, without a last word."""
+        programs = [each for each in (*self.workers, *self._ended, self.web, self.sweeper) if each.process is not None]
+        for program in programs:
+            program.signal_all(signal.SIGKILL)
+        for program in programs:
+            program.kill()  # what it forked meanwhile, too
+        self._ended.clear()
+
+    def cut_power(self) -> None:
+        """Let everything end at once and lose what was not synced: the database, the home, the broker's memory."""
+        assert self.disk is not None
+        self.kill_programs()
+        self.postgres.cut_off()
+        self.disk.cut()
+        self.flush_broker()
+        self.postgres.start()
+        self.start_programs()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -176,15 +200,50 @@ class Plant:
                 address: self.provider.access(address, self.setup.kind_of(address)) for address in self.setup.addresses
             },
             "two_needed": self.setup.addresses[1::4] if self.setup.two_needed else [],
-            "links": 8,
+            "links": LINKS * OFFICES,
         }
         found = json.loads(self._run("-m", "tests.faults.furnish", "furnish", given=given))
         self.token = found["token"]
         self.links = found["links"]
 
-    def rule(self, action_ids: list[str]) -> None:
+    def rule(self, action_ids: list[str]) -> list[Ruling]:
         """A person rules that these were not sent."""
-        self._run("-m", "tests.faults.furnish", "rule", given=action_ids)
+        began = datetime.now(UTC)
+        fences = json.loads(self._run("-m", "tests.faults.furnish", "rule", given=action_ids))
+        ended = datetime.now(UTC)
+        return [
+            Ruling(action=action, fence=fence, ruling="not_sent", began=began, ended=ended, taken=True)
+            for action, fence in fences.items()
+        ]
+
+    def tables(self) -> Tables:
+        with self.database() as connection:
+            return read_tables(connection, self.encryption_key)
+
+    def restore(self, name: str) -> Restore:
+        """Bring the copy back, in a database of that name, and have an operator go through `after_restore`.
+
+        The files of the home stay. What was handed over since the copy must make the workers pause by themselves.
+        """
+        self.kill_programs()
+        lost, at = self.tables(), datetime.now(UTC)
+        self.environment["DATABASE_URL"] = self.postgres.restore(name)
+        restore = Restore(at=at, ended=at, lost=lost, copy=self.tables())
+        self.start_programs()
+        until(self.answers, seconds=COMMAND_SECONDS, say=self.log)
+        noticed = bool(forgotten(restore))
+        if noticed:
+            until(lambda: "paused" in self._ready(), seconds=COMMAND_SECONDS, say=lambda: str(self._ready()))
+        options = ["--yes"] if noticed else ["--yes", "--force"]
+        # Refused for as long as something counts as leaving in the copy.
+        until(
+            lambda: "Mail may leave again." in self._run("manage.py", "after_restore", *options, check=False),
+            seconds=COMMAND_SECONDS,
+        )
+        return replace(restore, ended=datetime.now(UTC))
+
+    def _ready(self) -> Any:
+        return request(f"{self.url}/readyz").json()
 
     def audit(self) -> list[str]:
         """What the verifier of the audit chain finds wrong."""
@@ -207,7 +266,7 @@ class Plant:
 
     def database(self) -> psycopg.Connection[tuple[Any, ...]]:
         """A connection of the proof's own, each statement committed at once."""
-        return psycopg.connect(self.postgres.url, autocommit=True, connect_timeout=5)
+        return psycopg.connect(str(self.environment["DATABASE_URL"]), autocommit=True, connect_timeout=5)
 
     def new_worker(self, number: int) -> None:
         """One in the place of another, which may still be alive."""

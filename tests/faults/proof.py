@@ -3,7 +3,6 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -13,16 +12,15 @@ import psycopg
 
 from approvals.guards import RULES
 from tests.faults import checker
-from tests.faults.checker import Action, Attempt, Decision, Event, Revision, Tables, Traces, Violation
+from tests.faults.facts import Tables, Traces, Violation
 from tests.faults.generator import Office
 from tests.faults.nemesis import Nemesis
-from tests.faults.opened import payload_of
-from tests.faults.plan import Plan, Setup
+from tests.faults.plan import OFFICES, Plan, Setup
 from tests.faults.plant import Plant
 from tests.faults.provider import Entry
 from tests.faults.providers import Providers
+from tests.faults.worlds import Restore
 
-OFFICES = 3
 LOOK_SECONDS = 0.5
 JOIN_SECONDS = 60
 GUARDS = frozenset(rule.name for rule in RULES)
@@ -40,6 +38,7 @@ class Report:
     blows: Counter[str]
     ledger: tuple[Entry, ...]
     tables: Tables
+    restores: tuple[Restore, ...]
     unknowns: Counter[str]
     violations: list[Violation] = field(default_factory=list)
 
@@ -51,7 +50,7 @@ class Report:
 def prove(setup: Setup, plan: Plan, home: Path) -> Report:
     """1. Work and trouble, until the time is over or all is decided. 2. Trouble ends; what waits for a clock is told
     that its time has come. 3. A person rules about half of what is still unknown. 4. The checker."""
-    with Plant(setup, home, Providers(setup, plan)) as plant:
+    with Plant(setup, home, Providers(setup, plan), recorded=plan.power_cuts > 0) as plant:
         started = time.monotonic()
         offices = [Office(plant, number, calm=plan.calm) for number in range(OFFICES)]
         nemesis = Nemesis(plant, plan)
@@ -61,9 +60,10 @@ def prove(setup: Setup, plan: Plan, home: Path) -> Report:
         nemesis.heal()
         _heal(plant, plan)
         offices[0].reject_all(_ids(plant, "status = 'pending'"))
+        rulings = [ruling for office in offices for ruling in office.rulings]
         if plan.rules:
             unknown = _ids(plant, "status = 'unknown'")
-            plant.rule(Random(f"{setup.seed} ruling").sample(unknown, len(unknown) // 2))
+            rulings += plant.rule(Random(f"{setup.seed} ruling").sample(unknown, len(unknown) // 2))
             _heal(plant, plan)
         healed = time.monotonic()
         texts = {
@@ -79,9 +79,10 @@ def prove(setup: Setup, plan: Plan, home: Path) -> Report:
             audit=plant.audit(),
             refusals=checker.refused_by(plant.postgres.log(), GUARDS),
             calls=plant.provider.calls(),
+            rulings=rulings,
         )
+        tables = plant.tables()
         with plant.database() as connection:
-            tables = _tables(connection, plant.encryption_key)
             unknowns = _how_unknowns_ended(connection, plant.provider.ledger.entries(), tables)
         ledger = plant.provider.ledger.entries()
         return Report(
@@ -93,8 +94,9 @@ def prove(setup: Setup, plan: Plan, home: Path) -> Report:
             blows=nemesis.blows,
             ledger=ledger,
             tables=tables,
+            restores=tuple(nemesis.restores),
             unknowns=unknowns,
-            violations=checker.check(ledger, tables, traces),
+            violations=checker.check(ledger, tables, traces, nemesis.restores),
         )
 
 
@@ -157,45 +159,6 @@ def _heal(plant: Plant, plan: Plan) -> None:
             ):
                 connection.execute(statement)
         time.sleep(LOOK_SECONDS)
-
-
-def _rows(connection: psycopg.Connection[tuple[Any, ...]], make: Any, select: str, key: str) -> list[Any]:
-    cursor = connection.execute(select)
-    names = [column.name for column in cursor.description or ()]
-    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    if make is Revision:
-        for row in rows:
-            row["payload"] = payload_of(row, key)
-        names.remove("sealed_payload")
-    return [make(**{name: str(row[name]) if name in ("id", "action") else row[name] for name in names}) for row in rows]
-
-
-def _tables(connection: psycopg.Connection[tuple[Any, ...]], key: str) -> Tables:
-    selects: Mapping[str, tuple[Any, str]] = {
-        "actions": (
-            Action,
-            "SELECT id, message_id, status, proposer_id AS proposer, approvals_needed, fence"
-            " FROM approvals_pendingaction",
-        ),
-        "revisions": (
-            Revision,
-            "SELECT action_id AS action, number, digest, payload, sealed_payload FROM approvals_revision",
-        ),
-        "decisions": (
-            Decision,
-            "SELECT action_id AS action, person_id AS person, verdict, revision, approval_round, digest,"
-            " created_at AS at FROM approvals_decision",
-        ),
-        "attempts": (
-            Attempt,
-            "SELECT action_id AS action, fence, phase, verdict, evidence, ruled_at FROM approvals_attempt",
-        ),
-        "events": (
-            Event,
-            "SELECT action_id AS action, event, at FROM approvals_auditevent WHERE action_id IS NOT NULL",
-        ),
-    }
-    return Tables(**{name: _rows(connection, make, select, key) for name, (make, select) in selects.items()})
 
 
 def _how_unknowns_ended(

@@ -9,20 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.faults.checker import (
-    Action,
-    Attempt,
-    Decision,
-    Event,
-    Revision,
-    Tables,
-    Traces,
-    check,
-    refused_by,
-)
+from tests.faults.checker import check, refused_by
 from tests.faults.content import content_of, content_of_payload
+from tests.faults.facts import Action, Attempt, Decision, Event, Revision, Ruling, Tables, Traces
 from tests.faults.provider import Entry
 from tests.faults.test_mutations import MOMENTS, MUTATIONS, WITHOUT_FENCE
+from tests.faults.worlds import Restore
 from tests.processes import PROJECT
 
 pytestmark = pytest.mark.static
@@ -41,9 +33,12 @@ def sealed(payload: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+RULED = Ruling(action="a", fence=1, ruling="not_sent", began=at(4.9), ended=at(5.1), taken=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """A mail, the ledger, and what the database says of it."""
+    """A mail, the ledger, and what the database says of it; with `lost`, what it said before a copy came back."""
 
     ledger: tuple[Entry, ...]
     action: Action
@@ -52,13 +47,43 @@ class World:
     attempts: tuple[Attempt, ...]
     events: tuple[Event, ...]
     traces: Traces
+    restores: tuple[Restore, ...] = ()
 
-    def found(self) -> list[tuple[int, str]]:
-        tables = Tables(
+    def tables(self) -> Tables:
+        return Tables(
             actions=[self.action], revisions=[self.revision], decisions=self.decisions, attempts=self.attempts,
             events=self.events,
         )  # fmt: skip
-        return [(violation.invariant, violation.name) for violation in check(self.ledger, tables, self.traces)]
+
+    def found(self) -> list[tuple[int, str]]:
+        found = check(self.ledger, self.tables(), self.traces, self.restores)
+        return [(violation.invariant, violation.name) for violation in found]
+
+    def restored(self, **copy: Any) -> "World":
+        """Ten minutes later an older copy is back, in which it was approved and not claimed yet."""
+        older = self.but(action=replace(self.action, status="approved", fence=0), attempts=()).but(**copy)
+        restore = Restore(at=at(10), ended=at(12), lost=self.tables(), copy=older.tables())
+        return older.but(restores=(restore,))
+
+    def returned(self) -> "World":
+        """After the restore it went back to a person, with a warning."""
+        event = Event(action="a", event="returned", at=at(11), code="may_have_been_sent")
+        return self.but(action=replace(self.action, status="rejected"), events=(*self.events, event))
+
+    def left(self, minutes: float) -> "World":
+        """And then it left, by an attempt that the restored database knows."""
+        attempt = replace(WELL.attempts[0], started_at=at(minutes))
+        return self.but(
+            action=replace(self.action, status="succeeded", fence=1), attempts=(attempt,),
+            ledger=(*self.ledger, replace(WELL.ledger[0], at=at(minutes))),
+        )  # fmt: skip
+
+    def approved_anew(self, minutes: float) -> "World":
+        again = replace(WELL.decisions[0], approval_round=2, at=at(minutes))
+        return self.but(decisions=(*self.decisions, again))
+
+    def ruled(self, *rulings: Ruling) -> "World":
+        return self.but(traces=replace(self.traces, rulings=rulings))
 
     def but(self, **changes: Any) -> "World":
         return replace(self, **changes)
@@ -87,7 +112,9 @@ class World:
             action="a", fence=1, phase="wire_started", verdict="not_sent", evidence=evidence, ruled_at=ordered
         )
         again = replace(self.decisions[0], approval_round=2, at=at(5))
+        rulings = (RULED,) if evidence == "person" else ()
         return self.but(
+            traces=replace(self.traces, rulings=rulings),
             ledger=(*self.ledger, replace(self.ledger[0], at=at(7))), decisions=(*self.decisions, again),
             attempts=(ruled, replace(self.attempts[0], fence=2)),
         )  # fmt: skip
@@ -128,6 +155,27 @@ WELL = World(
             WELL.decision(approval_round=2).but(events=(Event(action="a", event="undone", at=at(0.5)),)),
             id="approved anew after an undo",
         ),
+        pytest.param(WELL.state("succeeded", evidence="person").but(ledger=()), id="sent by a person's word"),
+        pytest.param(WELL.restored().returned(), id="restored, and given back with a warning"),
+        pytest.param(
+            WELL.restored().returned().approved_anew(15).left(16), id="restored, approved anew, and sent again"
+        ),
+        pytest.param(
+            WELL.restored().but(
+                action=replace(WELL.action, status="rejected"), events=(Event(action="a", event="rejected", at=at(11)),)
+            ),
+            id="restored, and rejected before mailhub had looked",
+        ),
+        pytest.param(
+            WELL.state("unknown", verdict="unknown")
+            .but(ledger=())
+            .restored()
+            .returned()
+            .but(ledger=WELL.entry(at=at(10.1)).ledger),
+            id="carried out by the provider right after the restore",
+        ),
+        pytest.param(WELL.sent_again("person").ruled(replace(RULED, taken=None)), id="a ruling without an answer"),
+        pytest.param(WELL.ruled(replace(RULED, taken=False)), id="a ruling that was refused"),
     ],
 )
 def test_nothing_is_found_where_the_promise_was_kept(world: World) -> None:
@@ -195,6 +243,45 @@ def test_nothing_is_found_where_the_promise_was_kept(world: World) -> None:
         pytest.param(
             WELL.state("unknown", verdict="unknown", phase="prepared"),
             3, "unknown_before_the_wire", id="unknown, though nothing can have been sent",
+        ),
+        pytest.param(
+            WELL.restored().returned().left(11.5), 1, "sent_without_approval", id="restored, and sent again by itself"
+        ),
+        pytest.param(WELL.restored().left(10.1), 2, "sent_twice", id="restored, and sent again at once"),
+        pytest.param(
+            WELL.but(ledger=()).restored().left(11),
+            1, "sent_without_approval", id="restored, and sent by an approval of the copy",
+        ),
+        pytest.param(
+            WELL.restored().but(decisions=(replace(WELL.decisions[0], at=at(10.5)),)).left(11),
+            2, "sent_twice", id="restored, and approved anew without a warning",
+        ),
+        pytest.param(
+            WELL.restored().returned().approved_anew(15).left(16).but(
+                ledger=(*WELL.ledger, *WELL.entry(at=at(16)).ledger, *WELL.entry(at=at(17)).ledger)
+            ),
+            2, "sent_twice", id="restored, and sent once more than approved",
+        ),
+        pytest.param(
+            WELL.restored(action=replace(WELL.action, status="rejected")),
+            3, "was_sent_and_not_said", id="restored, and nobody is told that it was sent",
+        ),
+        pytest.param(
+            WELL.restored().returned().approved_anew(15).left(16).called(3),
+            2, "called_again", id="restored, and one call more than attempts",
+        ),
+        pytest.param(WELL.sent_again("person").ruled(), 2, "ruled_by_nobody", id="sent again, and nobody ruled"),
+        pytest.param(
+            WELL.sent_again("person").ruled(replace(RULED, taken=False)),
+            2, "ruled_by_nobody", id="sent again by a ruling that was refused",
+        ),
+        pytest.param(
+            WELL.sent_again("person").ruled(RULED, replace(RULED, fence=2)),
+            2, "ruling_of_another_attempt", id="a ruling from a stale page was taken",
+        ),
+        pytest.param(
+            WELL.state("unknown", verdict="unknown").ruled(replace(RULED, ruling="sent")),
+            2, "ruling_of_another_attempt", id="a ruling that was taken and forgotten",
         ),
         pytest.param(WELL.state("approved").but(ledger=()), 4, "stuck", id="still approved"),
         pytest.param(WELL.state("executing", verdict=None).but(ledger=()), 4, "stuck", id="still executing"),

@@ -1,0 +1,108 @@
+"""What the checker knows: rows of the database, traces elsewhere, and what broke the promise."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    id: str
+    message_id: str
+    status: str
+    proposer: int
+    approvals_needed: int
+    fence: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    action: str
+    number: int
+    digest: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    action: str
+    person: int
+    verdict: str
+    revision: int
+    approval_round: int
+    digest: str
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    action: str
+    fence: int
+    phase: str
+    verdict: str | None
+    evidence: str
+    ruled_at: datetime | None = None
+    started_at: datetime | None = None
+
+    @property
+    def unproven(self) -> bool:
+        """Whether mailhub itself says that it may have sent."""
+        word_only = self.verdict == "not_sent" and self.evidence == "person"
+        return self.phase == "wire_started" and (self.verdict in (None, "unknown") or word_only)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    action: str
+    event: str
+    at: datetime
+    code: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    """A person's ruling about one attempt, as it was posted. `taken`: mailhub took it (True), refused it (False), or
+    nobody heard (None)."""
+
+    action: str
+    fence: int
+    ruling: str
+    began: datetime
+    ended: datetime
+    taken: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """What the database says when all is over."""
+
+    actions: Sequence[Action]
+    revisions: Sequence[Revision] = ()
+    decisions: Sequence[Decision] = ()
+    attempts: Sequence[Attempt] = ()
+    events: Sequence[Event] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traces:
+    """What was written elsewhere: texts by where they stood, what the audit's verifier found, what the database's own
+    log says it has refused, how often the call that sends has reached the provider for each Message-ID, and what
+    people posted as rulings."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    canaries: Sequence[str] = ()
+    audit: Sequence[str] = ()
+    refusals: Sequence[str] = ()
+    calls: Mapping[str, int] = field(default_factory=dict)
+    rulings: Sequence[Ruling] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    invariant: int
+    name: str
+    about: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant} {self.name}: {self.about}"
