@@ -7,7 +7,7 @@ import pytest
 from django.db import connections
 
 from accounts.models import Mailbox, User
-from approvals.models import PendingAction
+from approvals.models import PendingAction, Preparation
 from tests.conftest import Api, Reviewer, make_api
 from tests.gmailbox import ADA, connected, gmail
 from tests.gmailserver import Call, GmailServer
@@ -97,3 +97,39 @@ def test_a_draft_of_a_program_is_still_its_own(alice: User, gmail: GmailServer) 
     api = make_api(alice, connected(gmail, alice), scopes=SCOPES)
     made = api.tool("create_draft", to=["mira@northwind.example"], subject="Mine", body="Hello.").json()
     assert api.tool("update_draft", draft_id=made["id"], **EVIL).status_code == 200
+
+
+@pytest.fixture
+def approved_deletion(alice: User, reviewer: Reviewer, graph: GraphServer) -> PendingAction:
+    """A person's draft at Microsoft, which a program asked to delete and a person allowed to."""
+    mailbox = graph_mailbox(graph, ADA)
+    mailbox.memberships.create(user=alice, role="manager")
+    graph.store.new(ADA, "drafts", {"subject": "Written by a person"})
+    api = make_api(alice, mailbox, scopes=SCOPES)
+    (draft,) = api.tool("list_drafts").json()["drafts"]
+    proposal = api.tool("delete_draft", draft_id=draft["id"])
+    assert proposal.status_code == 202, proposal.content
+    action = PendingAction.objects.get(pk=proposal.json()["action"]["id"])
+    assert reviewer.decide(str(action.pk), "approve").status_code == 302
+    return action
+
+
+def test_draft_edited_after_the_approval_is_not_deleted(approved_deletion: PendingAction, graph: GraphServer) -> None:
+    (draft,) = graph.drafts(ADA)
+    graph.store.patch(draft, {"subject": "Edited by a person"})
+    work()
+    approved_deletion.refresh_from_db()
+    assert (approved_deletion.error or {})["code"] == "draft_changed"
+    assert graph.drafts(ADA) == [draft]
+
+
+def test_draft_that_has_become_a_prepared_one_is_not_deleted(
+    approved_deletion: PendingAction, alice: User, graph: GraphServer
+) -> None:
+    (draft,) = graph.drafts(ADA)
+    mail = make_api(alice, approved_deletion.mailbox, name="other").propose()
+    Preparation.objects.create(action_id=mail, notes={"draft": draft.id})
+    work()
+    approved_deletion.refresh_from_db()
+    assert (approved_deletion.error or {})["code"] == "conflict"
+    assert graph.drafts(ADA) == [draft]

@@ -1,7 +1,10 @@
 """The calls that send: made once, followed nowhere, and in doubt unless it is certain that nothing left."""
 
+import os
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx2
 import pytest
@@ -94,3 +97,57 @@ def test_gmail_is_followed_nowhere() -> None:
         with pytest.raises(ProviderError):
             send(gmail(server.url_for("")))
         assert [request.path for request, _ in server.log] == ["/gmail/v1/users/me/drafts/send"]
+
+
+@pytest.fixture
+def connections() -> Iterator[tuple[str, list[int]]]:
+    """A server that keeps connections open: its address, and for each request the client's port."""
+    ports: list[int] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            ports.append(self.client_address[1])
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", ports
+        server.shutdown()
+
+
+def read(client: GmailClient) -> None:
+    client.read("getProfile", lambda users: users.getProfile(userId="me"))
+
+
+def test_each_send_at_gmail_has_its_own_connection(connections: tuple[str, list[int]]) -> None:
+    url, ports = connections
+    for _ in range(2):
+        send(gmail(url))
+    assert len(set(ports)) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # the child only reads and exits
+def test_forked_process_shares_no_connection_to_gmail(connections: tuple[str, list[int]]) -> None:
+    url, ports = connections
+    read(gmail(url))
+    child = os.fork()
+    if child == 0:
+        try:
+            read(gmail(url))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    read(gmail(url))
+    parents, childs, again = ports
+    assert childs != parents == again

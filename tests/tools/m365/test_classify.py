@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tools.m365.classify import Nature, Refused, classified, for_the_server, rewritten
+from tools.m365.classify import Command, Nature, Refused, classified, for_the_server, refuse_ambiguous, rewritten
 from tools.m365.commands import known_commands
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -63,6 +63,7 @@ def test_every_verb_that_is_not_known_to_read_is_taken_for_a_write() -> None:
         "m365 context option list",
         "m365 cli config get --key output",
         "m365 util accesstoken get --resource graph",
+        "m365 entra accessToken get --resource graph",
         "m365 setup",
         "m365 docs",
         "m365 app get",
@@ -88,6 +89,8 @@ def test_every_verb_that_is_not_known_to_read_is_taken_for_a_write() -> None:
         "m365 teams team get --id @/etc/passwd",
         "m365 teams team get --id=@/etc/passwd",
         "m365 teams team get --id '-x'",
+        "m365 teams team get --id=-x",
+        "m365 flow list --environmentName d --asAdmin maybe",
         "m365 entra app get --appId 1 --save",
         "m365 spo file get --webUrl https://c --url /f --asFile",
         "m365 spo file get --webUrl https://c --url /f --path /tmp/x",
@@ -141,3 +144,10 @@ def test_quotes_never_join_the_words_of_a_command(quoted: str, cut: int) -> None
     joined = quoted.format(" ".join(words[: cut + 1]))
     with pytest.raises(Refused):
         classified(" ".join(["m365", joined, *words[cut + 1 :]]), known_commands())
+
+
+@pytest.mark.parametrize("options", [(), (("title", "x"),)])
+def test_write_that_was_judged_as_a_read_is_not_run(options: tuple[tuple[str, str], ...]) -> None:
+    judged = Command(name="spo list add", options=options, nature=Nature.READ)
+    with pytest.raises(Refused, match="reads differently"):
+        refuse_ambiguous(judged, known_commands())

@@ -226,7 +226,7 @@ class GmailSending(GmailDrafts):
             return None
         answers = self._client.each("messages.get", _get_markers, ids, again=True)
         for message_id, answer in zip(ids, answers, strict=True):
-            if isinstance(answer, Refused):
+            if isinstance(answer, Refused) and answer.code == "not_found":
                 continue
             if isinstance(answer, ProviderError):
                 raise answer

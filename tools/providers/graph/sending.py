@@ -252,9 +252,17 @@ class GraphSending(GraphDrafts):
         draft = self._created(outgoing, kind=envelope.kind, original=envelope.original)
         notes |= {"draft": draft, "source": sha256(envelope.source).hexdigest()}
         handover.keep(notes)
-        self._filled(draft, outgoing)
-        read, wrong = self._differences(draft, outgoing)
-        if wrong or not read.get("isDraft"):
+        try:
+            self._filled(draft, outgoing)
+            read, wrong = self._differences(draft, outgoing)
+        except Refused:
+            if self._is_still_a_draft(notes):
+                raise
+            read, wrong = {}, []
+        if not read.get("isDraft"):  # its person may have sent it before it was complete
+            handover.wire_started()
+            raise OutcomeUnknown("draft_gone", "The draft went away while it was prepared.")
+        if wrong:
             raise Refused("readback_mismatch", f"What Microsoft 365 made of it differs in: {', '.join(wrong)}.")
         handover.keep({**notes, "version": read.get("changeKey"), "folder": read.get("parentFolderId")})
         return draft

@@ -1,0 +1,34 @@
+"""What counts as evidence at Gmail: a message that could not be read is neither ours nor somebody else's."""
+
+import pytest
+
+from accounts.models import Mailbox
+from tests.faults.test_gmail_road import api, approved, drafts, look_again, mailbox
+from tests.gmailbox import ADA, gmail, letter
+from tests.gmailserver import GmailServer
+from tests.work import work
+from tools.providers import provider_for
+from tools.providers.base import Envelope, Handover, Unsupported
+
+__all__ = ["api", "approved", "gmail", "mailbox"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.parametrize(("status", "reason"), [(401, "authError"), (403, "insufficientPermissions")])
+@pytest.mark.usefixtures("approved")
+def test_sent_message_that_cannot_be_read_is_not_sent_again(gmail: GmailServer, status: int, reason: str) -> None:
+    gmail.drop("drafts.create", after=True)
+    work()
+    gmail._send(gmail.box(ADA), drafts(gmail)[0])
+    gmail.fail("messages.get", status, reason, times=None)
+    look_again()
+    assert (len(gmail.ledger), gmail.count("drafts.create"), gmail.count("drafts.send")) == (1, 1, 0)
+
+
+def test_mail_without_a_copy_in_sent_is_refused_at_the_send(mailbox: Mailbox, gmail: GmailServer) -> None:
+    """An approval from before Gmail refused it at the proposal."""
+    envelope = Envelope(sender=ADA, recipients=("mira@northwind.example",), source=letter(), save_to_sent=False)
+    wire: list[str] = []
+    with pytest.raises(Unsupported):
+        provider_for(mailbox).send(envelope, Handover(wire_started=lambda: wire.append("started")))
+    assert (wire, gmail.calls, gmail.ledger) == ([], [], [])

@@ -1,0 +1,126 @@
+"""What proves something at Microsoft 365: an unmoved, unchanged draft is unsent, and our mail in Sent is sent."""
+
+import pytest
+
+from accounts.models import Mailbox
+from approvals import maintenance
+from approvals.models import PendingAction
+from tests.conftest import Api, Reviewer
+from tests.faults.test_graph_road import approve, created, now_it_is_time, probe, throttled_with_a_draft
+from tests.graphserver import GraphServer
+from tests.graphstore import Item, folder_id
+from tests.mailserver import ADA, MIRA
+from tests.outlook import api, graph, letter, mailbox, state
+from tests.work import work
+
+__all__ = ["api", "graph", "mailbox"]
+pytestmark = pytest.mark.django_db
+
+
+def move_silently(item: Item, folder: str) -> None:
+    """Move it and keep its change key: Microsoft does not say that every move changes the key."""
+    item.folder = folder
+    item.shown["parentFolderId"] = folder_id(ADA, folder)
+
+
+@pytest.fixture
+def in_doubt(api: Api, reviewer: Reviewer, graph: GraphServer) -> PendingAction:
+    """An action whose order to send got no answer and had no effect."""
+    action = approve(api, reviewer)
+    graph.fault("drop_after")
+    work()
+    return action
+
+
+def test_moved_draft_is_not_sent_if_its_key_is_the_same(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+    action = approve(api, reviewer)
+    move_silently(throttled_with_a_draft(graph), "deleteditems")
+    work()
+    assert state(action) == ("failed", "draft_changed")
+    assert graph.ledger == []
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_draft_sent_by_hand_while_it_is_prepared_is_in_doubt(
+    api: Api, reviewer: Reviewer, graph: GraphServer, copy: bool
+) -> None:
+    graph.tamper = lambda item: graph.accept(ADA, item, "by hand", save=copy)
+    action = approve(api, reviewer, attachments=[{"name": "a.pdf", "content_base64": "JVBERi0xLjQK"}])
+    work()
+    assert state(action) == ("unknown", "draft_gone")
+    assert (graph.sends(), len(graph.ledger)) == ([], 1)
+    probe()
+    assert state(action)[0] == ("succeeded" if copy else "unknown")
+
+
+def test_message_in_drafts_that_is_no_draft_is_not_destroyed(in_doubt: PendingAction, graph: GraphServer) -> None:
+    (item,) = graph.drafts(ADA)
+    item.shown["isDraft"] = False
+    for _ in range(3):
+        probe()
+    assert state(in_doubt)[0] == "unknown"
+    assert graph.drafts(ADA) == [item]
+
+
+def test_draft_on_its_way_through_sent_is_not_yet_sent(in_doubt: PendingAction, graph: GraphServer) -> None:
+    (draft,) = graph.drafts(ADA)
+    graph.store.move(ADA, draft, "sentitems")
+    for _ in range(2):
+        probe()
+    assert state(in_doubt)[0] == "unknown"
+
+
+def test_other_mail_in_sent_proves_nothing_if_filters_are_ignored(in_doubt: PendingAction, graph: GraphServer) -> None:
+    graph.deliver(ADA, letter(sender=ADA, to=MIRA).as_bytes(), folder="sentitems")
+    graph.ignores_filters = True
+    probe()
+    assert state(in_doubt)[0] == "unknown"
+
+
+def test_lost_answer_to_our_own_cleanup_is_no_doubt(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+    action = approve(api, reviewer)
+    graph.fault("answer", on="get")  # so the draft is never compared
+    work()
+    now_it_is_time()
+    graph.fault("drop_after_effect", on="delete")
+    work()
+    assert (state(action)[0], graph.drafts(ADA)) == ("approved", [])
+    graph.store.of(ADA).clear()  # the person empties Deleted Items
+    now_it_is_time()
+    work()
+    assert state(action) == ("succeeded", None)
+    assert (created(graph), len(graph.ledger)) == (2, 1)
+
+
+def test_mailbox_that_may_only_send_is_never_searched(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+    Mailbox.objects.update(scopes=["Mail.Send"])
+    action = approve(api, reviewer)
+    graph.fault("drop_after")
+    work()
+    graph.hits.clear()
+    probe()
+    assert state(action)[0] == "unknown"
+    assert graph.hits == []
+
+
+def test_mail_sent_by_hand_and_filed_is_never_deleted(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+    action = approve(api, reviewer)
+    graph.fault("answer", on="get")  # so the draft is never compared
+    work()
+    (draft,) = graph.drafts(ADA)
+    graph.accept(ADA, draft, "by hand", save=True)
+    graph.store.move(ADA, draft, "archive")
+    api.post(f"/actions/{action.pk}/cancel")
+    now_it_is_time()
+    maintenance.tidy()
+    assert draft.folder == "archive"
+
+
+@pytest.mark.parametrize("tool", ["update_draft", "delete_draft"])
+def test_message_filed_among_drafts_is_not_changed(api: Api, graph: GraphServer, tool: str) -> None:
+    draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
+    (item,) = graph.drafts(ADA)
+    item.shown["isDraft"] = False
+    answer = api.tool(tool, draft_id=draft["id"], **({} if tool == "delete_draft" else {"body": "Others."}))
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+    assert graph.drafts(ADA) == [item]
