@@ -1,21 +1,24 @@
 """The page of security events: its filters, and what a row says."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django import forms
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from accounts.models import ApiToken, User
+from accounts.models import ApiToken, Mailbox, User
 from approvals.audit_form import DAY, day_after, midnight
 from approvals.audit_log import Logged, Wanted, details_of, names_of, page
 from approvals.audit_words import PEOPLE_WORDS, words_of
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE
 
+MOST_NAMED = 10
 SHOWN_BY_NAME = frozenset({"subject", "method", "network"})
 
 
@@ -74,8 +77,24 @@ class SecurityForm(forms.Form):
 
 def rows_of(logged: Logged) -> list[SecurityRow]:
     """Return the events of a page in words; names are asked for once."""
-    names = names_of(logged.rows)
+    names = names_of(logged.rows) | _addresses_of(logged.rows)
     return [_row(event, names) for event in logged.rows]
+
+
+def _addresses_of(events: Iterable[AuditEvent]) -> dict[str, str]:
+    """Return the addresses of the mailboxes that these events name, by the text of the id."""
+    ids = {key for event in events for key in _mailboxes_of(event)}
+    return {str(key): address for key, address in Mailbox.objects.filter(pk__in=ids).values_list("pk", "address")}
+
+
+def _mailboxes_of(event: AuditEvent) -> list[UUID]:
+    """Return the ids of mailboxes in an event. What is written there may be anything."""
+    given = event.data.get("mailboxes") if isinstance(event.data, dict) else None
+    found = []
+    for each in given if isinstance(given, list) else []:
+        with suppress(ValueError):
+            found.append(UUID(str(each)))
+    return found
 
 
 def _row(event: AuditEvent, names: Mapping[str, str]) -> SecurityRow:
@@ -88,8 +107,16 @@ def _row(event: AuditEvent, names: Mapping[str, str]) -> SecurityRow:
         about=about if about != names[event.actor] else "",
         method=str(data.get("method", ""))[:60],
         network=str(data.get("network", ""))[:60],
-        details=[(name, value) for name, value in details_of(event, names) if name not in SHOWN_BY_NAME],
+        details=[
+            (name, _mailboxes_in_words(event, names) or value if name == "mailboxes" else value)
+            for name, value in details_of(event, names)
+            if name not in SHOWN_BY_NAME
+        ],
     )
+
+
+def _mailboxes_in_words(event: AuditEvent, names: Mapping[str, str]) -> str:
+    return ", ".join(names.get(str(key), str(key)) for key in _mailboxes_of(event)[:MOST_NAMED])
 
 
 def _about(email: str) -> Q:

@@ -43,8 +43,8 @@ def _people(needed: Any) -> str:
 
 def _self_approval(allowed: Any) -> str:
     if allowed:
-        return _("Who proposed it, or owns the token that did, may approve it.")
-    return _("Who proposed it, or owns the token that did, may not approve it.")
+        return _("The person who proposed it, or owns the token that did, may approve it.")
+    return _("The person who proposed it, or owns the token that did, may not approve it.")
 
 
 def _hours(hours: Any) -> str:

@@ -27,7 +27,7 @@ def page_of(person: User, mailbox: Mailbox) -> str:
 SAID: list[tuple[dict[str, Any], str]] = [
     ({"approver_role": "manager"}, "Only managers may approve."),
     ({"approvals_needed": 2}, "2 different people must approve."),
-    ({"self_approval": "False"}, "Who proposed it, or owns the token that did, may not approve it."),
+    ({"self_approval": "False"}, "The person who proposed it, or owns the token that did, may not approve it."),
     ({"action_hours": 3}, "A proposal waits 3 hours."),
     ({"approval_minutes": 15}, "An approval is good for 15 minutes."),
     ({"undo_seconds": 30}, "An approval can be undone for 30 seconds."),

@@ -65,7 +65,8 @@ AROUND = [
     "/mailboxes/connect/address/?address=office@lovelace.example&provider=imap",
     "/tokens/", "/tokens/new/", "/tokens/requests/",
     "/webhooks/", "/webhooks/new/", "/tokens/requests/?tool=none", "/audit/", "/audit/?since=never",
-    "/audit/?event=undone", "/account/", "/account/password/set/",
+    "/audit/?event=undone", "/account/", "/account/password/set/", "/account/password/reset/",
+    "/account/second-factor/",
     "/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs", "/styleguide/",
     "/nowhere/", "/broken/400/", "/broken/403/", "/broken/500/",
 ]  # fmt: skip
@@ -132,6 +133,7 @@ def _actions(api: Api, alice: User, bob: User, script: Script, server: MemorySer
     changed: dict[str, dict[str, Any]] = {
         "plain": {"bcc": ["hidden@archive.example"]},
         "html": {"body": "<h1>Hello</h1><p>there</p>", "body_type": "html"},
+        "hidden": {"body": "<p>Hello</p><p hidden>there</p>" + "<!-- a long note -->" * 30, "body_type": "html"},
         "many": {"subject": "😀" * 255, "to": [f"guest{n}@domain{n % 40}.example" for n in range(500)]},
         "long": {"subject": "<script>alert(1)</script>", "body": "<b>word</b> עברית " * 5000},
         "risky": {"cc": ["mira@northvvind.example"], "body": "My card is 4111 1111 1111 1111, see the attachment."},
@@ -154,13 +156,20 @@ def _actions(api: Api, alice: User, bob: User, script: Script, server: MemorySer
         PendingAction.objects.filter(pk=ids[name]).update(not_before=None, undo_until=None)
         script.instead = instead
         execute(action[name].pk, worker="test")
-    settings.MAILHUB_KINDS = {**settings.MAILHUB_KINDS, "mail.reply": "tools.sends.ReplyMail"}
+    more = {
+        "mail.reply": "tools.sends.ReplyMail",
+        "mail.forward": "tools.sends.ForwardMail",
+        "draft.change": "tools.held_drafts.ChangeDraft",
+    }
+    settings.MAILHUB_KINDS = {**settings.MAILHUB_KINDS, **more}
     kind_named.cache_clear()
     server.deliver(alice.email, letter(to=alice.email).as_bytes())
     newest = api.tool("list_emails", max_results=1).json()["emails"][0]["id"]
     answer = api.tool("reply_email", message_id=newest, comment="Thursday it is.", confirm=True)
     assert answer.status_code == 202, answer.content
     ids["reply"] = answer.json()["action"]["id"]
+    ids["two texts"] = _forward_of_two_texts(api, alice, server)
+    ids["draft change"] = _change_of_a_draft(api, alice, server)
     found = {name: f"/actions/{key}/" for name, key in ids.items()}
     return {
         **{name: address for name, address in found.items() if not name.startswith(("alike", "different"))},
@@ -170,6 +179,24 @@ def _actions(api: Api, alice: User, bob: User, script: Script, server: MemorySer
         "edit": f"{found['html']}edit/",
         "conversation": f"{found['reply']}conversation/",
     }  # fmt: skip
+
+
+def _forward_of_two_texts(api: Api, alice: User, server: MemoryServer) -> str:
+    original = letter(to=alice.email, text="Account 4711\n")
+    original.add_alternative("<p>Account 1234</p>", subtype="html")
+    server.deliver(alice.email, original.as_bytes())
+    newest = api.tool("list_emails", max_results=1).json()["emails"][0]["id"]
+    answer = api.tool("forward_email", message_id=newest, to=["mira@northwind.example"], confirm=True)
+    return str(answer.json()["action"]["id"])
+
+
+def _change_of_a_draft(api: Api, alice: User, server: MemoryServer) -> str:
+    """A draft that a person wrote, and that a program wants to replace."""
+    server.deliver(alice.email, letter(to="mira@northwind.example").as_bytes(), folder="drafts")
+    draft = api.tool("list_drafts").json()["drafts"][0]["id"]
+    body = {"body": "<p>Hello</p><p hidden>there</p>", "body_type": "html"}
+    answer = api.tool("update_draft", draft_id=draft, to=["mira@northwind.example"], subject="Changed", **body)
+    return str(answer.json()["action"]["id"])
 
 
 def _webhook(alice: User) -> str:

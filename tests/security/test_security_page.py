@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from accounts.models import User
+from accounts.models import Mailbox, User
 from accounts.witness import told
+from approvals import audit
 from tests.people import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -76,3 +77,12 @@ def test_filters_hold(staff: User, bob: User, query: str, found: int | None) -> 
         assert browser(staff).get(f"/audit/security/{query}").status_code == 302
     else:
         assert page(staff, query).count("<tr>") == found
+
+
+def test_mailboxes_are_named_by_their_address(staff: User, mailbox: Mailbox) -> None:
+    told("invited", person=staff, mailbox=mailbox)
+    audit.record(mailbox=None, of_people=True, event="invited", actor="command", mailboxes=["no id", 7])
+    rows = page(staff)
+    assert f"<bdi>{mailbox.address}</bdi>" in rows
+    assert '["no id", 7]' in rows
+    assert str(mailbox.pk) not in rows
