@@ -90,7 +90,8 @@ _attempt = Insert(Attempt, "action fence worker", started_at=Now())
 def _held() -> QuerySet[Attempt]:
     """The attempt of a claim whose lease has not run out; the action's row is locked while that is looked at.
 
-    None when an earlier attempt turned out to have been accepted.
+    It is the only one of its action without a verdict: a claim ends before the next one begins. None if an earlier
+    attempt turned out to have been accepted.
     """
     held = PendingAction.objects.select_for_update(no_key=True).filter(
         pk=slot(PendingAction, "id", "pk"), fence=slot(PendingAction, "fence"),
@@ -98,8 +99,7 @@ def _held() -> QuerySet[Attempt]:
     )  # fmt: skip
     accepted = Attempt.objects.filter(action=OuterRef("action"), verdict=Attempt.Verdict.ACCEPTED)
     return Attempt.objects.filter(
-        ~Exists(accepted), action__in=held.values("pk"), fence=slot(Attempt, "fence"),
-        phase=Attempt.Phase.PREPARED, verdict=None,
+        ~Exists(accepted), action__in=held.values("pk"), phase=Attempt.Phase.PREPARED, verdict=None,
     )  # fmt: skip
 
 

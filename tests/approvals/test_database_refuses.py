@@ -132,7 +132,7 @@ def test_row18_orm_updates_that_decide_or_change_a_pending_action_are_refused(
 def test_row18_an_action_that_is_born_decided_is_refused(pending: PendingAction, born: str) -> None:
     values: dict[str, Any] = {
         **PendingAction.objects.values().get(), "id": None, "message_id": "<new@mailhub.example>", "status": born,
-        "approvals_given": 1, "lease_until": SOON if born == "executing" else None,
+        "approvals_given": 0, "lease_until": SOON if born == "executing" else None,
         "receipt": {} if born == "succeeded" else None,
     }  # fmt: skip
     del values["id"]

@@ -196,6 +196,32 @@ def test_a_late_accepted_stops_a_second_copy_before_its_wire(
     assert ended == [("accepted", ""), ("not_sent", "sent_after_all")]
 
 
+def test_no_second_copy_after_an_accepted_attempt(
+    lost: PendingAction, bob: User, script: Script, server: MemoryServer
+) -> None:
+    """A worker of an older version notes only the attempt, and leaves the action as it is."""
+    order_again(lost, bob)
+
+    def noted(approved: ApprovedAction) -> None:
+        Attempt.objects.filter(fence=1).update(verdict="accepted", evidence="answer")
+
+    script.before = noted
+    work()
+
+    assert len(server.ledger) == 1
+    assert Attempt.objects.get(fence=2).phase == "prepared"
+
+
+def test_a_ruling_of_sent_stays_whatever_comes_late(lost: PendingAction, bob: User) -> None:
+    services.resolve(action_id=lost.pk, person=bob, ruling="sent", fence=1)
+
+    assert not record_outcome(lost.pk, 1, Outcome(verdict="refused", code="refused"), evidence="answer")
+
+    lost.refresh_from_db()
+    assert (lost.status, Attempt.objects.get().verdict) == ("succeeded", "accepted")
+    assert not AuditEvent.objects.filter(event="late_outcome").exists()
+
+
 def test_two_accepted_copies_are_both_told(
     lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, script: Script, server: MemoryServer
 ) -> None:
@@ -234,11 +260,13 @@ def test_a_mail_found_in_sent_is_not_sent_again(
     lost: PendingAction, bob: User, script: Script, server: MemoryServer
 ) -> None:
     order_again(lost, bob)
+    script.called.clear()
     script.look = lambda approved: ACCEPTED
     work()
 
     lost.refresh_from_db()
     assert (lost.status, len(server.ledger)) == ("succeeded", 1)
+    assert script.called == ["reconcile"], "nothing is prepared at the provider for a second copy"
     assert Attempt.objects.get(fence=1).evidence == "probe"
 
 

@@ -5,16 +5,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from accounts.problems import Problem
-from approvals import maintenance, services
+from approvals import guards, maintenance, services
 from approvals.execution import execute
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
 from approvals.types import ApprovedAction, PreviewWarning
 from tests.approvals.conftest import approve
-from tests.approvals.kinds import Script
+from tests.approvals.kinds import NOT_NOW, Script
 from tests.conftest import Api, Reviewer
 from tests.work import work
 from tools.providers.memory import MemoryServer
@@ -263,6 +264,47 @@ def test_what_was_looked_at_again_is_what_is_claimed(
     assert server.ledger == []
     assert execute(action.pk, worker="test") is True
     assert len(server.ledger) == 1
+
+
+def test_claim_is_refused_after_another_worker_has_tried(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    """Only the state that was read is claimed: the other attempt may have left something to look at first."""
+    action = approved()
+
+    def meanwhile(_: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        script.seen, script.instead = lambda approved: (), lambda approved: NOT_NOW
+        assert execute(action.pk, worker="another")
+        script.instead = None
+        PendingAction.objects.update(not_before=None)
+        return ()
+
+    script.seen = meanwhile
+
+    assert execute(action.pk, worker="test") is False
+    assert server.ledger == []
+    assert execute(action.pk, worker="test") is True
+
+
+def test_claim_is_refused_after_the_content_was_replaced(
+    approved: Callable[..., PendingAction], script: Script, bob: User, server: MemoryServer
+) -> None:
+    """The owner of the database puts other content and another approval in the place of what was checked."""
+    action = approved()
+
+    def meanwhile(_: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        with guards.lifted(connection):
+            PendingAction.objects.update(digest="d" * 64)
+            Decision.objects.create(
+                action=action, person=bob, verdict="approved", revision=1, approval_round=1, digest="d" * 64,
+                created_at=timezone.now(),
+            )  # fmt: skip
+        return ()
+
+    script.seen = meanwhile
+
+    assert execute(action.pk, worker="test") is False
+    assert server.ledger == []
 
 
 def test_what_was_found_about_an_earlier_round_does_not_void_a_later_one(

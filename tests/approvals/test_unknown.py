@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from typing import Literal
 
 import pytest
 from django.db.models import F
@@ -174,6 +175,16 @@ def test_a_person_rules_that_it_was_not_sent_and_it_leaves_again_with_the_same_m
     assert f"Message-ID: {message_id}".encode() in server.ledger[0].source
 
 
+def test_second_loss_is_looked_for_as_often_as_the_first(unknown: PendingAction, script: Script, bob: User) -> None:
+    PendingAction.objects.update(probes=len(PROBES), next_probe_at=None)
+    services.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=1)
+    script.instead = handed_over
+    work()
+
+    unknown.refresh_from_db()
+    assert (unknown.status, unknown.fence, unknown.probes) == ("unknown", 2, 0)
+
+
 def test_what_was_ruled_not_sent_can_be_undone_for_as_long_as_an_approval(
     unknown: PendingAction, bob: User, server: MemoryServer, settings: object
 ) -> None:
@@ -206,15 +217,16 @@ def test_a_ruling_renews_an_approval_that_had_run_out(unknown: PendingAction, bo
     assert len(server.ledger) == 1
 
 
+@pytest.mark.parametrize("ruling", ["sent", "not_sent"])
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.PROPOSER, None])
 def test_who_may_not_approve_may_not_rule(
-    unknown: PendingAction, mailbox: Mailbox, charlie: User, role: Role | None
+    unknown: PendingAction, mailbox: Mailbox, charlie: User, role: Role | None, ruling: Literal["sent", "not_sent"]
 ) -> None:
     if role:
         Membership.objects.create(mailbox=mailbox, user=charlie, role=role)
 
     with pytest.raises(Problem) as refused:
-        services.resolve(action_id=unknown.pk, person=charlie, ruling="not_sent", fence=unknown.fence)
+        services.resolve(action_id=unknown.pk, person=charlie, ruling=ruling, fence=unknown.fence)
 
     assert refused.value.code == "forbidden"
     unknown.refresh_from_db()

@@ -203,6 +203,21 @@ def test_the_unproven_address_of_an_account_proves_nothing(provider: Provider, v
     assert connect(User.objects.create_user(victim), provider.form(victim)).status_code == 403
 
 
+@pytest.mark.parametrize("used", [True, False])
+def test_mailed_code_proves_the_address_of_an_unused_account(smtp: FaultySmtp, alice: User, used: bool) -> None:
+    """Otherwise the person who made the account would share a proven one with the owner of the address."""
+    if used:
+        alice.set_password("a long and quiet word")
+        alice.save()
+    window = Client()
+    window.post("/sign-in/code/", {"email": alice.email})
+    window.post("/sign-in/code/confirm/", {"code": code_in(smtp, alice.email)})
+
+    assert window.session["_auth_user_id"] == str(alice.pk)
+    alice.refresh_from_db()
+    assert (alice.address_proven_at is None) is used
+
+
 @pytest.mark.parametrize("moved", [True, False])
 def test_a_mailbox_moves_to_other_servers_only_with_proof(
     alice: User, provider: Provider, names: NameServer, victim: str, moved: bool

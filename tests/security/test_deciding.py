@@ -11,10 +11,12 @@ from accounts.caller import Caller
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from accounts.problems import Problem
 from approvals import guards, services
+from approvals.decisions import record_decision
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 from approvals.types import ApprovedAction, PreviewWarning
 from tests.approvals.conftest import approve, script
 from tests.approvals.kinds import Script
+from tests.approvals.test_revising import edit
 from tests.conftest import Api, Reviewer, make_api
 from tests.work import work
 from tools.providers.memory import MemoryServer
@@ -146,3 +148,67 @@ def test_the_proposer_alone_is_refused_by_four_eyes(api: Api, reviewer: Reviewer
     refused = reviewer.decide(action_id, "approve")
     assert b"may not approve it" in refused.content
     assert not Decision.objects.exists()
+
+
+@pytest.mark.parametrize("verdict", ["approve", "reject", "cancel", "undo", "resolve"])
+def test_decisions_take_only_posts(api: Api, reviewer: Reviewer, verdict: str) -> None:
+    assert reviewer.client.get(f"/actions/{api.propose()}/{verdict}/").status_code == 405
+
+
+@pytest.fixture
+def two_needed(mailbox: Mailbox, charlie: User) -> User:
+    """A mailbox that asks for two approvals; Charlie is another approver."""
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
+    return charlie
+
+
+def test_approval_of_a_person_who_left_the_staff_does_not_count(
+    api: Api, bob: User, two_needed: User, settings: Any
+) -> None:
+    settings.MAILHUB_STAFF_KINDS = ["mail.send"]
+    User.objects.update(is_staff=True)
+    action_id = api.propose()
+    approve(action_id, User.objects.get(pk=bob.pk))
+    User.objects.filter(pk=bob.pk).update(is_staff=False)
+
+    approve(action_id, User.objects.get(pk=two_needed.pk))
+
+    after = PendingAction.objects.get()
+    assert (after.status, after.approvals_given) == ("pending", 1)
+
+
+def test_stored_approval_of_an_author_does_not_count(api: Api, bob: User, two_needed: User) -> None:
+    """An older version may have taken it."""
+    action = edit(api.propose(), bob, subject="Changed")
+    record_decision(action, bob, Decision.Verdict.APPROVED, method="password")
+
+    approve(action.pk, two_needed)
+
+    after = PendingAction.objects.get()
+    assert (after.status, after.approvals_given) == ("pending", 1)
+
+
+def test_edit_of_what_was_shown_before_another_is_refused(api: Api, alice: User, bob: User) -> None:
+    action_id = api.propose()
+    shown = PendingAction.objects.get()
+    edit(action_id, bob, subject="Changed")
+
+    with pytest.raises(Problem) as refused:
+        services.edit(
+            action_id=shown.pk, person=alice, digest=shown.digest, revision=shown.revision, changes={"subject": "Mine"}
+        )
+
+    assert refused.value.code == "conflict"
+    assert PendingAction.objects.get().revision == 2
+
+
+def test_address_that_the_rules_refuse_cannot_be_edited_in(api: Api, mailbox: Mailbox, alice: User) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, refused=["evil.example"])
+    action_id = api.propose()
+
+    with pytest.raises(Problem) as refused:
+        edit(action_id, alice, to="mira@evil.example")
+
+    assert refused.value.code == "policy_blocked"
+    assert PendingAction.objects.get().revision == 1

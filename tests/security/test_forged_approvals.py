@@ -4,6 +4,7 @@ import base64
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.core.management import call_command
@@ -14,6 +15,7 @@ from django.utils import timezone
 from accounts.models import Mailbox, Membership, Role, User
 from approvals import guards, maintenance
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
+from approvals.seals import decision_holds, seal_of_decision
 from tests.approvals.conftest import approve, approved, script
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer
@@ -246,3 +248,21 @@ def test_a_decision_names_how_its_person_had_signed_in(api: Api, alice: User) ->
     )  # fmt: skip
     window.decide(api.propose(), "approve")
     assert Decision.objects.get().method == "password"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"action": UUID(int=2)}, {"person": 2}, {"method": "mfa"}, {"verdict": "rejected"}, {"revision": 2},
+        {"approval_round": 2}, {"digest": "e" * 64}, {"created_at": datetime(2026, 1, 2, tzinfo=UTC)},
+    ],
+    ids=lambda change: next(iter(change)),
+)  # fmt: skip
+def test_decision_seal_is_good_for_one_decision(change: dict[str, Any]) -> None:
+    said: dict[str, Any] = {
+        "action": UUID(int=1), "person": 1, "method": "password", "verdict": "approved", "revision": 1,
+        "approval_round": 1, "digest": "d" * 64, "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+    }  # fmt: skip
+    seal = seal_of_decision(**said)
+    assert decision_holds(seal, **said)
+    assert not decision_holds(seal, **{**said, **change})

@@ -77,6 +77,13 @@ def test_guesses_from_one_network_become_slow(clock: Any) -> None:
     assert looked_at < 25
 
 
+def test_one_guess_at_each_of_many_accounts_becomes_slow(clock: Any) -> None:
+    for number in range(guessing.FREE_FOR_A_NETWORK):
+        assert attempt("wrong", ELSEWHERE, email=f"user{number}@lovelace.example") == "wrong"
+    assert attempt("wrong", ELSEWHERE, email="another@lovelace.example") == "wait"
+    assert attempt(PASSWORD, HOME) == "in"
+
+
 def test_guesses_from_many_networks_become_slow(clock: Any) -> None:
     looked_at = 0
     for number in range(250):

@@ -50,6 +50,34 @@ def test_manager_without_factor_cannot_approve(api: Api, reviewer: Reviewer, bob
     assert "Continue" in reviewer.client.get(answer["Location"]).content.decode()
 
 
+def test_manager_without_factor_cannot_approve_several(api: Api, reviewer: Reviewer, bob: User) -> None:
+    action = PendingAction.objects.get(pk=api.propose())
+    window = browser(reviewer.user)
+    form = {"item": f"{action.pk}:{action.digest}:{action.revision}"}
+    assert led(window.post("/bulk/approve/", form))
+    add_passkey(reviewer.user)
+    assert window.post("/bulk/approve/", form).status_code == 200
+    action.refresh_from_db()
+    assert action.status == "approved"
+
+
+def test_recovery_codes_are_no_factor(api: Api, reviewer: Reviewer, bob: User) -> None:
+    Authenticator.objects.create(user=reviewer.user, type=Authenticator.Type.RECOVERY_CODES, data={})
+    assert led(reviewer.decide(api.propose(), "approve"))
+
+
+def test_staff_who_manage_nothing_need_a_factor(bob: User) -> None:
+    User.objects.filter(pk=bob.pk).update(is_staff=True, is_superuser=True)
+    assert led(browser(bob).get("/admin/"))
+
+
+def test_way_back_from_the_set_up_leads_nowhere_else(alice: User, bob: User, mailbox: Mailbox) -> None:
+    add_passkey(alice)
+    page = browser(alice).get("/account/second-factor/?next=https://evil.example/").content.decode()
+    assert "Continue" in page
+    assert "evil.example" not in page
+
+
 def test_approver_who_manages_nothing_needs_no_factor(api: Api, bob: User) -> None:
     Reviewer.signed_in(bob).decide(api.propose(), "approve")
     assert PendingAction.objects.get().status == "approved"

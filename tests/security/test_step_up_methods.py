@@ -74,6 +74,20 @@ def test_a_factor_of_this_session_does_not_step_up(alice: User, kind: str) -> No
     assert not asks(window)
 
 
+def test_new_recovery_codes_beside_an_old_factor_do_not_step_up(alice: User) -> None:
+    window = browser(alice)
+    key = window.get("/account/factors/totp/activate/").context["form"].secret
+    window.post("/account/factors/totp/activate/", {"code": code_of(key)})
+    Authenticator.objects.filter(type="totp").update(created_at=timezone.now() - timedelta(hours=1))
+    grow_stale(window)
+    (recovery, *_) = Authenticator.objects.get(user=alice, type="recovery_codes").wrap().get_unused_codes()
+
+    window.post("/account/factors/reauthenticate/", {"code": recovery, "next": SENSITIVE})
+    assert asks(window)
+    window.post("/account/factors/reauthenticate/", {"code": code_of(key), "next": SENSITIVE})
+    assert not asks(window)
+
+
 @pytest.mark.parametrize("mail", [True, False])
 def test_signing_in_again_is_offered_if_one_can_return(alice: User, settings: Any, mail: bool) -> None:
     """A person who has only links could not come back by themselves."""

@@ -1,0 +1,133 @@
+"""What is kept outside the database: an older or foreign database is noticed before anything is sent."""
+
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.management import call_command
+
+from accounts.models import Mailbox
+from approvals import anchors, audit_proof, journal, restored
+from approvals.execution import execute
+from approvals.models import Attempt, Instance, PendingAction
+from tests.approvals.kinds import Script
+from tests.approvals.test_anchors import cut, head_of, say
+from tests.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def as_a_new_process() -> None:
+    """Forget what this process has compared already."""
+    restored._compared.clear()
+    restored._forget_verified()
+
+
+@pytest.fixture(autouse=True)
+def home(settings: Any, tmp_path: Path) -> Iterator[Path]:
+    settings.MAILHUB_HOME = tmp_path
+    as_a_new_process()
+    yield tmp_path
+    as_a_new_process()
+
+
+def test_home_and_database_that_belong_together_send(
+    approved: Callable[..., PendingAction], server: MemoryServer, home: Path
+) -> None:
+    approved()
+    work()
+    as_a_new_process()
+    approved()
+    work()
+
+    assert len(server.ledger) == 2
+    assert restored.identity_file().read_text() == str(Instance.objects.get().identity)
+
+
+@pytest.mark.parametrize("known", ["id of another", "no id"])
+def test_database_of_another_home_sends_nothing(
+    approved: Callable[..., PendingAction], server: MemoryServer, known: str
+) -> None:
+    action = approved()
+    if known == "id of another":
+        Instance.objects.create(pk=1, identity=uuid4())
+    restored.identity_file().write_text(str(uuid4()))
+
+    assert not execute(action.pk, worker="test")
+
+    assert server.ledger == []
+    assert restored.reason() == restored.REASONS["instance"]
+
+
+def test_database_older_than_its_audit_heads_sends_nothing(
+    approved: Callable[..., PendingAction], server: MemoryServer, mailbox: Mailbox
+) -> None:
+    action = approved()
+    say(mailbox, 2)
+    anchors.anchor()
+    cut(mailbox, head_of(mailbox).length - 1)
+
+    assert not execute(action.pk, worker="test")
+
+    assert server.ledger == []
+    assert restored.reason() == restored.REASONS["anchors"]
+    call_command("after_restore", "--yes", stdout=StringIO())
+    assert audit_proof.compare_with_anchors() == []
+
+
+def test_send_that_only_the_journal_knows_stops_the_next(
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    approved()
+    work()
+    journal.append(uuid4(), 1)
+    action = approved(subject="Next")
+
+    assert not execute(action.pk, worker="test")
+
+    assert len(server.ledger) == 1
+    assert restored.reason() == restored.REASONS["journal"]
+
+
+def test_journal_line_of_a_mere_claim_is_missing(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    """The copy was made between the claim and the point of no return; the mail left after it."""
+    action = approved()
+    seen: list[bool] = []
+
+    def claimed(_: object) -> None:
+        journal.append(action.pk, 1)
+        seen.append(restored.compare())
+
+    script.before = claimed
+    execute(action.pk, worker="test")
+
+    assert seen == [True]
+    assert Attempt.objects.count() == 1
+
+
+@pytest.mark.parametrize("spoiled", [b'{"at": "2026-', b"no json\n", b'{"at": "yesterday"}\n', b"[]\n"])
+def test_spoiled_journal_line_hides_no_later_one(home: Path, spoiled: bytes) -> None:
+    """A power cut leaves half a line; the next one does not become a part of it."""
+    first, second = uuid4(), uuid4()
+    journal.append(first, 1)
+    with journal.journal_file().open("ab") as file:
+        file.write(spoiled)
+    journal.append(second, 2)
+
+    assert [(entry.action_id, entry.fence) for entry in journal.newest()] == [(first, 1), (second, 2)]
+    assert journal.entries() == journal.newest()
+
+
+def test_head_that_is_written_late_does_not_replace_a_newer(mailbox: Mailbox) -> None:
+    say(mailbox)
+    older = head_of(mailbox)
+    say(mailbox)
+    anchors.append(head_of(mailbox), older)
+
+    assert anchors.Reader().newest() == {mailbox.pk: head_of(mailbox)}
