@@ -15,7 +15,7 @@ from approvals import audit
 from approvals.models import Attempt, AuditEvent, PendingAction
 from approvals.outcomes import record_outcome
 from approvals.states import Status
-from approvals.types import ApprovedAction, Kind, Prepares
+from approvals.types import ApprovedAction, Kind, Outcome, Prepares
 
 log = structlog.get_logger(__name__)
 
@@ -25,7 +25,7 @@ SEEN_UNSENT_TWICE = "still_a_draft"  # what older versions took for proof
 
 
 class NotLookedAt(Exception):
-    """Whether an earlier attempt has sent the mail could not be looked up."""
+    """Whether the mail was sent already could not be looked up."""
 
 
 class SentAlready(Exception):
@@ -83,6 +83,16 @@ def also_left(action: PendingAction) -> datetime | None:
     return next(iter(times[action.status == Status.SUCCEEDED :]), None)
 
 
+def sent_already(kind: Kind, approved: ApprovedAction) -> Outcome | None:
+    """Look for the mail in Sent, and touch nothing. Raises NotLookedAt."""
+    try:
+        found = kind.reconcile(replace(approved, prepared={}))
+    except Exception:  # whatever a provider's library raises: nothing was found out
+        log.exception("look_failed", action=str(approved.id))
+        raise NotLookedAt from None
+    return found if found is not None and found.verdict == "accepted" else None
+
+
 def settle_doubts(kind: Kind, approved: ApprovedAction, *, fence: int) -> ApprovedAction:
     """Look once more before a mail leaves again that may have left already; returns what is to be carried out.
 
@@ -95,12 +105,8 @@ def settle_doubts(kind: Kind, approved: ApprovedAction, *, fence: int) -> Approv
     earlier = list(doubtful(approved.id, before=fence))
     if not earlier:
         return approved
-    try:
-        found = kind.reconcile(replace(approved, prepared={}))
-    except Exception:  # whatever a provider's library raises: nothing was found out
-        log.exception("look_failed", action=str(approved.id), fence=fence)
-        raise NotLookedAt from None
-    if found is not None and found.verdict == "accepted":
+    found = sent_already(kind, approved)
+    if found is not None:
         record_outcome(approved.id, earlier[-1].fence, found, evidence="probe")
         raise SentAlready
     orders = [approved.prepared if attempt.notes is None else attempt.notes for attempt in earlier]

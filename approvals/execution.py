@@ -21,11 +21,11 @@ from django.db.models import Count, DurationField, Exists, F, IntegerField, Oute
 from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import Exact
 
-from accounts.statements import Insert, Select, Slot, Update, slot
+from accounts.statements import Insert, Select, Slot, Update, database_now, slot
 from approvals import audit, journal, restored
 from approvals.conditions import may_execute
 from approvals.decisions import approvals_of
-from approvals.doubts import NotLookedAt, SentAlready, settle_doubts
+from approvals.doubts import NotLookedAt, SentAlready, sent_already, settle_doubts
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Decision, PendingAction, Preparation
 from approvals.outcomes import SENT_AFTER_ALL, record_outcome
@@ -42,7 +42,8 @@ log = structlog.get_logger(__name__)
 
 RECORD_TRIES = 5  # the outcome of a send must not be lost to a database that is restarting
 RENEWAL_ENDS_SECONDS = 5.0
-LOOK_AGAIN = timedelta(seconds=30)  # after a recheck that could not be made
+LOOK_AGAIN = timedelta(seconds=30)  # after a look that could not be taken
+HELD_BACK_AT_MOST = timedelta(minutes=10)
 NOT_LOOKED_AT = {
     "code": "not_looked_at",
     "detail": "Whether something has changed since the approval could not be looked up. Nothing leaves before that.",
@@ -141,7 +142,9 @@ def execute(action_id: UUID, *, worker: str) -> bool:
     digest, in this round, alone.
     """
     read = read_action(action_id)
-    if read is None or read.action.status != Status.APPROVED or restored.compare() or not _still_right(read):
+    if read is None or read.action.status != Status.APPROVED or restored.compare():
+        return False
+    if not (_still_right(read) and _still_unsent(read)):
         return False
     approved = read.action
     claim = _claim(approved, worker)
@@ -180,13 +183,39 @@ def _still_right(read: Read) -> bool:
         warnings = untold(action, warnings) if warnings else ()
     except Exception:  # nothing was found out, so nothing leaves; it is looked at again
         log.exception("recheck_failed", action=str(action.pk))
-        PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED, approval_round=action.approval_round).update(
-            not_before=Now() + LOOK_AGAIN, error=NOT_LOOKED_AT
-        )
+        _look_later(action, NOT_LOOKED_AT["detail"])
         return False
     if warnings:
         return_with_warnings(action, warnings)
     return not warnings
+
+
+def _still_unsent(read: Read) -> bool:
+    """Look in Sent for what was approved before this process began and never tried; found there, everything pauses.
+
+    Only an older copy of the database can have forgotten that try. A mailbox that cannot be looked at holds its mail
+    back for ten minutes after the start: one without Sent would wait for ever.
+    """
+    action = read.action
+    if action.fence or not restored.is_from_before(action.approved_at) or not _may_leave(pk=action.pk):
+        return True
+    try:
+        found = sent_already(kind_named(action.kind), read.approved())
+    except NotLookedAt:
+        if database_now() > restored.began() + HELD_BACK_AT_MOST:
+            return True
+        _look_later(action, NOT_LOOKED_IN_SENT)
+        return False
+    untried = PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED, fence=action.fence)
+    if found is not None and untried.exists():  # or another worker has just sent it
+        restored.pause_for("sent")
+    return found is None
+
+
+def _look_later(action: PendingAction, detail: str) -> None:
+    PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED, approval_round=action.approval_round).update(
+        not_before=Now() + LOOK_AGAIN, error={"code": NOT_LOOKED_AT["code"], "detail": detail}
+    )
 
 
 def _claim(action: PendingAction, worker: str) -> Claim | None:

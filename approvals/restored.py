@@ -1,15 +1,18 @@
 """Does this database still know what was sent from this home? If not, nothing more is sent until an operator says so.
 
 A restored backup, a rolled-back volume, a promoted asynchronous replica and a copy of production that is started as
-staging all hold actions as approved that were sent long ago. Three things outside the database tell:
+staging all hold actions as approved that were sent long ago. Four things outside the database tell:
 
 1. the instance id in the home, which a copy elsewhere does not have;
 2. the anchored heads of the audit chains, which a shorter or other chain does not fit;
-3. the send journal, whose newest lines an older database does not know.
+3. the send journal, whose newest lines an older database does not know;
+4. Sent: what was approved before this process began is looked up there before its first try (`approvals.doubts`). That
+   tells even if the home came back together with the database.
 """
 
 import os
 import threading
+from datetime import datetime
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -20,6 +23,7 @@ from django.db.backends.signals import connection_created
 from django.db.models import Q
 from django.utils import timezone
 
+from accounts.statements import database_now
 from approvals import anchors, audit, audit_proof, journal
 from approvals.journal import sync_folder
 from approvals.models import Attempt, Instance, Pause, PendingAction
@@ -30,10 +34,12 @@ REASONS = {
     "instance": "This database belongs to another home of mailhub, or the home is new.",
     "anchors": "The database is older than the audit heads that were kept outside it, or another one.",
     "journal": "The send journal knows mails that the database does not know as sent.",
+    "sent": "A mail that the database holds as approved and never tried is in Sent already.",
     "operator": "An operator has restored an older copy of the database.",
 }
 _verified: set[tuple[UUID, int]] = set()
 _compared = threading.Event()
+_began: list[datetime] = []  # one value, once it is known
 _lock = threading.Lock()
 
 
@@ -49,6 +55,8 @@ def compare() -> bool:
     until it has another connection, which may lead to another server.
     """
     if not _compared.is_set():
+        if not _began:
+            _began.append(database_now())
         if not _same_instance():
             return _pause("instance")
         if audit_proof.compare_with_anchors():
@@ -60,6 +68,16 @@ def compare() -> bool:
         return _pause("journal")
     note(*((entry.action_id, entry.fence) for entry in fresh))
     return False
+
+
+def is_from_before(at: datetime | None) -> bool:
+    """Return whether this was written before this process began, so perhaps into a database that came back since."""
+    return at is not None and at <= began()
+
+
+def began() -> datetime:
+    """Return when this process, or the one that forked it, first looked at the database, by the database's clock."""
+    return _began[0]
 
 
 def missing_of(entries: list[journal.Entry]) -> list[journal.Entry]:

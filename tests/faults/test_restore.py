@@ -168,6 +168,37 @@ def test_copy_taken_under_load_sends_nothing_twice(
     assert len(taken) == len(set(taken)) == 31
 
 
+def test_home_that_comes_back_with_its_database_sends_nothing_twice(
+    tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
+) -> None:
+    home, backup = tmp_path / "home", tmp_path / "backup"
+    home.mkdir()
+    with Installation(home, smtp, sandbox) as installation:
+        installation.prepare()
+        installation.serve()
+        actions = [installation.approved(subject) for subject in ("one", "two")]
+        installation.command("after_restore", "--dry-run")
+        installation.stop()
+        shutil.copytree(home, backup)
+        installation.serve()
+        installation.worker()
+        until(lambda: len(sandbox.messages(ADA, "Sent")) == 2)
+        installation.stop()
+
+        shutil.rmtree(home)
+        shutil.copytree(backup, home)
+        installation.serve()
+        worker = installation.worker()
+
+        until(lambda: "everything_paused" in worker.log(), say=worker.log)
+        assert "in Sent already" in request(installation.url + "/readyz").json()["paused"]
+        assert "2 found in Sent, closed as sent" in installation.command("after_restore", "--yes")
+        for action_id in actions:
+            assert installation.reaches(action_id, "succeeded")["receipt"]
+        installation.reaches(installation.approved("three"), "succeeded")
+        assert subjects(smtp) == ["one", "three", "two"]
+
+
 @pytest.mark.long
 def test_copy_started_elsewhere_sends_nothing(tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
