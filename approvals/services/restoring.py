@@ -38,14 +38,20 @@ class Reconciled:
 def reconcile_after_restore() -> Iterator[Reconciled]:
     """Look up every approved action in Sent, while everything is paused.
 
-    1. Found: it is closed as sent.
-    2. Not found, or nobody could look: it goes back to a person, with a warning that says so.
-    3. An action that still waits, and that the send journal knows as handed over, gets that warning too.
+    1. An action that still waits, and that the send journal knows as handed over, gets a warning that says so. It comes
+       first: looking into Sent takes a while, and a person who decides meanwhile has to be told.
+    2. An approved action that is found in Sent is closed as sent.
+    3. Not found, or nobody could look: it goes back to a person, with a warning that says so.
 
     It may be interrupted and run again. Nothing is sent by it.
     """
+    yield from _warn_of_handed_over()
     for action_id in PendingAction.objects.filter(status=Status.APPROVED).values_list("pk", flat=True):
         yield _reconcile(action_id)
+    yield from _warn_of_handed_over()  # an approval that was undone in between
+
+
+def _warn_of_handed_over() -> Iterator[Reconciled]:
     for entry in restored.missing_of(journal.entries()):
         action = PendingAction.objects.filter(pk=entry.action_id, status=Status.PENDING).first()
         if action is not None and _warn(action, _said_by_journal(entry)):

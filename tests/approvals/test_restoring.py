@@ -1,0 +1,38 @@
+"""After a restore: what waits and was handed over is not approved by anybody who was not told so."""
+
+import pytest
+
+from approvals import journal
+from approvals.models import PendingAction
+from approvals.services.restoring import reconcile_after_restore
+from tests.conftest import Api, Reviewer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_page_from_before_the_warning_approves_nothing(api: Api, reviewer: Reviewer) -> None:
+    """Looking up in Sent takes a while; a person may decide meanwhile."""
+    approved, waiting = api.propose(), api.propose()
+    reviewer.decide(approved, "approve")
+    action = PendingAction.objects.get(pk=waiting)
+    shown = {"digest": action.digest, "revision": action.revision}
+    journal.append(action.pk, 1)  # the database has forgotten it
+
+    reconciled = reconcile_after_restore()
+    next(reconciled)
+    answer = reviewer.decide(waiting, "approve", **shown)
+    found = {str(each.action_id): each.found for each in reconciled}
+
+    assert answer.status_code == 409
+    action.refresh_from_db()
+    assert (action.status, action.revision) == ("pending", 2)
+    assert "may_have_been_sent" in [warning["code"] for warning in action.current.preview["warnings"]]
+    assert approved in found
+
+
+def test_what_was_warned_of_once_is_not_warned_of_again(api: Api, reviewer: Reviewer) -> None:
+    waiting = PendingAction.objects.get(pk=api.propose())
+    journal.append(waiting.pk, 1)
+
+    assert [each.found for each in reconcile_after_restore()] == ["journal"]
+    assert list(reconcile_after_restore()) == []
