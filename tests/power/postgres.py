@@ -21,6 +21,7 @@ class DurablePostgres(Postgres):
 
     changes: ClassVar[dict[str, str]] = {
         "fsync": "on", "synchronous_commit": "on", "full_page_writes": "on",
+        "recovery_init_sync_method": "syncfs",  # one call, where the usual way is one for each file
         "checkpoint_timeout": "30s",  # so that a power cut meets every stage between two of them
     }  # fmt: skip
 
@@ -32,7 +33,7 @@ class DurablePostgres(Postgres):
     def prepare(self) -> None:
         super().prepare()
         if self._recorded:
-            self._disk = Disk(self.folder / "data", self.folder)
+            self._disk = Disk(self.folder / "data", self.folder, locks=False)
             self._disk.begin()
             self._give_away()
 
