@@ -176,6 +176,11 @@ def _how_unknowns_ended(
             ended[f"left to a person, {'sent' if action.message_id in sent else 'not sent'} in truth"] += 1
         elif any(attempt.action == action.id and attempt.ruled_at for attempt in tables.attempts):
             ended["sent again by a person's order"] += 1
+        elif any(
+            (attempt.action, attempt.verdict, attempt.evidence) == (action.id, "accepted", "person")
+            for attempt in tables.attempts
+        ):
+            ended["closed as sent by a person"] += 1
         elif "probe" in evidence:
             ended["found in Sent"] += 1
         else:
