@@ -126,7 +126,8 @@ def _approved(action: Action, revision: Revision, at: datetime, world: World) ->
         and (action.approvals_needed == 1 or decision.person != action.proposer)
     ]
     # What was approved in a copy that came back goes to a person first.
-    renewed = world.begins is None or any(decision.at > world.begins for decision in given)
+    proven = action.id in world.in_doubt and anew is None
+    renewed = world.begins is None or proven or any(decision.at > world.begins for decision in given)
     return renewed and len({decision.person for decision in given}) >= action.approvals_needed
 
 

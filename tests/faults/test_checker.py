@@ -72,11 +72,15 @@ class World:
 
     def left(self, minutes: float) -> "World":
         """And then it left, by an attempt that the restored database knows."""
-        attempt = replace(WELL.attempts[0], started_at=at(minutes))
+        fence = len(self.attempts) + 1
+        attempt = replace(WELL.attempts[0], fence=fence, started_at=at(minutes))
         return self.but(
-            action=replace(self.action, status="succeeded", fence=1), attempts=(attempt,),
+            action=replace(self.action, status="succeeded", fence=fence), attempts=(*self.attempts, attempt),
             ledger=(*self.ledger, replace(WELL.ledger[0], at=at(minutes))),
         )  # fmt: skip
+
+    def proven_unsent(self) -> "World":
+        return self.but(attempts=(replace(self.attempts[0], verdict="not_sent", evidence="probe"),))
 
     def approved_anew(self, minutes: float) -> "World":
         again = replace(WELL.decisions[0], approval_round=2, at=at(minutes))
@@ -136,6 +140,9 @@ WELL = World(
 )
 
 
+IN_DOUBT = WELL.state("unknown", verdict="unknown").but(ledger=())
+
+
 @pytest.mark.parametrize(
     "world",
     [
@@ -173,6 +180,10 @@ WELL = World(
             .returned()
             .but(ledger=WELL.entry(at=at(10.1)).ledger),
             id="carried out by the provider right after the restore",
+        ),
+        pytest.param(
+            IN_DOUBT.restored(attempts=IN_DOUBT.attempts).proven_unsent().left(16),
+            id="in doubt in the copy, then proven unsent, and tried again",
         ),
         pytest.param(WELL.sent_again("person").ruled(replace(RULED, taken=None)), id="a ruling without an answer"),
         pytest.param(WELL.ruled(replace(RULED, taken=False)), id="a ruling that was refused"),
@@ -251,6 +262,10 @@ def test_nothing_is_found_where_the_promise_was_kept(world: World) -> None:
         pytest.param(
             WELL.but(ledger=()).restored().left(11),
             1, "sent_without_approval", id="restored, and sent by an approval of the copy",
+        ),
+        pytest.param(
+            IN_DOUBT.restored().left(16),
+            1, "sent_without_approval", id="in doubt before the restore, forgotten, and tried again",
         ),
         pytest.param(
             WELL.restored().but(decisions=(replace(WELL.decisions[0], at=at(10.5)),)).left(11),

@@ -29,13 +29,15 @@ class World:
     """The database from one restore to the next. The first has no beginning.
 
     `anew`: the actions whose handing over a restore made the database forget, with the time of the last such restore.
-    `before`: what the restore at its beginning lost.
+    `before`: what the restore at its beginning lost. `in_doubt`: the actions that the copy knew as handed over, without
+    knowing more: a proof that they did not leave may still come, and then their approval holds.
     """
 
     tables: Tables
     begins: datetime | None = None
     anew: Mapping[str, datetime] = field(default_factory=dict)
     before: Tables | None = None
+    in_doubt: frozenset[str] = frozenset()
 
 
 def worlds(tables: Tables, restores: Sequence[Restore]) -> list[World]:
@@ -45,7 +47,8 @@ def worlds(tables: Tables, restores: Sequence[Restore]) -> list[World]:
     anew: dict[str, datetime] = {}
     for restore, end in zip(restores, ends[1:], strict=True):
         anew = anew | dict.fromkeys(forgotten(restore), restore.at)
-        found.append(World(tables=end, begins=restore.at, anew=anew, before=restore.lost))
+        doubt = frozenset(attempt.action for attempt in restore.copy.attempts if attempt.unproven)
+        found.append(World(tables=end, begins=restore.at, anew=anew, before=restore.lost, in_doubt=doubt))
     return found
 
 
