@@ -44,7 +44,7 @@ def test_home_and_database_that_belong_together_send(
     approved()
     work()
 
-    assert len(server.ledger) == 2
+    assert len(server.ledger) == len(journal.newest()) == 2
     assert restored.identity_file().read_text() == str(Instance.objects.get().identity)
 
 
@@ -122,6 +122,16 @@ def test_spoiled_journal_line_hides_no_later_one(home: Path, spoiled: bytes) -> 
 
     assert [(entry.action_id, entry.fence) for entry in journal.newest()] == [(first, 1), (second, 2)]
     assert journal.entries() == journal.newest()
+
+
+def test_reconciled_journal_lines_are_not_compared(home: Path) -> None:
+    journal.append(uuid4(), 1)
+    journal.append_mark(uuid4())
+    journal.append(later := uuid4(), 1)
+
+    assert (
+        [entry.action_id for entry in journal.newest()] == [entry.action_id for entry in journal.entries()] == [later]
+    )
 
 
 def test_head_that_is_written_late_does_not_replace_a_newer(mailbox: Mailbox) -> None:
