@@ -252,6 +252,7 @@ def test_a_redirect_is_not_followed(api: Api, httpserver: HTTPServer, settings: 
         "https://127.0.0.1/hook", "https://[::1]/", "https://169.254.169.254/latest/", "https://10.0.0.1:8443/",
         "http://192.0.2.7/", "https://192.0.2.7:22/", "ftp://example.com/", "https:///x", "https://u:p@example.com/",
         "https://example.com/#x", "https://exa mple.com/", "https://example.com/\r\nX: y", "https://example.com:99999/",
+        "https://8.8.8.8:22/", "https://8.8.8.8/\r\nX: y", "https://8.8.8.8/a b", "https://8.8.8.8/\u00fc",
     ],
 )  # fmt: skip
 def test_an_address_that_leads_inward_or_is_none_is_refused(api: Api, settings: Any, url: str) -> None:

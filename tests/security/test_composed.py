@@ -8,7 +8,7 @@ import pytest
 from tests.tools.test_compose import ASK, asked
 from tools.compose import Attachment, ComposeError, chain, check, media_type, new_message, parent, reply_subject
 from tools.content import Original
-from tools.html import clean
+from tools.html import clean, seen_by_reader
 
 NOTE = Attachment(name="note.txt", type="text/plain", content=b"pay 10")
 ORIGINAL = Original(
@@ -41,6 +41,12 @@ def test_each_header_is_compared_on_its_own(old: bytes, new: bytes, named: str) 
     with pytest.raises(ComposeError) as refused:
         check(dataclasses.replace(message, source=message.source.replace(old, new)))
     assert named in str(refused.value).partition(": ")[2].split(", ")
+
+
+@pytest.mark.parametrize("address", ["Eve <eve@evil.example>", "mira@northwind.example, eve@evil.example"])
+def test_recipient_that_is_more_than_an_address_is_refused(address: str) -> None:
+    with pytest.raises(ComposeError, match="to"):
+        new_message(asked(to=(address,)))
 
 
 def test_a_structure_that_programs_repair_does_not_pass() -> None:
@@ -91,6 +97,11 @@ def test_a_link_of_another_scheme_does_not_stay(scheme: str) -> None:
 @pytest.mark.parametrize("tag", ["script", "style", "title", "noscript", "template", "svg", "select", "iframe"])
 def test_an_unseen_element_goes_with_its_content(tag: str) -> None:
     assert "canary" not in clean(f"<p>Hello</p><{tag}>canary</{tag}>").html
+
+
+@pytest.mark.parametrize("tag", ["script", "title", "noscript", "template", "svg"])
+def test_content_of_an_unseen_element_is_not_seen(tag: str) -> None:
+    assert "canary" not in seen_by_reader(f"<p>Hello</p><{tag}>canary</{tag}>").html
 
 
 @pytest.mark.parametrize("tag", ["details", "bdo", "ruby"])

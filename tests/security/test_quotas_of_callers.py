@@ -122,6 +122,12 @@ def test_uploads_are_limited_in_number_and_bytes(api: Api, settings: Any) -> Non
     assert api.tool("send_email", **{**HELLO, "confirm": True}).status_code == 202  # a small mail still fits
 
 
+def test_upload_that_is_too_large_uses_up_no_quota(api: Api, settings: Any) -> None:
+    settings.MAILHUB_UPLOADS_PER_DAY = 1
+    assert upload(api, 4 * 1024 * 1024 + 1).status_code == 413
+    assert upload(api, 10).status_code == 201
+
+
 def test_the_bytes_of_proposals_count(api: Api, settings: Any) -> None:
     settings.MAILHUB_STORED_MEGABYTES_PER_DAY = 40
     handle = upload(api, 4_000_000).json()["handle"]

@@ -88,6 +88,14 @@ def test_row51_nothing_a_caller_or_a_foreign_mail_says_becomes_a_command(
     assert len(sandbox.messages(ADA)) == 1
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\r\nb", "a\x7fb", "a\ud800b"])
+def test_folder_with_an_impossible_name_is_not_asked_for(provider: ImapProvider, tap: ImapTap, name: str) -> None:
+    with pytest.raises(Refused) as caught:
+        provider.list_messages(folder=name, unread=None, limit=1, page_token=None)
+    assert caught.value.code == "not_found"
+    assert tap.count(b"SELECT") + tap.count(b"LIST") == 0
+
+
 def test_row51_the_message_id_that_is_searched_for_is_one_word(provider: ImapProvider, tap: ImapTap) -> None:
     assert not provider.find_sent("<0123abc!#$&'+-/=?^_`|~@lovelace.example>")
     searches = [line for line in tap.lines if b"SEARCH" in line]

@@ -95,6 +95,7 @@ def test_what_the_quote_says_is_not_said_by_the_answer() -> None:
     [
         file("invoice.pdf", EXE),
         file("invoice.pdf.exe", EXE),
+        file("holiday.photos", EXE),
         file("Rechnung.docx.js", b"WScript.Echo(1)"),
         file("photo.jpg", PDF),
         file("report.docx", b"<html>"),

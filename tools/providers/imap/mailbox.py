@@ -144,8 +144,8 @@ class ImapMailbox:
         if below is not None and below <= 1:
             return []
         found = _found(session, ["UID", f"{low}:{high}", *criteria])
-        # `low:*` names the last message even when that is older than `low`.
-        uids = {uid for uid in found if below is None or uid < below}
+        # `low:*` names the last message even when that is older than `low`: the second search may find it again.
+        uids = set(found)
         if len(uids) < count and low > 1:
             uids.update(_found(session, ["UID", f"1:{low - 1}", *criteria]))
         return sorted(uids, reverse=True)[:count]

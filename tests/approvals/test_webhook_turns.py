@@ -1,0 +1,115 @@
+"""A turn of a webhook: in order, no further than the first failure, for a limited time, by one worker."""
+
+import logging
+import threading
+import time
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from accounts.models import Mailbox, Membership, Role, User
+from approvals.models import WebhookDelivery
+from approvals.webhooks import courier, outbox
+from tests.approvals.test_webhooks import Listener, httpserver, hurried, listener
+from tests.conftest import Api, make_api
+
+__all__ = ["httpserver", "listener"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def two_due(api: Api, listener: Listener) -> list[str]:
+    """The ids of two actions whose proposals are to be told to one webhook."""
+    listener.added(api, events=["action.proposed"])
+    return [api.propose(subject="First"), api.propose(subject="Second")]
+
+
+def take_turn() -> None:
+    """Let one worker tell what is due, once."""
+    outbox.gather()
+    courier.deliver()
+
+
+def heard(listener: Listener) -> list[str]:
+    return [message["data"]["id"] for message in listener.heard]
+
+
+def test_turn_ends_at_the_first_failure(two_due: list[str], listener: Listener) -> None:
+    listener.answers = [500]
+    take_turn()
+    assert heard(listener) == two_due[:1]
+    hurried()
+    take_turn()
+    assert heard(listener) == [two_due[0], *two_due]
+
+
+def test_turn_ends_when_its_time_is_over(two_due: list[str], listener: Listener, monkeypatch: Any) -> None:
+    clock, ahead = time.monotonic, [0.0]
+
+    class EachTryTakesLong(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            ahead[0] += courier.TURN_SECONDS + 1
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + ahead[0])
+    tries, slow = logging.getLogger(courier.__name__), EachTryTakesLong()
+    tries.addHandler(slow)
+    try:
+        take_turn()
+        assert heard(listener) == two_due[:1]
+        take_turn()
+    finally:
+        tries.removeHandler(slow)
+    assert heard(listener) == two_due
+
+
+def elsewhere(change: Any) -> None:
+    """Run it in another thread with its own connection."""
+
+    def run() -> None:
+        change()
+        connection.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(30)
+
+
+def test_delivery_made_by_another_worker_is_not_repeated(two_due: list[str], listener: Listener) -> None:
+    second = WebhookDelivery.objects.filter(action=UUID(two_due[1]))
+
+    def deliver_second() -> None:
+        second.update(tries=1, next_at=None, delivered_at=timezone.now())
+
+    listener.meanwhile = lambda: elsewhere(deliver_second)
+    take_turn()
+    assert heard(listener) == two_due[:1]
+
+
+def test_webhook_of_a_busy_worker_is_left_alone(two_due: list[str], listener: Listener) -> None:
+    answers: list[list[str]] = []
+
+    def try_as_another_worker() -> None:
+        listener.meanwhile = lambda: None
+        elsewhere(courier.deliver)
+        answers.append(heard(listener))
+
+    listener.meanwhile = try_as_another_worker
+    take_turn()
+    assert answers == [two_due[:1]]
+    assert heard(listener) == two_due
+
+
+def test_events_of_a_time_outside_the_mailbox_are_never_told(
+    bob: User, mailbox: Mailbox, api: Api, listener: Listener
+) -> None:
+    listener.added(make_api(bob, mailbox, name="bobs"), events=["action.proposed"])
+    Membership.objects.filter(user=bob).delete()
+    api.propose(subject="While Bob is away")
+    take_turn()
+    Membership.objects.create(user=bob, mailbox=mailbox, role=Role.VIEWER)
+    hurried()
+    take_turn()
+    assert listener.heard == []
