@@ -60,6 +60,7 @@ def test_a_mail_too_large_for_gmail_is_refused_before_anybody_could_approve_it(
     assert not PendingAction.objects.exists()
 
 
+@pytest.mark.long  # 25 MB through the form
 def test_an_edit_that_makes_it_too_large_is_refused_in_the_form(
     api: Api, reviewer: Reviewer, attachments: list[dict[str, str]], gmail: GmailServer
 ) -> None:
