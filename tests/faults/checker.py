@@ -39,7 +39,10 @@ ENDED = ("succeeded", "failed", "rejected", "cancelled", "expired", "superseded"
 # Each of these makes the decisions before it void.
 VOIDED = ("undone", "edited", "changes_requested", "noticed", "returned")
 # Where two may come at once and the database says who was first; the second takes it for an answer.
-EXPECTED = ("action_one_leaving_a_mailbox", "idempotency_key_once", "approvals_auditchain_pkey", "approvals_rest_pkey")
+EXPECTED = (
+    *("action_one_leaving_a_mailbox", "idempotency_key_once", "pause_once_a_mailbox"),
+    *("approvals_auditchain_pkey", "approvals_rest_pkey"),
+)
 
 
 def check(ledger: Sequence[Entry], tables: Tables, traces: Traces, restores: Sequence[Restore] = ()) -> list[Violation]:
