@@ -43,6 +43,13 @@ EXPECTED = (
     *("action_one_leaving_a_mailbox", "idempotency_key_once", "pause_once_a_mailbox"),
     *("approvals_auditchain_pkey", "approvals_rest_pkey"),
 )
+# The same on SQLite, whose log has room for the beginning of the statement only.
+EXPECTED_STATEMENTS = re.compile(
+    r"\[(UPDATE \"approvals_pendingaction\"|INSERT INTO \"approvals_(idempotencyrecord|auditchain|rest|pause)\")"
+)
+# https://sqlite.org/rescode.html: the lowest byte of a code is its sort.
+SQLITE_REFUSES = (11, 19, 26)  # it is corrupt, a constraint, it is no database
+SQLITE_UNIQUE = (2067, 1555)
 
 
 def check(ledger: Sequence[Entry], tables: Tables, traces: Traces, restores: Sequence[Restore] = ()) -> list[Violation]:
@@ -237,7 +244,21 @@ def told(traces: Traces) -> Iterator[Violation]:
 
 
 def refused_by(log: str, guards: Collection[str]) -> list[str]:
-    """The lines of PostgreSQL's log in which a guard refused, or a constraint that nobody should run into."""
+    """The lines of a database's log in which a guard refused, or a constraint that nobody should run into."""
+    return [*_refused_by_postgres(log, guards), *_refused_by_sqlite(log)]
+
+
+def _refused_by_sqlite(log: str) -> Iterator[str]:
+    """Each line begins with a code. All triggers are guards, so their names need not be known."""
+    for line in log.splitlines():
+        first = line.partition(" ")[0]
+        code = int(first) if first.isdecimal() else 0
+        second = code in SQLITE_UNIQUE and EXPECTED_STATEMENTS.search(line)
+        if code & 0xFF in SQLITE_REFUSES and not second:
+            yield line
+
+
+def _refused_by_postgres(log: str, guards: Collection[str]) -> list[str]:
     named = re.compile(r"ERROR:  (?:(?P<rule>\w+): |.*constraint \"(?P<constraint>\w+)\")")
     return [
         line

@@ -8,7 +8,7 @@ from tests.faults.apis import SENDING_TROUBLE, Trouble
 from tests.faults.smtp import FAULTS, Planned
 from tests.processes import PROJECT
 
-QueueKind = Literal["database", "rq", "celery", "celery on RabbitMQ"]
+QueueKind = Literal["database", "rq", "celery", "celery on RabbitMQ", "database on SQLite"]
 MailboxKind = Literal["imap", "graph", "graph at once", "gmail"]
 EVERY_KIND: tuple[MailboxKind, ...] = ("imap", "graph", "gmail", "imap", "graph at once")
 CANARY = "canary"  # stands in every address, subject and text, and may stand nowhere else
@@ -46,6 +46,10 @@ class Setup:
     undo_seconds: int = 1
     two_needed: bool = True  # some mailboxes ask for two people
     tree: Path = PROJECT
+
+    @property
+    def on_sqlite(self) -> bool:
+        return self.queue == "database on SQLite"
 
     @property
     def addresses(self) -> list[str]:

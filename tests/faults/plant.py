@@ -19,22 +19,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from uuid import UUID
 
 import amqp
-import psycopg
 import rq
 from celery import Celery  # type: ignore[import-untyped]
 from redis import Redis as RedisClient
 from rq.serializers import JSONSerializer
 
 from tests.dovecot import PASSWORD
+from tests.faults.databases import Connection, OnPostgres, OnSqlite
 from tests.faults.facts import Ruling, Tables
 from tests.faults.plan import CANARY, LEASE_SECONDS, LINKS, OFFICES, WIRE_SECONDS, Setup
 from tests.faults.provider import Provider
 from tests.faults.tables import read_tables
 from tests.faults.worlds import Restore, forgotten
 from tests.power.disk import Disk
-from tests.power.postgres import DurablePostgres
 from tests.processes import Program, environment, request, session_of, until
 from tests.services import RabbitMQ, Redis, Service, free_port
 
@@ -73,11 +73,11 @@ class Plant:
         self.kept = home / "kept"  # MAILHUB_HOME; what the programs print stays outside it
         self.kept.mkdir()
         self.disk = Disk(self.kept, home) if recorded else None
-        self.postgres = DurablePostgres(recorded=recorded)
+        self.server = OnSqlite(self.kept, home, self.disk) if setup.on_sqlite else OnPostgres(recorded=recorded)
         self.broker: Service | None = None
         if setup.queue == "celery on RabbitMQ":
             self.broker = RabbitMQ()
-        elif setup.queue != "database":
+        elif not setup.queue.startswith("database"):
             self.broker = Redis()
         self.provider = provider
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -95,7 +95,7 @@ class Plant:
         url = getattr(self.broker, "url", "")
         return {
             "MAILHUB_HOME": self.kept,
-            "DATABASE_URL": self.postgres.url,
+            "DATABASE_URL": self.server.url,
             "SECRET_KEY": secrets.token_urlsafe(40),
             "MAILHUB_ENCRYPTION_KEYS": self.encryption_key,
             "MAILHUB_ALLOW_LOOPBACK_HOSTS": 1,
@@ -111,18 +111,21 @@ class Plant:
             "DJANGO_SETTINGS_MODULE": "mailhub.settings",
             "PYTHONPATH": self.setup.tree,
             **self.provider.environment(),
+            **self.server.environment,
         }
 
     def __enter__(self) -> Self:
         try:
-            for service in filter(None, (self.postgres, self.broker)):
-                self._stack.enter_context(service)
+            self._stack.enter_context(self.server)
+            if self.broker is not None:
+                self._stack.enter_context(self.broker)
             self._stack.enter_context(self.provider)
             self._run("manage.py", "migrate", "--verbosity", "0")
             self._furnish()
             if self.disk is not None:
                 self.disk.begin()
-                self.environment |= self.disk.environment
+                preloaded = (self.server.environment.get("LD_PRELOAD"), self.disk.environment["LD_PRELOAD"])
+                self.environment |= self.disk.environment | {"LD_PRELOAD": " ".join(map(str, filter(None, preloaded)))}
             self.start_programs()
             until(self.answers, seconds=COMMAND_SECONDS, say=self.log)
         except BaseException:
@@ -148,10 +151,10 @@ class Plant:
         """Let everything end at once and lose what was not synced: the database, the home, the broker's memory."""
         assert self.disk is not None
         self.kill_programs()
-        self.postgres.cut_off()
+        self.server.cut_off()
         self.disk.cut()
         self.flush_broker()
-        self.postgres.start()
+        self.server.start()
         self.start_programs()
 
     def __exit__(
@@ -229,7 +232,7 @@ class Plant:
         """
         self.kill_programs()
         lost, at = self.tables(), datetime.now(UTC)
-        self.environment["DATABASE_URL"] = self.postgres.restore(name)
+        self.environment["DATABASE_URL"] = self.server.restore(name)
         restore = Restore(at=at, ended=at, lost=lost, copy=self.tables())
         self.start_programs()
         until(self.answers, seconds=COMMAND_SECONDS, say=self.log)
@@ -279,9 +282,9 @@ class Plant:
         path = self.home / "stderr"
         return path.read_text() if path.exists() else ""
 
-    def database(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """A connection of the proof's own, each statement committed at once."""
-        return psycopg.connect(str(self.environment["DATABASE_URL"]), autocommit=True, connect_timeout=5)
+    def database(self, *, writes: bool = False) -> Connection:
+        """A connection of the proof's own; on SQLite, `writes` only when the power is not cut any more."""
+        return self.server.connect(str(self.environment["DATABASE_URL"]), writes=writes)
 
     def new_worker(self, number: int) -> None:
         """One in the place of another, which may still be alive."""
@@ -298,6 +301,9 @@ class Plant:
             case "database":
                 with self.database() as connection:
                     connection.execute("SELECT pg_notify('mailhub_due', %s)", [action_id])
+            case "database on SQLite":
+                with suppress(OSError):  # no worker has made it yet, or none listens
+                    _write_at_once(self.kept / "bell", UUID(action_id).bytes)
             case "rq":
                 queue = rq.Queue("default", connection=self._redis(), serializer=JSONSerializer)
                 queue.enqueue("approvals.queues.rq.carry_out", action_id, job_timeout=60, result_ttl=0, failure_ttl=60)
@@ -335,3 +341,12 @@ class Plant:
 
     def canaries(self) -> list[str]:
         return [CANARY, PASSWORD, self.token]
+
+
+def _write_at_once(fifo: Path, content: bytes) -> None:
+    """Raise OSError if nobody listens, or the pipe is full."""
+    pipe = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        os.write(pipe, content)
+    finally:
+        os.close(pipe)

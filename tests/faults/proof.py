@@ -6,12 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
-
-import psycopg
 
 from approvals.guards import RULES
 from tests.faults import checker
+from tests.faults.databases import Connection
 from tests.faults.facts import Tables, Traces, Violation
 from tests.faults.generator import Office
 from tests.faults.nemesis import Nemesis
@@ -19,6 +17,7 @@ from tests.faults.plan import OFFICES, Plan, Setup
 from tests.faults.plant import Plant
 from tests.faults.provider import Entry
 from tests.faults.providers import Providers
+from tests.faults.tables import id_of
 from tests.faults.worlds import Restore
 
 LOOK_SECONDS = 0.5
@@ -77,7 +76,7 @@ def prove(setup: Setup, plan: Plan, home: Path) -> Report:
             texts=texts,
             canaries=plant.canaries(),
             audit=plant.audit(),
-            refusals=checker.refused_by(plant.postgres.log(), GUARDS),
+            refusals=checker.refused_by(plant.server.refusals(), GUARDS),
             calls=plant.provider.calls(),
             rulings=rulings,
         )
@@ -141,7 +140,7 @@ def _ids(plant: Plant, condition: str) -> list[str]:
         rows = connection.execute(
             f"SELECT id FROM approvals_pendingaction WHERE {condition} ORDER BY created_at"
         ).fetchall()
-    return [str(action_id) for (action_id,) in rows]
+    return [id_of(action_id) for (action_id,) in rows]
 
 
 def _heal(plant: Plant, plan: Plan) -> None:
@@ -149,7 +148,7 @@ def _heal(plant: Plant, plan: Plan) -> None:
     deadline = time.monotonic() + plan.heal_seconds
     open_ = "status IN ('approved', 'executing') OR (status = 'unknown' AND next_probe_at IS NOT NULL)"
     while _ids(plant, open_) and time.monotonic() < deadline:
-        with plant.database() as connection:
+        with plant.database(writes=True) as connection:
             for statement in (
                 "UPDATE approvals_rest SET until = now() WHERE until > now()",
                 "UPDATE approvals_pendingaction SET not_before = now()"
@@ -161,15 +160,14 @@ def _heal(plant: Plant, plan: Plan) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def _how_unknowns_ended(
-    connection: psycopg.Connection[tuple[Any, ...]], ledger: tuple[Entry, ...], tables: Tables
-) -> Counter[str]:
+def _how_unknowns_ended(connection: Connection, ledger: tuple[Entry, ...], tables: Tables) -> Counter[str]:
     """Each action that was unknown at some time, by what became of it."""
     rows = connection.execute("SELECT action_id FROM approvals_auditevent WHERE event = 'outcome_unknown'").fetchall()
+    doubted = {id_of(action_id) for (action_id,) in rows}
     sent = {entry.message_id for entry in ledger}
     ended: Counter[str] = Counter()
     for action in tables.actions:
-        if action.id not in {str(action_id) for (action_id,) in rows}:
+        if action.id not in doubted:
             continue
         evidence = {attempt.evidence for attempt in tables.attempts if attempt.action == action.id}
         if action.status == "unknown":

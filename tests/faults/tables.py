@@ -1,10 +1,11 @@
 """Reads what the checker compares with the ledger, as it stands in the database."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
-import psycopg
-
+from tests.faults.databases import Connection
 from tests.faults.facts import Action, Attempt, Decision, Event, Revision, Tables
 from tests.faults.opened import payload_of
 
@@ -33,18 +34,34 @@ SELECTS: Mapping[str, tuple[Any, str]] = {
     ),
 }
 
+TIMES = ("at", "ruled_at", "started_at")
 
-def read_tables(connection: psycopg.Connection[tuple[Any, ...]], key: str) -> Tables:
+
+def read_tables(connection: Connection, key: str) -> Tables:
     """Return what the database holds now; `key` opens its payloads."""
     return Tables(**{name: _rows(connection, make, select, key) for name, (make, select) in SELECTS.items()})
 
 
-def _rows(connection: psycopg.Connection[tuple[Any, ...]], make: Any, select: str, key: str) -> list[Any]:
+def _rows(connection: Connection, make: Any, select: str, key: str) -> list[Any]:
     cursor = connection.execute(select)
-    names = [column.name for column in cursor.description or ()]
-    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    names = [column[0] for column in cursor.description or ()]
+    rows = [{name: _value(name, stored) for name, stored in zip(names, row, strict=True)} for row in cursor.fetchall()]
     if make is Revision:
         for row in rows:
             row["payload"] = payload_of(row, key)
         names.remove("sealed_payload")
-    return [make(**{name: str(row[name]) if name in ("id", "action") else row[name] for name in names}) for row in rows]
+    return [make(**{name: row[name] for name in names}) for row in rows]
+
+
+def _value(name: str, stored: Any) -> Any:
+    """Return an id and a time in one form, whichever database they are of."""
+    if name in ("id", "action"):
+        return id_of(stored)
+    if name in TIMES and isinstance(stored, str):
+        return datetime.fromisoformat(stored).replace(tzinfo=UTC)
+    return stored
+
+
+def id_of(stored: object) -> str:
+    """Return an id as the pages and the API write it; SQLite holds it without dashes."""
+    return str(UUID(str(stored)))

@@ -327,6 +327,13 @@ REFUSED = 'ERROR:  new row for relation "x" violates check constraint "action_su
         ('ERROR:  duplicate key value violates unique constraint "idempotency_key_once"', False),
         ("ERROR:  deadlock detected", False),
         ("LOG:  database system is ready", False),
+        ('1811 abort at 40 in [UPDATE "approvals_pendingaction" SET "status" = ?, "fence" = ?', True),
+        ('275 abort at 12 in [UPDATE "approvals_pendingaction" SET "status" = ?', True),
+        ('2067 abort at 31 in [INSERT INTO "approvals_auditevent" ("chain_id", "mailbox_id"', True),
+        ("11 database corruption at line 71034 of [df5c253c0b]", True),
+        ('2067 abort at 31 in [UPDATE "approvals_pendingaction" SET "status" = ?', False),
+        ('2067 abort at 19 in [INSERT INTO "approvals_idempotencyrecord" ("mailbox_id"', False),
+        ("5 statement aborts at 5: [BEGIN IMMEDIATE] database is locked", False),
     ],
 )
 def test_the_databases_log_says_what_its_guards_have_refused(line: str, counts: bool) -> None:

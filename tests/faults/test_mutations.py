@@ -88,6 +88,12 @@ MUTATIONS = {
         plan=trouble(faults=LOST_ANSWERS, fault_rate=0.5),
         finds=frozenset({"database_refused"}),
     ),
+    "unknown leads back to approved, on SQLite": Mutation(
+        edits=(("approvals/retry.py", "return Next(status=Status.UNKNOWN,", "return Next(status=Status.APPROVED,"),),
+        plan=trouble(faults=LOST_ANSWERS, fault_rate=0.5),
+        finds=frozenset({"database_refused"}),
+        queue="database on SQLite",
+    ),
     "the digest is not compared": Mutation(
         edits=((READING, "if not action.digest == self.digest == digest_of(self.payload):", "if False:"),),
         plan=trouble(blows={"content altered in the database": 1}),

@@ -25,6 +25,7 @@ def kept(report: Report) -> Report:
     [
         ("database", 1, EVERY_KIND),
         ("rq", 2, ("imap",)),
+        pytest.param("database on SQLite", 7, EVERY_KIND, marks=pytest.mark.long),
         pytest.param("celery", 3, ("imap",), marks=pytest.mark.long),
         pytest.param("celery on RabbitMQ", 4, EVERY_KIND, marks=pytest.mark.long),
         pytest.param("database", 5, ("graph", "graph at once"), marks=pytest.mark.long),

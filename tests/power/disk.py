@@ -27,6 +27,10 @@ class Disk:
         shutil.copytree(self._folder, self._kept)
         self._kept.chmod(0o700)
 
+    def keep(self, path: Path) -> None:
+        """Take one file of the folder as it is now for synced."""
+        shutil.copy(path, self._kept / path.relative_to(self._folder))
+
     def cut(self) -> None:
         """Let everything be lost that was not synced; nothing may use the folder any more.
 
@@ -35,6 +39,6 @@ class Disk:
         for path in self._folder.rglob("*"):
             if path.is_file():
                 path.unlink()
-        for unfinished in self._kept.rglob("*.part"):
+        for unfinished in [*self._kept.rglob("*.part"), *self._kept.rglob("*.lock")]:
             unfinished.unlink()  # the process was killed while it synced
         shutil.copytree(self._kept, self._folder, dirs_exist_ok=True)

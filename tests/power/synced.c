@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +41,14 @@ static void copy(const char *source, const char *target) {
     if (moves(part, target) != 0) abort();
 }
 
+/* One at a time for each file: an older copy never takes the place of a newer one. Ends with the process. */
+static void line_up(const char *target) {
+    char lock[PATH_MAX];
+    if (snprintf(lock, sizeof lock, "%s.lock", target) >= (int)sizeof lock) abort();
+    int file = open(lock, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file >= 0 && flock(file, LOCK_EX) != 0) abort(); /* without its folder it is the first copy of all */
+}
+
 static void keep(int file) {
     const char *source = getenv("POWER_SOURCE"), *disk = getenv("POWER_DISK");
     char link[64], path[PATH_MAX], target[PATH_MAX];
@@ -61,6 +70,7 @@ static void keep(int file) {
             /* In a child: closing a copy of a file here would drop the POSIX locks that SQLite holds on it. */
             pid_t child = fork();
             if (child == 0) {
+                line_up(target);
                 copy(path, target);
                 _exit(0);
             }
