@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import hypothesis
 import pytest
 from django.core.cache import cache
 from django.db import connection
@@ -18,6 +19,10 @@ from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from approvals import anchors, journal, restored
 from approvals.models import PendingAction
 from tools.providers.memory import SERVERS, MemoryServer
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("mailhub", deadline=None)
+hypothesis.settings.load_profile("mailhub")
 
 # As manage.py has it: looking for rubbish after every 700 new objects is a tenth of what the suite costs.
 gc.set_threshold(50_000)
