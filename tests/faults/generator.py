@@ -17,6 +17,7 @@ from tests.processes import Answer, Forms, Person, request, until
 
 GONE = (OSError, http.client.HTTPException)  # the server was killed, or is not back yet
 RETRY_SECONDS = 0.3
+REFUSAL_SECONDS = 60
 PAUSE_SECONDS = 0.3  # people are slower than the workers that follow them
 STEPS = {
     "propose": 10, "approve": 12, "approve_twice": 1, "approve_something_else": 1, "undo": 2, "reject": 1, "cancel": 1,
@@ -221,9 +222,15 @@ class Office:
     def reject_all(self, actions: list[str]) -> None:
         """When all is over: what nobody has decided is refused."""
         for action in actions:
-            page = self._people[0].get(f"/actions/{action}/")
-            form = Forms(page.text).found["reject"]
-            until(lambda form=form: self._people[0].post(form[0], form[1] | {"note": ""}).status < 500)  # type: ignore[misc]
+            until(lambda action=action: self._refused(action), seconds=REFUSAL_SECONDS)  # type: ignore[misc]
+
+    def _refused(self, action: str) -> bool:
+        """Whether it is decided now; a late answer may have closed it meanwhile."""
+        page = self._people[0].get(f"/actions/{action}/")
+        if page.status != 200:
+            return False
+        form = Forms(page.text).found.get("reject")
+        return form is None or self._people[0].post(form[0], form[1] | {"note": ""}).status < 500
 
 
 def _asks_to_sign_in(answer: Answer) -> bool:
