@@ -28,7 +28,7 @@ from approvals.decisions import approvals_of
 from approvals.doubts import NotLookedAt, SentAlready, sent_already, settle_doubts
 from approvals.kinds import kind_named
 from approvals.models import Attempt, Decision, PendingAction, Preparation
-from approvals.outcomes import SENT_AFTER_ALL, record_outcome
+from approvals.outcomes import SENT_AFTER_ALL, close_as_sent, record_outcome
 from approvals.preparing import discard_outdated, keep
 from approvals.queues.base import queue
 from approvals.reading import Read, read_action
@@ -144,7 +144,7 @@ def execute(action_id: UUID, *, worker: str) -> bool:
     read = read_action(action_id)
     if read is None or read.action.status != Status.APPROVED or restored.compare():
         return False
-    if not (_still_right(read) and _still_unsent(read)):
+    if not (_still_right(read) and _still_unsent(read, worker)):
         return False
     approved = read.action
     claim = _claim(approved, worker)
@@ -190,11 +190,12 @@ def _still_right(read: Read) -> bool:
     return not warnings
 
 
-def _still_unsent(read: Read) -> bool:
+def _still_unsent(read: Read, worker: str) -> bool:
     """Look in Sent for what was approved before this process began and never tried; found there, everything pauses.
 
-    Only an older copy of the database can have forgotten that try. A mailbox that cannot be looked at holds its mail
-    back for ten minutes after the start: one without Sent would wait for ever.
+    Only an older copy of the database can have forgotten that try. If `after_restore` went through the action, a
+    person approved it despite the warning: then it is closed as sent, and nothing else has to pause. A mailbox that
+    cannot be looked at holds its mail back for ten minutes after the start: one without Sent would wait for ever.
     """
     action = read.action
     if action.fence or not restored.is_from_before(action.approved_at) or not _may_leave(pk=action.pk):
@@ -207,9 +208,24 @@ def _still_unsent(read: Read) -> bool:
         _look_later(action, NOT_LOOKED_IN_SENT)
         return False
     untried = PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED, fence=action.fence)
-    if found is not None and untried.exists():  # or another worker has just sent it
+    if found is not None and restored.warned_of(action.pk):
+        _close_found(action, found, worker)
+    elif found is not None and untried.exists():  # or another worker has just sent it
         restored.pause_for("sent")
     return found is None
+
+
+def _close_found(action: PendingAction, found: Outcome, worker: str) -> None:
+    """Close as sent what an earlier attempt sent, unless another mail of the mailbox leaves now: then a sweep does."""
+    try:
+        close_as_sent(action.pk, found, worker=worker, actor="worker")
+    except IntegrityError as error:
+        if not _another_leaves(error):
+            raise
+
+
+def _another_leaves(error: IntegrityError) -> bool:
+    return "action_one_leaving_a_mailbox" in str(error) or "approvals_pendingaction.mailbox_id" in str(error)
 
 
 def _look_later(action: PendingAction, detail: str) -> None:
@@ -246,7 +262,7 @@ def _claim(action: PendingAction, worker: str) -> Claim | None:
             _attempt(action=action.pk, fence=fence, worker=worker)
             audit.record(mailbox=action.mailbox_id, event="claimed", actor="worker", action_id=action.pk, fence=fence)
     except IntegrityError as error:
-        if "action_one_leaving_a_mailbox" in str(error) or "approvals_pendingaction.mailbox_id" in str(error):
+        if _another_leaves(error):
             return None
         raise
     return Claim(action_id=action.pk, fence=fence)

@@ -1,10 +1,12 @@
 """Writing down what is known about an attempt, by whoever found it out: the worker, the sweeper, a probe, a person."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import structlog
 from django.db import transaction
+from django.db.models import F
 from django.db.models.functions import Greatest, Now
 
 from accounts.statements import Select, instance, slot
@@ -16,6 +18,7 @@ from approvals.types import Outcome
 log = structlog.get_logger(__name__)
 
 SENT_AFTER_ALL = "sent_after_all"  # the code of an attempt that ended because an earlier one was accepted
+LEASE = timedelta(minutes=1)  # of an attempt that is written and closed in one transaction
 # What an attempt that is cut off by an earlier one's late answer is known to have done.
 LEFT_OPEN = {
     Attempt.Phase.PREPARED: Attempt.Verdict.NOT_SENT,
@@ -26,6 +29,19 @@ _locked = Select(
     lambda: PendingAction.objects.select_for_update(no_key=True).filter(pk=slot(PendingAction, "id", "pk"))
 )
 _tried = Select(lambda: Attempt.objects.filter(action=slot(Attempt, "action"), fence=slot(Attempt, "fence")))
+
+
+@transaction.atomic
+def close_as_sent(action_id: UUID, outcome: Outcome, *, worker: str, actor: str) -> bool:
+    """Write the attempt that the database has forgotten, with the evidence for it; returns whether it still could."""
+    action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
+    if not action.move(Status.APPROVED, Status.EXECUTING, fence=F("fence") + 1, lease_until=Now() + LEASE):
+        return False
+    action.refresh_from_db()
+    attempt = Attempt.objects.create(action=action, fence=action.fence, worker=worker, started_at=Now())
+    Attempt.objects.filter(pk=attempt.pk).update(phase=Attempt.Phase.WIRE_STARTED, wire_started_at=Now())
+    audit.record(mailbox=action.mailbox_id, event="claimed", actor=actor, action_id=action.pk, fence=action.fence)
+    return record_outcome(action.pk, action.fence, outcome, evidence="probe", actor=actor)
 
 
 @transaction.atomic

@@ -26,7 +26,7 @@ from django.utils import timezone
 from accounts.statements import database_now
 from approvals import anchors, audit, audit_proof, journal
 from approvals.journal import sync_folder
-from approvals.models import Attempt, Instance, Pause, PendingAction
+from approvals.models import Attempt, AuditEvent, Instance, Pause, PendingAction
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +37,7 @@ REASONS = {
     "sent": "A mail that the database holds as approved and never tried is in Sent already.",
     "operator": "An operator has restored an older copy of the database.",
 }
+WARNED = "may_have_been_sent"  # the warning about what an older copy may have forgotten
 _verified: set[tuple[UUID, int]] = set()
 _compared = threading.Event()
 _began: list[datetime] = []  # one value, once it is known
@@ -91,6 +92,13 @@ def missing_of(entries: list[journal.Entry]) -> list[journal.Entry]:
         known = set(Attempt.objects.filter(asked, phase=Attempt.Phase.WIRE_STARTED).values_list("action_id", "fence"))
         missing += [entry for entry in part if (entry.action_id, entry.fence) not in known]
     return missing
+
+
+def warned_of(action_id: UUID) -> bool:
+    """Return whether a restore left a warning on this action. What was edited is another mail than the one in Sent."""
+    events = AuditEvent.objects.filter(action_id=action_id)
+    warned = events.filter(event__in=("noticed", "returned"), data__code=WARNED)
+    return warned.exists() and not events.filter(event="edited").exists()
 
 
 def note(*handed_over: tuple[UUID, int]) -> None:

@@ -2,29 +2,25 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Literal
 from uuid import UUID
 
 import structlog
 from django.db import transaction
-from django.db.models import F
-from django.db.models.functions import Now
 
 from approvals import audit, journal, restored
 from approvals.kinds import kind_named
-from approvals.models import Attempt, PendingAction
-from approvals.outcomes import record_outcome
+from approvals.models import PendingAction
+from approvals.outcomes import close_as_sent
 from approvals.reading import approved_action
 from approvals.returning import return_with_warnings
 from approvals.revisions import add_notice
 from approvals.states import Status
-from approvals.types import Outcome, PreviewWarning
+from approvals.types import PreviewWarning
 
 log = structlog.get_logger(__name__)
 
 Found = Literal["in_sent", "not_in_sent", "not_looked_at", "journal"]
-LEASE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,24 +62,15 @@ def _reconcile(action_id: UUID) -> Reconciled:
     except Exception:  # whatever a provider's library raises: nothing was found out
         log.exception("probe_failed", action=str(action_id))
         outcome, found = None, "not_looked_at"
-    if outcome is not None and outcome.verdict == "accepted" and _close_as_sent(action_id, outcome):
+    if (
+        outcome is not None
+        and outcome.verdict == "accepted"
+        and close_as_sent(action_id, outcome, worker="after_restore", actor="command")
+    ):
         return Reconciled(action_id=action_id, found="in_sent")
     action = PendingAction.objects.get(pk=action_id)
     return_with_warnings(action, [_warning(found)])
     return Reconciled(action_id=action_id, found=found)
-
-
-@transaction.atomic
-def _close_as_sent(action_id: UUID, outcome: Outcome) -> bool:
-    """Write the attempt that the database has forgotten, with the evidence for it."""
-    action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
-    if not action.move(Status.APPROVED, Status.EXECUTING, fence=F("fence") + 1, lease_until=Now() + LEASE):
-        return False
-    action.refresh_from_db()
-    attempt = Attempt.objects.create(action=action, fence=action.fence, worker="after_restore", started_at=Now())
-    Attempt.objects.filter(pk=attempt.pk).update(phase=Attempt.Phase.WIRE_STARTED, wire_started_at=Now())
-    audit.record(mailbox=action.mailbox_id, event="claimed", actor="command", action_id=action.pk, fence=action.fence)
-    return record_outcome(action.pk, action.fence, outcome, evidence="probe", actor="command")
 
 
 @transaction.atomic
@@ -105,7 +92,7 @@ def _warning(found: Found) -> PreviewWarning:
         found, "It is not in Sent, which proves nothing."
     )
     return PreviewWarning(
-        code="may_have_been_sent",
+        code=restored.WARNED,
         title="It may have been sent already",
         text=f"mailhub was restored from an older copy, in which this was approved. {looked} Look into the Sent "
         "folder, or ask a recipient, before you approve it.",
@@ -115,7 +102,7 @@ def _warning(found: Found) -> PreviewWarning:
 
 def _said_by_journal(entry: journal.Entry) -> PreviewWarning:
     return PreviewWarning(
-        code="may_have_been_sent",
+        code=restored.WARNED,
         title="It may have been sent already",
         text=f"mailhub was restored from an older copy. Its send journal says that this was handed over on "
         f"{entry.at:%d %B %Y at %H:%M} UTC. Look into the Sent folder, or ask a recipient, before you approve it.",

@@ -130,6 +130,37 @@ def test_restored_backup_sends_nothing_twice(
         assert subjects(smtp) == sorted([*sent, "five"])
 
 
+def test_approval_despite_the_warning_is_closed_as_sent(
+    tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
+) -> None:
+    home, backup = tmp_path / "home", tmp_path / "backup.sqlite3"
+    home.mkdir()
+    with Installation(home, smtp, sandbox) as installation:
+        installation.prepare()
+        installation.serve()
+        action_id = installation.proposed("one")
+        copy_sqlite(home, backup)
+        installation.approve(action_id)
+        installation.worker()
+        installation.reaches(action_id, "succeeded")
+        until(lambda: len(sandbox.messages(ADA, "Sent")) == 1)
+        installation.stop()
+        for name in ("mailhub.sqlite3-wal", "mailhub.sqlite3-shm"):
+            (home / name).unlink(missing_ok=True)
+        shutil.copy(backup, home / "mailhub.sqlite3")
+        installation.serve()
+        assert "1 handed over according to the send journal" in installation.command(
+            "after_restore", "--yes", "--force"
+        )
+        installation.approve(action_id)
+
+        installation.worker()  # began after the approval, and has not seen a restore
+
+        assert installation.reaches(action_id, "succeeded", "failed")["state"] == "succeeded"
+        assert "paused" not in request(f"{installation.url}/readyz").json()
+        assert subjects(smtp) == ["one"]
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     if request.param == "sqlite":
