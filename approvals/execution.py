@@ -207,12 +207,13 @@ def _still_unsent(read: Read, worker: str) -> bool:
             return True
         _look_later(action, NOT_LOOKED_IN_SENT)
         return False
-    untried = PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED, fence=action.fence)
-    if found is not None and restored.warned_of(action.pk):
+    if found is None:
+        return True
+    if restored.warned_of(action.pk):
         _close_found(action, found, worker)
-    elif found is not None and untried.exists():  # or another worker has just sent it
-        restored.pause_for("sent")
-    return found is None
+    elif PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED, fence=action.fence).exists():
+        restored.pause_for("sent")  # or else another worker has just sent it
+    return False
 
 
 def _close_found(action: PendingAction, found: Outcome, worker: str) -> None:

@@ -95,10 +95,9 @@ def missing_of(entries: list[journal.Entry]) -> list[journal.Entry]:
 
 
 def warned_of(action_id: UUID) -> bool:
-    """Return whether a restore left a warning on this action. What was edited is another mail than the one in Sent."""
-    events = AuditEvent.objects.filter(action_id=action_id)
-    warned = events.filter(event__in=("noticed", "returned"), data__code=WARNED)
-    return warned.exists() and not events.filter(event="edited").exists()
+    """Return whether a restore left a warning on this action: it may have been sent as it is."""
+    events = AuditEvent.objects.filter(action_id=action_id, event__in=("noticed", "returned"))
+    return events.filter(data__code=WARNED).exists()
 
 
 def note(*handed_over: tuple[UUID, int]) -> None:

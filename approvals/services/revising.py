@@ -9,7 +9,7 @@ from accounts.models import Role, User
 from accounts.problems import FieldError, Problem
 from accounts.statements import database_now
 from accounts.transactions import retry_if_rolled_back
-from approvals import audit
+from approvals import audit, restored
 from approvals import changes as comparing
 from approvals.decisions import record_decision
 from approvals.doubts import doubtful
@@ -158,6 +158,6 @@ def _refusal(
     if action.digest != digest or action.revision != revision:
         return Problem("conflict", STALE)
     # Found later under its id, the first content would be taken for the edited one.
-    if editing and doubtful(action.pk).exists():
+    if editing and (doubtful(action.pk).exists() or restored.warned_of(action.pk)):
         return Problem("conflict", "This may have left once already, so it stays as it is. Ask for another proposal.")
     return None

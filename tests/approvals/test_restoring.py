@@ -2,7 +2,9 @@
 
 import pytest
 
-from approvals import journal
+from accounts.models import User
+from accounts.problems import Problem
+from approvals import journal, services
 from approvals.models import PendingAction
 from approvals.services.restoring import reconcile_after_restore
 from tests.conftest import Api, Reviewer
@@ -36,3 +38,17 @@ def test_what_was_warned_of_once_is_not_warned_of_again(api: Api, reviewer: Revi
 
     assert [each.found for each in reconcile_after_restore()] == ["journal"]
     assert list(reconcile_after_restore()) == []
+
+
+def test_what_may_have_been_sent_stays_as_it_is(api: Api, reviewer: Reviewer, alice: User) -> None:
+    """Sent would hold the first wording under the id of the second."""
+    waiting = PendingAction.objects.get(pk=api.propose())
+    journal.append(waiting.pk, 1)
+    list(reconcile_after_restore())
+    waiting.refresh_from_db()
+
+    with pytest.raises(Problem, match="may have left once already"):
+        services.edit(
+            action_id=waiting.pk, person=alice, digest=waiting.digest, revision=waiting.revision,
+            changes={"subject": "Another"},
+        )  # fmt: skip
