@@ -12,6 +12,7 @@ staging all hold actions as approved that were sent long ago. Four things outsid
 
 import os
 import threading
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -55,20 +56,25 @@ def compare() -> bool:
     the journal are compared each time: lines that this process has seen in the database are not asked about again,
     until it has another connection, which may lead to another server.
     """
+    code = _difference()
+    return code is not None and _pause(code, again=_difference)
+
+
+def _difference() -> str | None:
     if not _compared.is_set():
         if not _began:
             _began.append(database_now())
         if not _same_instance():
-            return _pause("instance")
+            return "instance"
         if audit_proof.compare_with_anchors():
-            return _pause("anchors")
+            return "anchors"
         _compared.set()
     with _lock:
         fresh = [entry for entry in journal.newest() if (entry.action_id, entry.fence) not in _verified]
     if missing_of(fresh):
-        return _pause("journal")
+        return "journal"
     note(*((entry.action_id, entry.fence) for entry in fresh))
-    return False
+    return None
 
 
 def is_from_before(at: datetime | None) -> bool:
@@ -168,9 +174,16 @@ def _write_identity(identity: UUID) -> None:
     sync_folder(path.parent)
 
 
-def _pause(code: str) -> bool:
+def _pause(code: str, *, again: Callable[[], str | None] | None = None) -> bool:
+    """Pause everything; returns whether it is paused. With `again`, a new pause needs the difference a second time.
+
+    `after_restore` puts everything right and then ends the pause. Who looked before that must not pause after it.
+    """
     with transaction.atomic():
         pause, new = Pause.objects.get_or_create(mailbox=None, defaults={"since": timezone.now(), "reason": code})
+        if new and again is not None and again() is None:
+            transaction.set_rollback(True)
+            return False
         if not new and not pause.reason:
             Pause.objects.filter(pk=pause.pk).update(reason=code)
         if new or not pause.reason:

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from accounts.models import Mailbox
 from approvals import anchors, audit_proof, journal, restored
 from approvals.execution import execute
-from approvals.models import Attempt, Instance, PendingAction
+from approvals.models import Attempt, Instance, Pause, PendingAction
 from tests.approvals.kinds import Script
 from tests.approvals.test_anchors import cut, head_of, say
 from tests.work import work
@@ -141,3 +141,12 @@ def test_head_that_is_written_late_does_not_replace_a_newer(mailbox: Mailbox) ->
     anchors.append(head_of(mailbox), older)
 
     assert anchors.Reader().newest() == {mailbox.pk: head_of(mailbox)}
+
+
+def test_worker_that_looked_before_the_end_of_a_pause_begins_none() -> None:
+    assert not restored._pause("journal", again=lambda: None)
+    assert not Pause.objects.exists()
+
+    assert restored._pause("journal", again=lambda: "journal")
+    assert restored._pause("journal", again=lambda: None)  # what is paused stays paused until its end
+    assert Pause.objects.count() == 1
