@@ -24,7 +24,7 @@ def kept(report: Report) -> Report:
     ("queue", "seed", "kinds"),
     [
         ("database", 1, EVERY_KIND),
-        ("rq", 2, ("imap",)),
+        pytest.param("rq", 2, ("imap",), marks=pytest.mark.long),
         pytest.param("database on SQLite", 7, EVERY_KIND, marks=pytest.mark.long),
         pytest.param("celery", 3, ("imap",), marks=pytest.mark.long),
         pytest.param("celery on RabbitMQ", 4, EVERY_KIND, marks=pytest.mark.long),

@@ -79,9 +79,10 @@ class Dumped:
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lost", "told"),
-    [pytest.param("", "audit heads", marks=pytest.mark.long), ("audit-heads.jsonl", "send journal")],
+    [("", "audit heads"), ("audit-heads.jsonl", "send journal")],
 )
 def test_restored_backup_sends_nothing_twice(
     tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer, lost: str, told: str

@@ -61,7 +61,7 @@ def test_known_browser_gets_in_from_a_network_full_of_guesses(clock: Any) -> Non
 
 
 def test_right_password_works_after_at_most_a_minute(clock: Any) -> None:
-    for _ in range(100):
+    for _ in range(40):
         attempt("wrong", ELSEWHERE)
         clock.shift(timedelta(seconds=3))
     assert attempt(PASSWORD, ELSEWHERE) in ("wait", "in")
@@ -71,9 +71,9 @@ def test_right_password_works_after_at_most_a_minute(clock: Any) -> None:
 
 def test_guesses_from_one_network_become_slow(clock: Any) -> None:
     looked_at = 0
-    for _ in range(600):  # ten minutes, one guess a second
+    for _ in range(120):  # in ten minutes
         looked_at += attempt("wrong", ELSEWHERE) == "wrong"
-        clock.shift(timedelta(seconds=1))
+        clock.shift(timedelta(seconds=5))
     assert looked_at < 25
 
 
@@ -86,9 +86,9 @@ def test_one_guess_at_each_of_many_accounts_becomes_slow(clock: Any) -> None:
 
 def test_guesses_from_many_networks_become_slow(clock: Any) -> None:
     looked_at = 0
-    for number in range(250):
+    for number in range(100):
         looked_at += attempt("wrong", f"203.{number}.113.9") == "wrong"
-        clock.shift(timedelta(seconds=1))
+        clock.shift(timedelta(seconds=2))
     assert looked_at < 30
 
 
@@ -100,8 +100,8 @@ def test_unknown_account_waits_like_a_known_one(clock: Any) -> None:
 
 
 def test_flood_of_failures_is_a_few_events_with_a_count(clock: Any) -> None:
-    for number in range(300):
-        attempt("wrong", f"203.{number % 150}.113.9", email=f"user{number}@lovelace.example")
+    for number in range(100):
+        attempt("wrong", f"203.{number % 50}.113.9", email=f"user{number}@lovelace.example")
         clock.shift(timedelta(seconds=3))
     for _ in range(12):
         attempt("wrong", ELSEWHERE)
@@ -112,7 +112,7 @@ def test_flood_of_failures_is_a_few_events_with_a_count(clock: Any) -> None:
 
     events = AuditEvent.objects.filter(chain=PEOPLE, event="sign_in_failed")
     assert len(events) <= guessing.EVENTS_AN_HOUR + 1 + guessing.EVENTS_AN_HOUR
-    assert sum(event.data["count"] for event in events) == 312
+    assert sum(event.data["count"] for event in events) == 112
     assert {event.actor for event in events} == {"stranger"}
     networks = {event.data.get("network", "") for event in events}
     assert all(network.endswith(".0/24") for network in networks if network)
