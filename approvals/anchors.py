@@ -128,9 +128,11 @@ class Reader:
         except FileNotFoundError:
             return {}
         with file:
-            known = os.fstat(file.fileno())
-            if (self._read.path, self._read.inode) != (path, known.st_ino) or known.st_size < self._read.offset:
-                self._read = _Read(path=path, inode=known.st_ino)
+            # Not its inode: a file that takes the place of a deleted one may have the same.
+            beginning = file.readline()
+            size = os.fstat(file.fileno()).st_size
+            if (self._read.path, self._read.beginning) != (path, beginning) or size < self._read.offset:
+                self._read = _Read(path=path, beginning=beginning)
             file.seek(self._read.offset)
             whole, _, _ = file.read().rpartition(b"\n")
         self._read.offset += len(whole) + 1 if whole else 0
@@ -146,7 +148,7 @@ class Reader:
 @dataclass(kw_only=True)
 class _Read:
     path: Path = Path()
-    inode: int = 0
+    beginning: bytes = b""  # its first line, which has a time and a seal
     offset: int = 0
     heads: dict[UUID, Head] = field(default_factory=dict)
 

@@ -107,12 +107,14 @@ def test_a_database_that_was_set_back_is_noticed(approved: Callable[..., Pending
 
 def test_the_file_is_read_on_from_where_it_was_read(mailbox: Mailbox, approved: Callable[..., PendingAction]) -> None:
     approved()
+    say(mailbox)
     anchors.anchor()
     reader = anchors.Reader()
     before = reader.newest()
     path = anchors.heads_file()
-    text = path.read_text()
-    path.write_text("x" * (len(text) - 1) + "\n")  # what was read is not read again
+    first, rest = path.read_text().split("\n", 1)
+    assert rest
+    path.write_text(f"{first}\n{'x' * (len(rest) - 1)}\n")  # what was read is not read again
     say(mailbox)
     anchors.append(newest := head_of(mailbox))
     with path.open("a") as file:
@@ -122,6 +124,18 @@ def test_the_file_is_read_on_from_where_it_was_read(mailbox: Mailbox, approved: 
     assert anchors.Reader().newest() == {mailbox.pk: newest}
     path.unlink()
     assert reader.newest() == {}
+
+
+def test_another_file_in_its_place_is_read_from_its_beginning(
+    mailbox: Mailbox, approved: Callable[..., PendingAction]
+) -> None:
+    approved()
+    reader = anchors.Reader()
+    assert reader.newest() == {mailbox.pk: head_of(mailbox)}
+    other = anchors.Head(chain=uuid4(), length=1, hash="0")
+    # It is written over, so it keeps its inode, and is no shorter.
+    anchors.heads_file().write_text("".join(f"{other.line(timezone.now().isoformat())}\n" for _ in range(9)))
+    assert reader.newest() == {other.chain: other}
 
 
 def head_of(mailbox: Mailbox) -> anchors.Head:
