@@ -15,6 +15,7 @@ WORDS: dict[str, Promise] = {
     "approved": _("Approved"),
     "approval_refused": _("An approval was refused"),
     "approval_lost": _("An approval was lost: who gave it may no longer"),
+    "approvals_void": _("Earlier approvals no longer count: the approver had lost theirs and approved again"),
     "rejected": _("Rejected"),
     "rejection_refused": _("A rejection was refused"),
     "undone": _("Taken back"),

@@ -226,6 +226,7 @@ class Forms(HTMLParser):
     def __init__(self, page: str) -> None:
         super().__init__()
         self.found: dict[str, tuple[str, dict[str, str]]] = {}
+        self.at: dict[str, dict[str, str]] = {}  # the same fields by the address that the form is sent to
         self._open: dict[str, str] | None = None
         self.feed(page)
         self.close()
@@ -235,6 +236,7 @@ class Forms(HTMLParser):
         if tag == "form" and given.get("method", "").lower() == "post":
             self._open = {}
             self.found[given.get("data-action", "")] = (given.get("action", ""), self._open)
+            self.at[given.get("action", "")] = self._open
         elif tag == "input" and given.get("type") == "hidden" and self._open is not None:
             self._open[given["name"]] = given.get("value", "")
 

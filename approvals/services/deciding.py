@@ -120,6 +120,10 @@ def count_approval(
         following = action.approval_round + 1
         PendingAction.objects.filter(pk=action.pk).update(approval_round=following, approvals_given=0)
         action.refresh_from_db()
+        audit.record(
+            mailbox=action.mailbox_id, event="approvals_void", actor=f"user:{person.pk}", action_id=action.id,
+            revision=action.revision,
+        )  # fmt: skip
         given = 1
     record_decision(action, person, Decision.Verdict.APPROVED, method=method, at=at)
     needed = needed_for(action, policy)

@@ -14,6 +14,7 @@ from approvals.queries import rule_changes_of
 TOLD = (
     "undone", "cancelled", "returned", "expired", "superseded", "approval_refused", "rejection_refused", "edit_refused",
     "ask_back_refused", "ruling_refused", "late_outcome", "proven_unsent", "approval_lost",
+    "approvals_void",
 )  # fmt: skip
 
 

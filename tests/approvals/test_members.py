@@ -164,6 +164,22 @@ def test_who_leaves_loses_their_approvals_of_what_waits(
     assert (PendingAction.objects.get().status, server.ledger) == ("pending", [])
 
 
+def test_approving_again_after_a_return_is_said_in_the_audit(
+    api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    action_id = api.propose()
+    Reviewer.signed_in(bob).decide(action_id, "approve")
+    browser(bob).post(f"/mailboxes/{mailbox.pk}/members/{bob.pk}/remove/")
+    browser(bob).post(invited(alice, mailbox, bob.email))
+    assert not AuditEvent.objects.filter(event="approvals_void").exists()
+
+    Reviewer.signed_in(bob).decide(action_id, "approve")
+
+    event = AuditEvent.objects.get(event="approvals_void")
+    assert (str(event.action_id), event.actor) == (action_id, f"user:{bob.pk}")
+
+
 def test_who_leaves_and_comes_back_before_the_claim_has_lost_what_was_approved(
     api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer
 ) -> None:

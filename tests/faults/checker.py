@@ -1,7 +1,8 @@
 """Compares the provider's ledger with the database: pure functions that name what broke the promise.
 
-1. each sent item has a valid approval for exactly these bytes, given before it was sent; where a restore made the
-   database forget that it was handed over, the approval is from after the restore;
+1. each sent item has a valid approval for exactly these bytes, given before it was sent by people who might approve
+   then, and had not lost that when a worker took it up; where a restore made the database forget that it was handed
+   over, the approval is from after the restore;
 2. at most one ledger entry for an action, unless a person ordered another before it left; one call that sends for each
    attempt, and none after an attempt that may have sent; a ruling is about the attempt that its page showed;
 3. succeeded means it is in the ledger, or a person ruled so; in the ledger means succeeded, unknown, or an attempt that
@@ -21,7 +22,8 @@ from datetime import datetime
 from typing import Any
 
 from tests.faults.content import content_of_payload
-from tests.faults.facts import Action, Attempt, Revision, Ruling, Tables, Traces, Violation
+from tests.faults.facts import Action, Attempt, Decision, Revision, Ruling, Tables, Traces, Violation
+from tests.faults.membership import counts
 from tests.faults.provider import Entry
 from tests.faults.worlds import (
     LATE,
@@ -37,7 +39,7 @@ from tests.faults.worlds import (
 
 ENDED = ("succeeded", "failed", "rejected", "cancelled", "expired", "superseded")
 # Each of these makes the decisions before it void.
-VOIDED = ("undone", "edited", "changes_requested", "noticed", "returned")
+VOIDED = ("undone", "edited", "changes_requested", "noticed", "returned", "approvals_void")
 # Where two may come at once and the database says who was first; the second takes it for an answer.
 EXPECTED = (
     *("action_one_leaving_a_mailbox", "idempotency_key_once", "pause_once_a_mailbox"),
@@ -90,8 +92,13 @@ def _unapproved(entry: Entry, world: World) -> Violation | None:
     ]
     if not same:
         return Violation(invariant=1, name="other_bytes_than_stored", about=action.id)
-    if not any(_approved(action, revision, entry.at, world) for revision in same):
+    approvals = [list(_approvals(action, revision, entry.at, world)) for revision in same]
+    if not any(_enough(given, action, world) for given in approvals):
         return Violation(invariant=1, name="sent_without_approval", about=action.id)
+    claimed = _claimed(action, entry.at, world)
+    proven = [[each for each in given if counts(each, action, claimed, world.tables)] for given in approvals]
+    if not any(_enough(given, action, world) for given in proven):
+        return Violation(invariant=1, name="approved_by_no_member", about=action.id)
     return None
 
 
@@ -118,25 +125,35 @@ def _fits(revision: Revision) -> bool:
     return hashlib.sha256(canonical.encode()).hexdigest() == revision.digest
 
 
-def _approved(action: Action, revision: Revision, at: datetime, world: World) -> bool:
+def _claimed(action: Action, at: datetime, world: World) -> datetime:
+    """Return when the worker took up what was sent at that time."""
+    started = [attempt.started_at for attempt in world.tables.attempts if attempt.action == action.id]
+    return max((each for each in started if each is not None and each <= at), default=at)
+
+
+def _approvals(action: Action, revision: Revision, at: datetime, world: World) -> Iterator[Decision]:
+    """Yield what people said yes with, in the round that was in force at that time."""
     tables = world.tables
     made_void = [
         event for event in tables.events if event.action == action.id and event.event in VOIDED and event.at < at
     ]
     ruled = [attempt.ruled_at for attempt in tables.attempts if attempt.action == action.id and attempt.ruled_at]
     anew = world.anew.get(action.id)
-    given = [
-        decision
-        for decision in tables.decisions
-        if (decision.action, decision.verdict) == (action.id, "approved")
-        and (decision.revision, decision.digest) == (revision.number, revision.digest)
-        and decision.approval_round == 1 + len(made_void) + sum(ordered < at for ordered in ruled)
-        and decision.at < at
-        and (anew is None or decision.at > anew)
-        and (action.approvals_needed == 1 or decision.person != action.proposer)
-    ]
+    for decision in tables.decisions:
+        if (
+            (decision.action, decision.verdict) == (action.id, "approved")
+            and (decision.revision, decision.digest) == (revision.number, revision.digest)
+            and decision.approval_round == 1 + len(made_void) + sum(ordered < at for ordered in ruled)
+            and decision.at < at
+            and (anew is None or decision.at > anew)
+            and (action.approvals_needed == 1 or decision.person != action.proposer)
+        ):
+            yield decision
+
+
+def _enough(given: Sequence[Decision], action: Action, world: World) -> bool:
     # What was approved in a copy that came back goes to a person first.
-    proven = action.id in world.in_doubt and anew is None
+    proven = action.id in world.in_doubt and action.id not in world.anew
     renewed = world.begins is None or proven or any(decision.at > world.begins for decision in given)
     return renewed and len({decision.person for decision in given}) >= action.approvals_needed
 

@@ -14,6 +14,7 @@ class Action:
     proposer: int
     approvals_needed: int
     fence: int
+    mailbox: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,17 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Member:
+    """A change of the members of a mailbox, as its audit tells it. `role` is the new one, if there is one."""
+
+    mailbox: str
+    person: int
+    event: str
+    role: str
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ruling:
     """A person's ruling about one attempt, as it was posted. `taken`: mailhub took it (True), refused it (False), or
     nobody heard (None)."""
@@ -82,6 +94,7 @@ class Tables:
     decisions: Sequence[Decision] = ()
     attempts: Sequence[Attempt] = ()
     events: Sequence[Event] = ()
+    members: Sequence[Member] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

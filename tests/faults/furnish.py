@@ -14,9 +14,10 @@ import django
 django.setup()
 
 from accounts.connect.connecting import connect_mailbox  # noqa: E402  (models need the line above)
-from accounts.models import SCOPES, ApiToken, Membership, Role, SignInLink, User  # noqa: E402
+from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, SignInLink, User  # noqa: E402
 from approvals import services  # noqa: E402
 from approvals.models import ApprovalPolicy, PendingAction  # noqa: E402
+from approvals.services import members  # noqa: E402
 from approvals.states import Status  # noqa: E402
 
 
@@ -40,7 +41,10 @@ def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
         for person in (ada, bob)
     ]
     token = ApiToken.issue(user=carol, name="agent", scopes=list(SCOPES), mailboxes=mailboxes)[1]
-    return {"token": token, "links": links}
+    return {
+        "token": token, "links": links, "mailboxes": [str(mailbox.pk) for mailbox in mailboxes], "second": bob.pk,
+        "address": bob.email,
+    }  # fmt: skip
 
 
 def rule(action_ids: list[str]) -> dict[str, int]:
@@ -49,11 +53,21 @@ def rule(action_ids: list[str]) -> dict[str, int]:
     fences = {}
     ada, bob = (User.objects.get(email=f"{name}@proof.example") for name in ("ada", "bob"))
     for action in PendingAction.objects.filter(pk__in=action_ids):
+        _let_approve(bob, action.mailbox, manager=ada)
         fences[str(action.pk)] = action.fence
         ruled = services.resolve(action_id=action.pk, person=ada, ruling="not_sent", fence=action.fence)
         if ruled.status == Status.PENDING:
             services.approve(action_id=ruled.pk, person=bob, digest=ruled.digest, revision=ruled.revision)
     return fences
+
+
+def _let_approve(person: User, mailbox: Mailbox, *, manager: User) -> None:
+    """Give a person back the role that they may have lost."""
+    if Membership.objects.filter(mailbox=mailbox, user=person).exists():
+        members.change_role(mailbox=mailbox, person=manager, user_id=person.pk, role=Role.APPROVER)
+    else:
+        secret = members.invite(mailbox=mailbox, person=manager, email=person.email, role=Role.APPROVER)
+        members.accept_invitation(secret=secret, person=person)
 
 
 if __name__ == "__main__":

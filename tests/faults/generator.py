@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -21,10 +22,11 @@ REFUSAL_SECONDS = 60
 PAUSE_SECONDS = 0.3  # people are slower than the workers that follow them
 STEPS = {
     "propose": 10, "approve": 12, "approve_twice": 1, "approve_something_else": 1, "undo": 2, "reject": 1, "cancel": 1,
-    "edit": 2, "look_again": 4, "rule": 3,
+    "edit": 2, "look_again": 4, "rule": 3, "change_members": 4,
 }  # fmt: skip
 REMEMBERED = 40  # actions that somebody looks at again, and withdraws
 SIGN_IN = "/sign-in"
+INVITATION = re.compile(r"/invitations/[^/\s]+/")
 
 
 Form = tuple[str, dict[str, str]]
@@ -67,7 +69,7 @@ class Office:
             if self._calm
             else self._random.choices(list(STEPS), list(STEPS.values()))
         )
-        if step == "propose" or (not self._open and step not in ("look_again", "rule", "cancel")):
+        if step == "propose" or (not self._open and step not in ("look_again", "rule", "cancel", "change_members")):
             step = "propose" if may_propose else "approve"
         calls: dict[str, Callable[[], None]] = {
             "propose": self._propose,
@@ -76,6 +78,7 @@ class Office:
             "edit": self._edit,
             "look_again": self._look_again,
             "rule": self._rule,
+            "change_members": self._change_members,
             "reject": lambda: self._decide("reject"),
             "approve": lambda: self._decide("approve"),
             "approve_twice": lambda: self._decide("approve", times=2),
@@ -125,6 +128,8 @@ class Office:
             if page.status >= 500:
                 return
             form = Forms(page.text).found.get(verdict)
+            if form is None and number:
+                continue  # the second person is no approver now
             if form is None:
                 break  # one was enough, or somebody else was faster
             for _ in range(times):
@@ -213,6 +218,44 @@ class Office:
                     ended=datetime.now(UTC), taken=taken,
                 )
             )  # fmt: skip
+
+    def _change_members(self) -> None:
+        """The manager takes the role to approve away from the other person, and mostly gives it back at once."""
+        mailbox = self._random.choice(self._plant.mailboxes)
+        where = f"/mailboxes/{mailbox}/members/{self._plant.second_person}/"
+        forms = Forms(self._noted(self._people[0].get(f"/mailboxes/{mailbox}/")).text)
+        if f"{where}role/" not in forms.at:
+            self._invite(mailbox, forms)
+            return
+        removes = self._random.random() < 0.4
+        if removes:
+            self._send_to(f"{where}remove/", forms)
+        else:
+            self._send_to(f"{where}role/", forms, role=self._random.choice(("viewer", "approver", "proposer")))
+        self.stop.wait(self._random.uniform(0, PAUSE_SECONDS))
+        if self._random.random() < 0.7:
+            if removes:
+                self._invite(mailbox, Forms(self._noted(self._people[0].get(f"/mailboxes/{mailbox}/")).text))
+            else:
+                self._send_to(f"{where}role/", forms, role="approver")
+
+    def _invite(self, mailbox: str, forms: Forms) -> None:
+        """Invite the other person, who opens the link in the mail and joins."""
+        if "invite" not in forms.found:
+            return
+        known = len(self._plant.post.ledger)
+        fields = {"email": self._plant.second_address, "role": "approver"}
+        self._send_to(f"/mailboxes/{mailbox}/invite/", forms, **fields)
+        for letter in self._plant.post.ledger[known:]:
+            for path in INVITATION.findall(letter.content.decode()):
+                form = Forms(self._noted(self._people[1].get(path)).text).found.get("join")
+                if form is not None:
+                    answer = self._noted(self._people[1].post(path, form[1]))
+                    self.found[f"join: {answer.status}"] += 1
+
+    def _send_to(self, address: str, forms: Forms, **fields: str) -> None:
+        answer = self._noted(self._people[0].post(address, forms.at.get(address, {}) | fields))
+        self.found[f"{address.split('/')[-2]} member: {answer.status}"] += 1
 
     def _noted(self, answer: Answer) -> Answer:
         if answer.status >= 500:

@@ -37,6 +37,7 @@ from tests.faults.worlds import Restore, forgotten
 from tests.power.disk import Disk
 from tests.processes import Program, environment, request, session_of, until
 from tests.services import RabbitMQ, Redis, Service, free_port
+from tests.smtpserver import FaultySmtp
 
 COMMAND_SECONDS = 240.0  # on a machine that does ten other things a start takes a minute
 
@@ -80,6 +81,7 @@ class Plant:
         elif not setup.queue.startswith("database"):
             self.broker = Redis()
         self.provider = provider
+        self.post = FaultySmtp()  # takes mailhub's own mail: invitations
         self.url = f"http://127.0.0.1:{free_port()}"
         self.metrics_token = secrets.token_urlsafe(16)
         self.environment = self._environment()
@@ -89,6 +91,8 @@ class Plant:
         self._heads_before = 0  # how many of their files are from before the last restore
         self.token = ""
         self.links: list[list[str]] = []
+        self.mailboxes: list[str] = []  # their ids
+        self.second_person, self.second_address = 0, ""  # the approver whom the manager removes and brings back
 
     def _environment(self) -> dict[str, object]:
         kind = self.setup.queue.partition(" ")[0]
@@ -105,6 +109,10 @@ class Plant:
             "MAILHUB_LEASE_SECONDS": LEASE_SECONDS,
             "MAILHUB_WIRE_TIMEOUT_SECONDS": WIRE_SECONDS,
             "MAILHUB_QUEUE": kind,
+            "EMAIL_URL": f"smtp://127.0.0.1:{self.post.port}",
+            "MAILHUB_INVITATIONS_PER_HOUR": 10**6,
+            "MAILHUB_MAILBOX_INVITATIONS_PER_HOUR": 10**6,
+            "MAILHUB_ADDRESS_MAILS_PER_HOUR": 10**6,
             "MAILHUB_SECOND_FACTOR": "optional",  # its people have links only
             "REDIS_URL": url if kind == "rq" else "",
             "CELERY_BROKER_URL": url if kind == "celery" else "",
@@ -120,6 +128,7 @@ class Plant:
             if self.broker is not None:
                 self._stack.enter_context(self.broker)
             self._stack.enter_context(self.provider)
+            self._stack.enter_context(self.post)
             self._run("manage.py", "migrate", "--verbosity", "0")
             self._furnish()
             if self.disk is not None:
@@ -210,6 +219,8 @@ class Plant:
         found = json.loads(self._run("-m", "tests.faults.furnish", "furnish", given=given))
         self.token = found["token"]
         self.links = found["links"]
+        self.mailboxes = found["mailboxes"]
+        self.second_person, self.second_address = found["second"], found["address"]
 
     def rule(self, action_ids: list[str]) -> list[Ruling]:
         """A person rules that these were not sent."""

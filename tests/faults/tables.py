@@ -6,13 +6,14 @@ from typing import Any
 from uuid import UUID
 
 from tests.faults.databases import Connection
-from tests.faults.facts import Action, Attempt, Decision, Event, Revision, Tables
+from tests.faults.facts import Action, Attempt, Decision, Event, Member, Revision, Tables
 from tests.faults.opened import payload_of
 
 SELECTS: Mapping[str, tuple[Any, str]] = {
     "actions": (
         Action,
-        "SELECT id, message_id, status, proposer_id AS proposer, approvals_needed, fence FROM approvals_pendingaction",
+        "SELECT id, message_id, status, proposer_id AS proposer, approvals_needed, fence, mailbox_id AS mailbox"
+        " FROM approvals_pendingaction",
     ),
     "revisions": (
         Revision,
@@ -31,6 +32,12 @@ SELECTS: Mapping[str, tuple[Any, str]] = {
         Event,
         "SELECT action_id AS action, event, at, coalesce(data->>'code', '') AS code FROM approvals_auditevent"
         " WHERE action_id IS NOT NULL",
+    ),
+    "members": (
+        Member,
+        "SELECT mailbox_id AS mailbox, coalesce(data->>'member', replace(actor, 'user:', '')) AS person, event,"
+        " coalesce(data->>'role', '') AS role, at FROM approvals_auditevent WHERE mailbox_id IS NOT NULL"
+        " AND event IN ('joined', 'role_changed', 'member_removed', 'left')",
     ),
 }
 
@@ -55,8 +62,10 @@ def _rows(connection: Connection, make: Any, select: str, key: str) -> list[Any]
 
 def _value(name: str, stored: Any) -> Any:
     """Return an id and a time in one form, whichever database they are of."""
-    if name in ("id", "action"):
+    if name in ("id", "action", "mailbox"):
         return id_of(stored)
+    if name == "person":
+        return int(stored)
     if name in TIMES and isinstance(stored, str):
         return datetime.fromisoformat(stored).replace(tzinfo=UTC)
     return stored

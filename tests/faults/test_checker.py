@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.checker import check, refused_by
 from tests.faults.content import content_of, content_of_payload
-from tests.faults.facts import Action, Attempt, Decision, Event, Revision, Ruling, Tables, Traces
+from tests.faults.facts import Action, Attempt, Decision, Event, Member, Revision, Ruling, Tables, Traces
 from tests.faults.provider import Entry
 from tests.faults.test_mutations import MOMENTS, MUTATIONS, WITHOUT_FENCE
 from tests.faults.worlds import Restore
@@ -48,11 +48,12 @@ class World:
     events: tuple[Event, ...]
     traces: Traces
     restores: tuple[Restore, ...] = ()
+    members: tuple[Member, ...] = ()
 
     def tables(self) -> Tables:
         return Tables(
             actions=[self.action], revisions=[self.revision], decisions=self.decisions, attempts=self.attempts,
-            events=self.events,
+            events=self.events, members=self.members,
         )  # fmt: skip
 
     def found(self) -> list[tuple[int, str]]:
@@ -105,6 +106,11 @@ class World:
     def two_needed(self, *people: int) -> "World":
         decisions = tuple(replace(self.decisions[0], person=person) for person in people)
         return self.but(action=replace(self.action, approvals_needed=2), decisions=decisions)
+
+    def member(self, *events: tuple[float, str, str]) -> "World":
+        """What happened to the membership of who approved: minute, event and new role."""
+        told = (Member(mailbox="", person=1, event=event, role=role, at=at(minute)) for minute, event, role in events)
+        return self.but(members=tuple(told))
 
     def called(self, times: int, message_id: str = "<1>") -> "World":
         return self.but(traces=replace(self.traces, calls={message_id: times}))
@@ -187,6 +193,9 @@ IN_DOUBT = WELL.state("unknown", verdict="unknown").but(ledger=())
         ),
         pytest.param(WELL.sent_again("person").ruled(replace(RULED, taken=None)), id="a ruling without an answer"),
         pytest.param(WELL.ruled(replace(RULED, taken=False)), id="a ruling that was refused"),
+        pytest.param(WELL.member((0, "member_removed", ""), (0.5, "joined", "approver")), id="removed and back before"),
+        pytest.param(WELL.member((0.5, "role_changed", "manager")), id="an approver who became a manager"),
+        pytest.param(WELL.member((3, "left", "")), id="left after it was sent"),
     ],
 )
 def test_nothing_is_found_where_the_promise_was_kept(world: World) -> None:
@@ -220,6 +229,17 @@ def test_nothing_is_found_where_the_promise_was_kept(world: World) -> None:
         pytest.param(WELL.two_needed(1), 1, "sent_without_approval", id="one of two"),
         pytest.param(WELL.two_needed(1, 1), 1, "sent_without_approval", id="one person twice"),
         pytest.param(WELL.two_needed(1, 3), 1, "sent_without_approval", id="the proposer as one of two"),
+        pytest.param(WELL.member((0.5, "left", "")), 1, "approved_by_no_member", id="approved after leaving"),
+        pytest.param(
+            WELL.member((0.5, "role_changed", "viewer")), 1, "approved_by_no_member", id="approved by a viewer"
+        ),
+        pytest.param(
+            WELL.member((1.2, "member_removed", "")), 1, "approved_by_no_member", id="removed before it was claimed"
+        ),
+        pytest.param(
+            WELL.member((1.2, "member_removed", ""), (1.4, "joined", "approver")),
+            1, "approved_by_no_member", id="removed and back before it was claimed",
+        ),
         pytest.param(WELL.but(ledger=WELL.ledger * 2), 2, "sent_twice", id="twice"),
         pytest.param(WELL.sent_again("lease_expired"), 2, "sent_twice", id="again, by no person's order"),
         pytest.param(
