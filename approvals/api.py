@@ -13,8 +13,8 @@ from accounts.caller import Caller
 from accounts.models import ApiToken
 from accounts.problems import Problem, invalid, not_found
 from approvals.models import Webhook
-from approvals.services.webhooks import SCOPE, add_webhook, remove_webhook
 from approvals.webhooks.events import EVENTS, rfc3339
+from approvals.webhooks.subscriptions import SCOPE, add_webhook, remove_webhook
 
 router = Router()
 

@@ -18,8 +18,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from accounts.fields import TEXT_MARK
 from accounts.keys import MAGIC
-from approvals.at_rest import READABLE
-from approvals.states import FINAL, TRANSITIONS
+from approvals.core.at_rest import READABLE
+from approvals.core.states import FINAL, TRANSITIONS
 
 SQLITE = {"differs": "IS NOT", "member": "json_extract", "at": "$.", "hex": "lower(hex(", "end": "))"}
 POSTGRESQL = {

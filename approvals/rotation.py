@@ -11,10 +11,10 @@ from django.db.models.functions import Substr
 from accounts.credentials import CannotDecrypt
 from accounts.fields import Encrypted
 from accounts.keys import HEAD_BYTES, MAGIC, first_key_id
-from approvals import at_rest
+from approvals.core import at_rest
+from approvals.core.seals import decision_holds, order_holds, seal_of_decision, seal_of_order
+from approvals.core.states import Status
 from approvals.models import Decision, PendingAction, Revision
-from approvals.seals import decision_holds, order_holds, seal_of_decision, seal_of_order
-from approvals.states import Status
 
 BATCH = 500
 ROWS = 20  # of which each may hold a large file

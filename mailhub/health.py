@@ -4,10 +4,10 @@ from django.db import DatabaseError
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
-from approvals import heartbeats
-from approvals.dispatch import some_wait_too_long
-from approvals.queues.base import queue
-from approvals.services import why_everything_is_paused
+from approvals.core.queue import queue
+from approvals.pauses.switch import why_everything_is_paused
+from approvals.worker import heartbeats
+from approvals.worker.dispatch import some_wait_too_long
 
 
 @require_safe

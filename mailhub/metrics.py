@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from approvals.queues.figures import COUNTED, figures
+from approvals.queues.metrics import COUNTED, figures
 
 
 class Database(Collector):

@@ -121,7 +121,7 @@ MAILHUB_CHORES = [
     "accounts.sessions.forget_ended",
 ]
 MAILHUB_CELERY_APP = "mailhub.celery.app"
-MAILHUB_WITNESS = "approvals.audit.record"  # what accounts tells of tokens and mailboxes
+MAILHUB_WITNESS = "approvals.audit.chain.record"  # what accounts tells of tokens and mailboxes
 # One queue: with several, RQ pops by BLPOP, and a job popped by a dying worker is lost (rq/queue.py, dequeue_any).
 RQ_QUEUES = {"default": {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer"}}
 RQ = {"WORKER_CLASS": "approvals.queues.rq.ForkingWorker", "JOB_CLASS": "approvals.queues.rq.ActionJob"}

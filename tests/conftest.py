@@ -17,8 +17,9 @@ from django.test import Client
 
 from accounts import credentials, quotas
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
-from approvals import anchors, journal, restored
+from approvals.audit import anchors
 from approvals.models import PendingAction
+from approvals.pauses import journal, restored
 from tools.providers.memory import SERVERS, MemoryServer
 
 # How long an example takes says more about the machine than about the code.

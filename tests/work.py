@@ -1,7 +1,7 @@
 """What a worker does, in the process of the test."""
 
-from approvals import maintenance
-from approvals.execution import execute
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 
 
 def work() -> None:

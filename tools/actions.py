@@ -6,7 +6,8 @@ from accounts import access
 from accounts.caller import Caller
 from accounts.models import Role
 from accounts.problems import not_found
-from approvals import queries, services
+from approvals.decisions import verdicts
+from approvals.lifecycle import queries
 from tools.schemas import ActionParameters, ListActions
 
 
@@ -21,7 +22,7 @@ def cancel_action(caller: Caller, parameters: ActionParameters) -> dict[str, Any
     action = queries.find(queries.of_caller(caller), parameters.action_id)
     if action is None:
         raise not_found("The action")
-    return queries.described(services.cancel(action_id=action.pk, caller=caller))
+    return queries.described(verdicts.cancel(action_id=action.pk, caller=caller))
 
 
 def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:

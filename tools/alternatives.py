@@ -6,7 +6,7 @@ Mail programs show one of the two. Both leave, so a person must not approve one 
 import re
 import unicodedata
 
-from approvals.types import Passage
+from approvals.core.types import Passage
 from tools.characters import without_invisible
 from tools.html import attribute_values, text_of
 

@@ -8,8 +8,8 @@ from typing import Any
 from accounts.caller import Caller
 from accounts.models import Mailbox
 from accounts.problems import Problem
-from approvals import audit
-from approvals import services as approvals
+from approvals.audit import chain as audit
+from approvals.lifecycle import proposals
 from tools import compact
 from tools.compose import (
     MESSAGE_ID,
@@ -132,7 +132,7 @@ def composed(request: Request) -> OutgoingMessage:
 
 def _audited(caller: Caller, mailbox: Mailbox, before: StoredDraft) -> dict[str, Any]:
     """Return what both audit events say; the digest tells which content is gone."""
-    return {"mailbox": mailbox, "actor": approvals.actor_of(caller), "digest": before.seal[:64]}
+    return {"mailbox": mailbox, "actor": proposals.actor_of(caller), "digest": before.seal[:64]}
 
 
 def _draft_id(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> str:

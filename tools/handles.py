@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from approvals.queries import named_by_open_actions
+from approvals.lifecycle.queries import named_by_open_actions
 from tools.models import Draft, MessageHandle
 
 HANDLE_BYTES = 12  # 16 characters

@@ -13,9 +13,9 @@ from accounts import health, limits
 from accounts.caller import Caller
 from accounts.models import Mailbox
 from accounts.problems import Problem
-from approvals import services as approvals
-from approvals.digest import digest_of
-from approvals.types import ApprovedAction, Outcome, Preview, Proposal, Rendered, Target
+from approvals.core.digest import digest_of
+from approvals.core.types import ApprovedAction, Outcome, Preview, Proposal, Rendered, Target
+from approvals.lifecycle import proposals
 from tools import drafts
 from tools.addresses import domain_of
 from tools.compose import OutgoingMessage, stamped
@@ -74,7 +74,7 @@ def _propose(
     tool = "delete_draft" if after is None else "update_draft"
     wanted = None if after is None else _content_of(after)
     asked = digest_of({"tool": tool, "draft": stored.id, "version": stored.seal, "wanted": wanted})
-    earlier = approvals.replay(caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked)
+    earlier = proposals.replay(caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked)
     if earlier is not None:
         return proposed(earlier, replayed=True)
     limits.count_proposal(caller)
@@ -88,7 +88,7 @@ def _propose(
         "after": wanted,
         "source_sha256": None if after is None else after.sha256,
     }
-    action, replayed = approvals.propose(
+    action, replayed = proposals.propose(
         caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked,
         proposal=Proposal(
             kind=KIND, payload=payload, preview=_preview(mailbox, before, after, wanted, asked),

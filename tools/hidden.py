@@ -9,7 +9,7 @@ from html import unescape
 from html.parser import HTMLParser
 from typing import Any, Literal
 
-from approvals.types import Passage
+from approvals.core.types import Passage
 from tools.alternatives import passages
 from tools.bare import TAG
 from tools.characters import spelled_in, without_invisible

@@ -6,7 +6,7 @@ that only the bare text could be read. If no process is free in time, all of the
 
 from typing import Literal
 
-from approvals.types import Passage
+from approvals.core.types import Passage
 from tools.bare import bare_text
 from tools.content import Content, Original, answering, forwarding, written
 from tools.hidden import HiddenText, compared, hidden_texts

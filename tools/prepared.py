@@ -2,7 +2,7 @@
 
 from accounts.models import Mailbox
 from accounts.problems import Problem
-from approvals.preparing import notes_of
+from approvals.worker.preparation import notes_of
 from tools.providers.base import MailProvider, StoredDraft
 
 BELONGS_TO_A_MAIL = (

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from approvals.types import Preview, PreviewWarning, Target
+from approvals.core.types import Preview, PreviewWarning, Target
 from tools.addresses import domain_of
 from tools.compose import OutgoingMessage
 from tools.content import Original

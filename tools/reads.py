@@ -8,7 +8,7 @@ from accounts import access
 from accounts.caller import Caller
 from accounts.models import Mailbox
 from accounts.problems import Problem
-from approvals.services import is_paused
+from approvals.pauses.switch import is_paused
 from tools import compact, links
 from tools.compose import MAX_TOTAL_BYTES
 from tools.extract import CannotExtract, text_from

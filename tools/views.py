@@ -20,7 +20,8 @@ from accounts.auth import caller_of_session
 from accounts.models import Role
 from accounts.problems import Problem
 from accounts.zones import zone_named
-from approvals import listing, queries
+from approvals.lifecycle import queries
+from approvals.pages import listing
 from tools.forms import ComposeForm
 from tools.services import call_tool
 

@@ -15,9 +15,9 @@ from accounts.credentials import CannotDecrypt
 from accounts.fields import EncryptedBinaryField
 from accounts.models import Mailbox
 from accounts.statements import update_row
-from approvals import at_rest
-from approvals.seals import seal_of_order
-from approvals.states import NEEDS_APPROVALS, TRANSITIONS, Status
+from approvals.core import at_rest
+from approvals.core.seals import seal_of_order
+from approvals.core.states import NEEDS_APPROVALS, TRANSITIONS, Status
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +32,7 @@ class PendingAction(models.Model):
     the action that this one took the place of; `fingerprint` stays that of what was proposed, whatever is edited.
     `unsettled_at` is when the work after the send, such as the copy in Sent, was given up.
     `rules_version` is that of the recipient rules under which it was approved. `order_seal` proves that mailhub itself
-    ordered it to leave (`approvals.seals`).
+    ordered it to leave (`approvals.core.seals`).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -148,8 +148,8 @@ class Revision(models.Model):
     `changed` names the fields in which it differs from what was proposed. A revision with the digest of the one
     before changes nothing: something new was found about the same content, and its preview says what.
 
-    The payload and what the preview says of the content are encrypted at rest (`approvals.at_rest`): a row that is read
-    whole has them in `payload` and `preview`, as if they stood there. `unreadable` says that no key opened them.
+    The payload and what the preview says of the content are encrypted at rest (`approvals.core.at_rest`): a row that
+    is read whole has them in `payload` and `preview`. `unreadable` says that no key opened them.
     """
 
     unreadable = False

@@ -67,7 +67,7 @@ class ApprovalPolicy(models.Model):
 class Decision(models.Model):
     """What one person said about one revision; never changed. It counts for its round only.
 
-    `method` says how the person had signed in. `seal` proves that mailhub wrote the row (`approvals.seals`); it is
+    `method` says how the person had signed in. `seal` proves that mailhub wrote the row (`approvals.core.seals`); it is
     empty for decisions from before there were seals, and these let nothing leave.
     """
 

@@ -51,7 +51,7 @@ def listen() -> Bell:
     # Only here: its library costs every start a tenth of a second, and SQLite has no use for it.
     from approvals.queues.notify import NotifyBell
 
-    return NotifyBell()
+    return NotifyBell(CHANNEL)
 
 
 def fifo_path() -> Path:

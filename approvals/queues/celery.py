@@ -8,9 +8,9 @@ from celery import Celery, current_app, shared_task, signals  # type: ignore[imp
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from approvals import maintenance
 from approvals.queues import workers
 from approvals.queues.sweeper import SweeperProcess
+from approvals.worker import maintenance
 
 log = structlog.get_logger(__name__)
 

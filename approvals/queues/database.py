@@ -12,13 +12,13 @@ import structlog
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from approvals import dispatch, maintenance
-from approvals.dispatch import Due
 from approvals.queues import bell
 from approvals.queues.slots import THREADS, Slots
 from approvals.queues.sweeper import SWEEP_SECONDS, Sweeper
 from approvals.queues.wakeup import Wakeup
 from approvals.queues.workers import carry_out, prepare, worker_name
+from approvals.worker import dispatch, maintenance
+from approvals.worker.dispatch import Due
 
 log = structlog.get_logger(__name__)
 

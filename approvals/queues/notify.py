@@ -7,8 +7,6 @@ import psycopg
 import structlog
 from django.db import connection
 
-from approvals.queues.bell import CHANNEL
-
 log = structlog.get_logger(__name__)
 
 CONNECT_SECONDS = 3
@@ -19,7 +17,8 @@ KEEPALIVE: dict[str, Any] = {"keepalives": 1, "keepalives_idle": 10, "keepalives
 class NotifyBell:
     """LISTEN on a connection of its own; after a restart of the database it listens again."""
 
-    def __init__(self) -> None:
+    def __init__(self, channel: str) -> None:
+        self._channel = channel
         self._connection: psycopg.Connection | None = None
 
     def fileno(self) -> int | None:
@@ -59,5 +58,5 @@ class NotifyBell:
         listening = psycopg.connect(
             **{**parameters, **KEEPALIVE, "connect_timeout": CONNECT_SECONDS, "autocommit": True}
         )
-        listening.execute(f"LISTEN {CHANNEL}")
+        listening.execute(f"LISTEN {self._channel}")
         return listening

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
-from approvals.dispatch import HEADS, Due
+from approvals.worker.dispatch import HEADS, Due
 
 THREADS = 4
 SLOW_SECONDS = 5.0

@@ -18,9 +18,10 @@ import structlog
 from django.db import connection
 from django.utils import timezone
 
-from approvals import dispatch, heartbeats, maintenance, restored
-from approvals.queues.base import queue
+from approvals.core.queue import queue
+from approvals.pauses import restored
 from approvals.queues.wakeup import Wakeup
+from approvals.worker import dispatch, heartbeats, maintenance
 
 log = structlog.get_logger(__name__)
 

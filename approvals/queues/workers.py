@@ -10,9 +10,10 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, close_old_connections, co
 from django.utils.module_loading import import_string
 
 from accounts import statements
-from approvals import maintenance, restored
-from approvals.execution import execute
-from approvals.kinds import kind_named
+from approvals.core.kinds import kind_named
+from approvals.pauses import restored
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 
 log = structlog.get_logger(__name__)
 

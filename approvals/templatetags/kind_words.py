@@ -2,9 +2,9 @@
 
 from django import template
 
-from approvals.kinds import kind_named
+from approvals.core.kinds import kind_named
+from approvals.core.types import Speaks
 from approvals.models import PendingAction
-from approvals.types import Speaks
 
 register = template.Library()
 

@@ -2,7 +2,7 @@
 
 from django import template
 
-from approvals.services import why_everything_is_paused
+from approvals.pauses.switch import why_everything_is_paused
 
 register = template.Library()
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import structlog
 
-from approvals import doubts
+from approvals.core.states import Status
+from approvals.lifecycle import reconcile
+from approvals.lifecycle.queries import review_url
 from approvals.models import AuditEvent, PendingAction, WebhookDelivery
-from approvals.queries import review_url
-from approvals.states import Status
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +65,7 @@ def body_of(delivery: WebhookDelivery) -> bytes:
             **_anchor_of(delivery),
         },
     }  # fmt: skip
-    if at := doubts.may_have_left_by(action.pk, delivery.at):
+    if at := reconcile.may_have_left_by(action.pk, delivery.at):
         said["data"]["may_have_been_sent_at"] = rfc3339(at)
     return json.dumps(said, separators=(",", ":")).encode()
 

@@ -23,7 +23,8 @@ from accounts.bodies import read_json
 from accounts.caller import Caller
 from accounts.models import User
 from accounts.problems import FieldError, Problem
-from approvals import listing, queries
+from approvals.lifecycle import queries
+from approvals.pages import listing
 from mailhub.agent import on_demand, stream, threads
 from mailhub.agent.models import Message, Thread
 from mailhub.agent.policy import MODES, Mode

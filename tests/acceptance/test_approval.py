@@ -16,11 +16,13 @@ from django.utils import timezone
 from accounts.caller import Caller
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from accounts.problems import Problem
-from approvals import guards, maintenance, services
-from approvals.digest import digest_of
-from approvals.execution import execute
+from approvals import guards
+from approvals.core.digest import digest_of
+from approvals.core.queue import queue
+from approvals.decisions import verdicts
 from approvals.models import ApprovalPolicy, AuditEvent, Blob, Decision, PendingAction, Presence, Revision, Seen
-from approvals.queues.base import queue
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 from tests.concurrently import all_at_once
 from tests.conftest import Api, Reviewer
 from tests.work import work
@@ -125,7 +127,7 @@ def test_row11_eight_approvals_at_once_by_one_person_are_one(api: Api, alice: Us
     action = PendingAction.objects.get()
 
     def approve() -> PendingAction:
-        return services.approve(action_id=UUID(action_id), person=alice, digest=action.digest, revision=1)
+        return verdicts.approve(action_id=UUID(action_id), person=alice, digest=action.digest, revision=1)
 
     all_at_once([approve] * 8)
     work()
@@ -166,10 +168,10 @@ def test_row13_of_approve_reject_and_cancel_at_once_exactly_one_wins(
         refusals = all_at_once(
             [
                 partial(
-                    _refusal, services.approve, action_id=action.pk, person=alice, digest=action.digest, revision=1
+                    _refusal, verdicts.approve, action_id=action.pk, person=alice, digest=action.digest, revision=1
                 ),
-                partial(_refusal, services.reject, action_id=action.pk, person=bob),
-                partial(_refusal, services.cancel, action_id=action.pk, caller=withdrawer),
+                partial(_refusal, verdicts.reject, action_id=action.pk, person=bob),
+                partial(_refusal, verdicts.cancel, action_id=action.pk, caller=withdrawer),
             ]
         )
         assert set(refusals) <= {"", "conflict"}

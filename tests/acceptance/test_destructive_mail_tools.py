@@ -12,8 +12,8 @@ import pytest
 
 from accounts import credentials
 from accounts.models import Mailbox
-from approvals import maintenance
 from approvals.models import PendingAction
+from approvals.worker import maintenance
 from tests.conftest import HELLO, Api, Reviewer, problem_of
 from tests.graphserver import GraphServer, Hit
 from tests.mailserver import ADA, MIRA

@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import Mailbox, User
-from approvals import maintenance
 from approvals.models import AuditEvent, IdempotencyRecord, PendingAction
+from approvals.worker import maintenance
 from tests.concurrently import all_at_once
 from tests.conftest import HELLO, Api, Reviewer, make_api, make_mailbox, problem_of
 from tests.work import work

@@ -8,8 +8,8 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from approvals import maintenance
 from approvals.models import PendingAction
+from approvals.worker import maintenance
 from tests.conftest import HELLO, Api, Reviewer
 from tests.work import work
 from tools.providers.memory import MemoryServer

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from accounts.models import Mailbox, User
-from approvals import queries, services
+from approvals.decisions import edits
+from approvals.lifecycle import queries
 from approvals.models import PendingAction
 from tests.approvals.conftest import approve
 from tests.conftest import HELLO, Api, Reviewer
@@ -108,9 +109,7 @@ def test_what_the_mail_says_that_is_answered_is_judged_hidden_or_not(
 
     assert "injection" in [warning["code"] for warning in answer.json()["warnings"]]
     action = PendingAction.objects.get()
-    services.edit(
-        action_id=action.pk, person=alice, digest=action.digest, revision=1, changes={"subject": "Re: Hi, Mira"}
-    )
+    edits.edit(action_id=action.pk, person=alice, digest=action.digest, revision=1, changes={"subject": "Re: Hi, Mira"})
     after = PendingAction.objects.get().current.preview
     assert "injection" in [warning["code"] for warning in after["warnings"]]  # an edit does not make it unsaid
 

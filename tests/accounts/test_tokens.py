@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from accounts import requests
 from accounts.models import ApiToken, Mailbox, RequestRecord, User
-from approvals import maintenance
 from approvals.models import AuditEvent, PendingAction
 from approvals.models.audit import PEOPLE
+from approvals.worker import maintenance
 from tests.conftest import HELLO, Api, Reviewer, make_api, problem_of
 from tests.people import browser
 from tests.work import work

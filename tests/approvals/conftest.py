@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 
 from accounts.models import User
-from approvals import services
-from approvals.kinds import kind_named
+from approvals.core.kinds import kind_named
+from approvals.decisions import verdicts
 from approvals.models import PendingAction
 from tests.approvals import kinds
 from tests.approvals.kinds import Script
@@ -36,4 +36,4 @@ def approved(api: Api, alice: User) -> Callable[..., PendingAction]:
 
 def approve(action_id: str | UUID, person: User) -> PendingAction:
     action = PendingAction.objects.get(pk=action_id)
-    return services.approve(action_id=action.pk, person=person, digest=action.digest, revision=action.revision)
+    return verdicts.approve(action_id=action.pk, person=person, digest=action.digest, revision=action.revision)

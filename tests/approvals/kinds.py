@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from approvals.types import ApprovedAction, Outcome, PreviewWarning
+from approvals.core.types import ApprovedAction, Outcome, PreviewWarning
 from tools.sends import SendMail
 
 

@@ -12,8 +12,11 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.models import Mailbox, User
-from approvals import anchors, audit, audit_proof, guards, maintenance
+from approvals import guards
+from approvals.audit import anchors, proof
+from approvals.audit import chain as audit
 from approvals.models import Attempt, AuditChain, AuditEvent, Decision, PendingAction
+from approvals.worker import maintenance
 from tests.concurrently import all_at_once
 from tests.conftest import Api, Reviewer
 from tests.work import work
@@ -27,11 +30,11 @@ def _own_heads(settings: Any, tmp_path: Path) -> None:
 
 
 def wrong() -> list[str]:
-    return [finding.wrong for finding in audit_proof.verify()]
+    return [finding.wrong for finding in proof.verify()]
 
 
 def compared() -> list[tuple[int, str]]:
-    return [(finding.sequence, finding.wrong) for finding in audit_proof.compare_with_anchors()]
+    return [(finding.sequence, finding.wrong) for finding in proof.compare_with_anchors()]
 
 
 def lines() -> list[dict[str, Any]]:
@@ -87,7 +90,7 @@ def test_an_anchored_end_that_grew_again_is_named(approved: Callable[..., Pendin
     anchors.anchor()
 
     assert AuditChain.objects.get(pk=mailbox.pk).length == length
-    found = [(finding.sequence, finding.wrong) for finding in audit_proof.verify()]
+    found = [(finding.sequence, finding.wrong) for finding in proof.verify()]
     assert (length, "rewritten") in found
     assert len([line for line in lines() if line["length"] == length]) == 2
 
@@ -170,7 +173,7 @@ def test_a_full_file_is_followed_by_one_that_holds_every_head(
     anchors.append(head_of(mailbox))
     assert len(lines()) == 3
     assert len(first.read_text().splitlines()) == 2
-    assert audit_proof.verify() == []
+    assert proof.verify() == []
     cut(mailbox, 2)
     assert compared() == [(3, "cut")]
 
@@ -186,7 +189,7 @@ def test_every_line_is_copied_to_another_place(
     approved(subject="Another")
     maintenance.sweep()
     assert copy.read_text() == anchors.heads_file().read_text()
-    assert audit_proof.verify() == []
+    assert proof.verify() == []
 
     # Somebody rewrites the database and the file beside it; the copy is out of their reach.
     anchors.heads_file().unlink()

@@ -19,11 +19,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import ApiToken, Mailbox, Membership, User
-from approvals import audit, audit_log, audit_proof, audit_words, guards
+from approvals import guards
+from approvals.audit import audit_views as view
+from approvals.audit import chain, log, proof
+from approvals.audit import words as audit_words
+from approvals.core.types import Verdict
 from approvals.models import AuditChain, AuditEvent, PendingAction
 from approvals.models.audit import NO_MAILBOX
-from approvals.types import Verdict
-from approvals.views import audit as view
 from tests.conftest import make_api, make_mailbox
 from tests.people import browser
 from tests.work import work
@@ -73,7 +75,7 @@ def verified(person: User) -> str:
 
 def many(mailbox: Mailbox | None, count: int, event: str = "paused") -> None:
     for _ in range(count):
-        audit.record(mailbox=mailbox, event=event, actor="command")
+        chain.record(mailbox=mailbox, event=event, actor="command")
 
 
 # --- Who sees what ---------------------------------------------------------------------------------------------------
@@ -140,8 +142,8 @@ def test_staff_see_the_chain_of_no_mailbox_too_and_nobody_elses(sent: PendingAct
 
 def test_who_is_gone_and_what_nobody_knows_is_shown_as_it_stands(alice: User, mailbox: Mailbox) -> None:
     for actor in ("user:999", "user:x", "token:none", f"user:{'9' * 40}", "somebody"):
-        audit.record(mailbox=mailbox, event="of_old", actor=actor)
-    audit.record(mailbox=mailbox, event="role_changed", actor=f"user:{alice.pk}", member=alice.pk, role="viewer")
+        chain.record(mailbox=mailbox, event="of_old", actor=actor)
+    chain.record(mailbox=mailbox, event="role_changed", actor=f"user:{alice.pk}", member=alice.pk, role="viewer")
     with guards.lifted(connection):
         AuditEvent.objects.filter(sequence=1).update(data=["<b>odd</b>", {"member": 7}])
     answer = browser(alice).get("/audit/").content.decode()
@@ -259,7 +261,7 @@ def test_pages_hold_every_event_once_while_new_ones_arrive(
 def test_a_search_says_how_far_it_looked_and_goes_on(
     alice: User, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_log, "WINDOW", 20)
+    monkeypatch.setattr(log, "WINDOW", 20)
     many(mailbox, 1, "resumed")
     many(mailbox, 30)
     window = browser(alice)
@@ -307,13 +309,13 @@ def test_a_page_is_read_by_index_however_many_events_there_are(
 def test_the_export_holds_what_it_takes_to_verify_the_chain(
     sent: PendingAction, alice: User, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_log, "BATCH", 3)
+    monkeypatch.setattr(log, "BATCH", 3)
     previous = "0" * 64
     lines = exported(alice)
     for number, line in enumerate(lines, start=1):
         assert (line["sequence"], line["previous"]) == (number, previous)
         said = [line[name] for name in ("chain", "sequence", "at", "event", "action_id", "actor", "data", "previous")]
-        assert audit.seal(json.dumps(said, sort_keys=True, separators=(",", ":"))) == line["hash"]
+        assert chain.seal(json.dumps(said, sort_keys=True, separators=(",", ":"))) == line["hash"]
         previous = line["hash"]
     assert previous == AuditChain.objects.get(mailbox=mailbox).head
     assert [line["who"] for line in lines][:2] == ["agent, a token of alice@lovelace.example", alice.email]
@@ -330,7 +332,7 @@ def test_no_cell_of_the_export_is_a_formula(alice: User, server: MemoryServer) -
     mailbox = make_mailbox("+sum@lovelace.example", server, alice)
     for name in ("=1+1", "-1", "@sum", "+1", "\t=1"):
         make_api(alice, mailbox, name=name)
-        audit.record(mailbox=mailbox, event="paused", actor=f"token:{ApiToken.objects.get(name=name).pk}")
+        chain.record(mailbox=mailbox, event="paused", actor=f"token:{ApiToken.objects.get(name=name).pk}")
 
     answer = browser(alice).get("/audit/export/")
     rows = list(csv.DictReader(StringIO(b"".join(answer).decode())))
@@ -343,7 +345,7 @@ def test_no_cell_of_the_export_is_a_formula(alice: User, server: MemoryServer) -
 def test_the_export_leaves_piece_by_piece_over_asgi_too(
     sent: PendingAction, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_log, "BATCH", 2)
+    monkeypatch.setattr(log, "BATCH", 2)
 
     async def pieces() -> list[bytes]:
         client = AsyncClient()
@@ -394,13 +396,13 @@ def test_the_button_finds_what_only_the_heads_outside_the_database_tell(
     sent: PendingAction, alice: User, foreign_mailbox: Mailbox, charlie: User
 ) -> None:
     many(foreign_mailbox, 1)
-    audit_proof.anchor()
+    proof.anchor()
 
     def written_anew() -> None:
         previous = "0" * 64
         for link in AuditEvent.objects.filter(chain=foreign_mailbox.pk):
             link.actor, link.previous = "user:0", previous
-            link.hash = previous = audit.hash_of(link)
+            link.hash = previous = chain.hash_of(link)
             link.save()
         AuditChain.objects.filter(mailbox=foreign_mailbox).update(head=previous)
 
@@ -413,8 +415,8 @@ def test_the_button_finds_what_only_the_heads_outside_the_database_tell(
 def test_a_line_of_the_heads_that_nobody_can_read_is_said_and_breaks_nothing(
     sent: PendingAction, alice: User, charlie: User
 ) -> None:
-    audit_proof.anchor()
-    with audit_proof.heads_file().open("a") as file:
+    proof.anchor()
+    with proof.heads_file().open("a") as file:
         file.write('{"half a line\n[]\n')
     User.objects.filter(pk=charlie.pk).update(is_staff=True)
 
@@ -427,7 +429,7 @@ def test_of_a_long_chain_the_newest_events_are_verified_and_that_is_said(
 ) -> None:
     monkeypatch.setattr(view, "AT_MOST", 5)
     many(mailbox, 4)
-    audit_proof.anchor()
+    proof.anchor()
     many(mailbox, 8)
     said = "Its newest 5 events are what they were. 7 older ones were not looked at"
 
@@ -439,12 +441,12 @@ def test_of_a_long_chain_the_newest_events_are_verified_and_that_is_said(
 
 
 def test_a_look_verifies_nothing_and_changes_nothing(sent: PendingAction, alice: User) -> None:
-    anchored = audit_proof.heads_file().read_text()
+    anchored = proof.heads_file().read_text()
     assert browser(alice).get("/audit/verify/").status_code == 405
     page(alice)
     exported(alice)
     assert AuditEvent.objects.count() == 4
-    assert audit_proof.heads_file().read_text() == anchored
+    assert proof.heads_file().read_text() == anchored
 
 
 # --- Words -----------------------------------------------------------------------------------------------------------

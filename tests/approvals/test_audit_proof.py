@@ -13,9 +13,12 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 
 from accounts.models import Mailbox
-from approvals import audit, audit_proof, guards, maintenance
-from approvals.audit_proof import heads_file
+from approvals import guards
+from approvals.audit import chain as audit
+from approvals.audit import proof
+from approvals.audit.proof import heads_file
 from approvals.models import AuditChain, AuditEvent, PendingAction
+from approvals.worker import maintenance
 from tests.concurrently import all_at_once
 from tests.work import work
 
@@ -33,12 +36,12 @@ def _history(approved: Callable[..., PendingAction], settings: Any, tmp_path: Pa
     work()
     audit.record(mailbox=None, event="paused", actor="command")
     assert AuditEvent.objects.count() == 5
-    assert audit_proof.verify() == []
+    assert proof.verify() == []
     heads_file().unlink()  # the approval's
 
 
 def found() -> list[tuple[int, str]]:
-    return [(finding.sequence, finding.wrong) for finding in audit_proof.verify()]
+    return [(finding.sequence, finding.wrong) for finding in proof.verify()]
 
 
 def by_force(change: Callable[[], Any]) -> None:
@@ -107,7 +110,7 @@ def written_anew() -> None:
 
 
 def test_row60_a_chain_written_anew_by_who_has_the_key_is_named_by_the_anchor() -> None:
-    audit_proof.anchor()
+    proof.anchor()
     by_force(written_anew)
 
     assert found() == [(4, "rewritten")]
@@ -116,7 +119,7 @@ def test_row60_a_chain_written_anew_by_who_has_the_key_is_named_by_the_anchor() 
 
 
 def test_row60_a_whole_chain_that_is_gone_is_named() -> None:
-    audit_proof.anchor()
+    proof.anchor()
 
     def drop() -> None:
         AuditEvent.objects.all().delete()
@@ -140,7 +143,7 @@ def test_row60_a_link_that_does_not_follow_the_one_before_is_named() -> None:
 
 
 def test_row60_a_line_in_the_file_of_heads_that_is_not_ours_is_named() -> None:
-    audit_proof.anchor()
+    proof.anchor()
     lines = [json.loads(line) for line in heads_file().read_text().splitlines()]
     longest = max(lines, key=lambda line: int(line["length"]))
     longest["length"] = 3
@@ -150,7 +153,7 @@ def test_row60_a_line_in_the_file_of_heads_that_is_not_ours_is_named() -> None:
 
 
 def test_a_line_in_the_file_of_heads_that_nobody_can_read_is_named() -> None:
-    audit_proof.anchor()
+    proof.anchor()
     with heads_file().open("a") as file:
         file.write('{"half a line\n[]\n')
 
@@ -174,23 +177,23 @@ def meanwhile(mailbox: Mailbox) -> Iterator[None]:
 def test_events_that_arrive_while_it_looks_are_no_finding_and_wait_for_nobody(
     meanwhile: None, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(audit_proof, "BATCH", batch)
+    monkeypatch.setattr(proof, "BATCH", batch)
 
     assert found() == []
 
 
 def test_the_heads_are_anchored_when_they_moved_and_not_too_often(mailbox: Mailbox) -> None:
-    assert audit_proof.anchor() == 2
-    assert audit_proof.anchor() == 0
+    assert proof.anchor() == 2
+    assert proof.anchor() == 0
     audit.record(mailbox=mailbox, event="paused", actor="command")
-    assert audit_proof.anchor(at_most_every=3600) == 0
-    assert audit_proof.anchor() == 1
+    assert proof.anchor(at_most_every=3600) == 0
+    assert proof.anchor() == 1
     assert len(heads_file().read_text().splitlines()) == 3
-    assert audit_proof.verify() == []
+    assert proof.verify() == []
 
 
 def test_sixteen_anchors_at_once_write_each_head_once() -> None:
-    assert sum(all_at_once([audit_proof.anchor] * 16)) == 2
+    assert sum(all_at_once([proof.anchor] * 16)) == 2
     assert len(heads_file().read_text().splitlines()) == 2
 
 
@@ -199,7 +202,7 @@ def test_row60_two_writers_cannot_fork_the_chain(mailbox: Mailbox) -> None:
 
     chain = AuditChain.objects.get(mailbox=mailbox)
     assert chain.length == AuditEvent.objects.filter(mailbox=mailbox).count() == 20
-    assert audit_proof.verify() == []
+    assert proof.verify() == []
     last = event(20).get()
     for taken in ({"sequence": 20, "previous": "1" * 64}, {"sequence": 21, "previous": last.previous}):
         fork = AuditEvent(
@@ -213,7 +216,7 @@ def test_the_first_two_writers_of_a_chain_make_one_chain(foreign_mailbox: Mailbo
     all_at_once([partial(audit.record, mailbox=foreign_mailbox, event="said", actor="x") for _ in range(8)])
 
     assert AuditChain.objects.get(mailbox=foreign_mailbox).length == 8
-    assert audit_proof.verify() == []
+    assert proof.verify() == []
 
 
 def test_the_command_says_that_all_is_well_and_anchors_it() -> None:

@@ -8,9 +8,9 @@ from celery import Celery  # type: ignore[import-untyped]
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from accounts.problems import Problem
-from approvals import maintenance
 from approvals.models import PendingAction
 from approvals.queues.celery import CeleryQueue
+from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.conftest import Api, Reviewer
 from tests.work import work

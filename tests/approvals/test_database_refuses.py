@@ -12,7 +12,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
-from approvals import audit, guards, maintenance, services
+from approvals import guards
+from approvals.audit import chain
+from approvals.core.states import TRANSITIONS, Status
+from approvals.decisions import verdicts
 from approvals.management.commands import flush
 from approvals.models import (
     ApprovalPolicy,
@@ -24,7 +27,7 @@ from approvals.models import (
     PendingAction,
     Revision,
 )
-from approvals.states import TRANSITIONS, Status
+from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.conftest import Api
 from tests.work import work
@@ -335,14 +338,14 @@ def test_row18_the_audit_is_only_added_to(approved: Callable[..., PendingAction]
         previous=last.previous, hash="1" * 64,
     )  # fmt: skip
     assert refused(fork.save)
-    audit.record(mailbox=mailbox, event="goes_on", actor="test")
+    chain.record(mailbox=mailbox, event="goes_on", actor="test")
 
 
 def test_a_purge_empties_what_has_ended_and_nothing_else(
     approved: Callable[..., PendingAction], api: Api, bob: User
 ) -> None:
     action = succeeded(approved())
-    rejected = services.reject(action_id=PendingAction.objects.get(pk=api.propose()).pk, person=bob, note="Not so.")
+    rejected = verdicts.reject(action_id=PendingAction.objects.get(pk=api.propose()).pk, person=bob, note="Not so.")
     still_open = api.propose()
     PendingAction.objects.update(finished_at=timezone.now() - timedelta(days=400))
 

@@ -9,8 +9,9 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import User
-from approvals import guards, maintenance
+from approvals import guards
 from approvals.models import DeadLetter, PendingAction
+from approvals.worker import maintenance
 from tests.conftest import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)

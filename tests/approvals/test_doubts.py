@@ -11,13 +11,14 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, User
 from accounts.problems import Problem
-from approvals import maintenance, services
-from approvals.execution import execute
+from approvals.core.types import ApprovedAction, LeaseLost, Outcome
+from approvals.decisions import rulings, verdicts
+from approvals.lifecycle.outcomes import record_outcome
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, PendingAction, Webhook, WebhookDelivery
-from approvals.outcomes import record_outcome
-from approvals.types import ApprovedAction, LeaseLost, Outcome
 from approvals.webhooks import outbox
 from approvals.webhooks.events import body_of
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import LOST, Script
 from tests.conftest import Api, Reviewer
@@ -55,7 +56,7 @@ def lost(approved: Callable[..., PendingAction], script: Script, server: MemoryS
 
 
 def order_again(action: PendingAction, person: User) -> PendingAction:
-    return services.resolve(action_id=action.pk, person=person, ruling="not_sent", fence=action.fence)
+    return rulings.resolve(action_id=action.pk, person=person, ruling="not_sent", fence=action.fence)
 
 
 def text_of(page: Any) -> str:
@@ -71,7 +72,7 @@ def withdrawn(action: PendingAction, api: Api, reviewer: Reviewer, script: Scrip
 
 
 def rejected(action: PendingAction, api: Api, reviewer: Reviewer, script: Script) -> None:
-    services.undo(action_id=action.pk, person=reviewer.user)
+    verdicts.undo(action_id=action.pk, person=reviewer.user)
     assert reviewer.decide(str(action.pk), "reject").status_code == 302
 
 
@@ -138,13 +139,13 @@ def test_the_next_approver_is_told_of_the_lost_attempt(
     settings.MAILHUB_UNDO_SECONDS = 60
     before = (lost.digest, lost.revision)
     order_again(lost, bob)
-    services.undo(action_id=lost.pk, person=bob)
+    verdicts.undo(action_id=lost.pk, person=bob)
 
     page = text_of(reviewer.page(str(lost.pk)))
     assert "May have been sent already" in page
     assert "the recipients get it twice" in page
     with pytest.raises(Problem) as refused:  # a page from before the loss approves nothing
-        services.approve(action_id=lost.pk, person=reviewer.user, digest=before[0], revision=before[1])
+        verdicts.approve(action_id=lost.pk, person=reviewer.user, digest=before[0], revision=before[1])
     assert refused.value.code == "conflict"
 
 
@@ -165,7 +166,7 @@ def test_a_late_accepted_closes_what_waits_to_leave_again(
     settings.MAILHUB_UNDO_SECONDS = 60
     order_again(lost, bob)
     if where == "pending":
-        services.undo(action_id=lost.pk, person=bob)
+        verdicts.undo(action_id=lost.pk, person=bob)
 
     assert record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
 
@@ -213,7 +214,7 @@ def test_no_second_copy_after_an_accepted_attempt(
 
 
 def test_a_ruling_of_sent_stays_whatever_comes_late(lost: PendingAction, bob: User) -> None:
-    services.resolve(action_id=lost.pk, person=bob, ruling="sent", fence=1)
+    rulings.resolve(action_id=lost.pk, person=bob, ruling="sent", fence=1)
 
     assert not record_outcome(lost.pk, 1, Outcome(verdict="refused", code="refused"), evidence="answer")
 
@@ -334,13 +335,13 @@ def test_an_author_orders_no_second_copy_where_they_may_not_approve(
     script.instead = None
 
     with pytest.raises(Problem) as refused:
-        services.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
+        rulings.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
 
     assert refused.value.code == "forbidden"
     page = text_of(reviewer.page(str(action.pk)))
     assert "You cannot have it sent again." in page
     assert "send it again" not in page.replace("cannot have it sent again", "")
-    assert services.resolve(action_id=action.pk, person=bob, ruling="not_sent", fence=1).status == "approved"
+    assert rulings.resolve(action_id=action.pk, person=bob, ruling="not_sent", fence=1).status == "approved"
 
 
 def test_only_managers_order_a_second_copy_where_only_they_approve(

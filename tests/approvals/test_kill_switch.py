@@ -7,10 +7,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts.models import Mailbox, User
-from approvals import maintenance, services
-from approvals.execution import execute
+from approvals.core.types import ApprovedAction, PreviewWarning
 from approvals.models import AuditEvent, Pause, PendingAction
-from approvals.types import ApprovedAction, PreviewWarning
+from approvals.pauses import switch
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 from tests.approvals.kinds import Script
 from tests.conftest import Api, Reviewer
 from tests.work import work
@@ -74,7 +75,7 @@ def test_pages_say_that_mail_is_held_back_and_offer_only_what_helps(
     told = AuditEvent.objects.filter(event__in=["paused", "resumed"]).values_list("event", "actor")
     assert list(told) == [(event, f"user:{reviewer.user.pk}") for event in ("paused", "resumed")]
 
-    services.pause(mailbox=None, actor="test")
+    switch.pause(mailbox=None, actor="test")
     shown = pages(reviewer)
     assert shown.count(">paused</span>") == 2
     assert "Everything is paused." in shown
@@ -85,8 +86,8 @@ def test_a_pause_of_one_mailbox_holds_no_other(
     api: Api, foreign_mailbox: Mailbox, approved: Callable[..., PendingAction], server: MemoryServer
 ) -> None:
     approved()
-    services.pause(mailbox=foreign_mailbox, actor="test")
-    assert services.is_paused(foreign_mailbox)
+    switch.pause(mailbox=foreign_mailbox, actor="test")
+    assert switch.is_paused(foreign_mailbox)
 
     work()
 
@@ -97,21 +98,21 @@ def test_ending_the_pause_of_everything_leaves_that_of_a_mailbox(
     approved: Callable[..., PendingAction], mailbox: Mailbox, server: MemoryServer
 ) -> None:
     approved()
-    services.pause(mailbox=None, actor="test")
-    services.pause(mailbox=mailbox, actor="test")
+    switch.pause(mailbox=None, actor="test")
+    switch.pause(mailbox=mailbox, actor="test")
 
-    services.resume(mailbox=None, actor="test")
+    switch.resume(mailbox=None, actor="test")
     work()
 
     assert server.ledger == []
-    assert services.is_paused(mailbox)
+    assert switch.is_paused(mailbox)
 
 
 def test_a_pause_that_comes_at_the_last_moment_is_seen_by_the_claim(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     def paused_meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        services.pause(mailbox=None, actor="test")
+        switch.pause(mailbox=None, actor="test")
         return ()
 
     action = approved()

@@ -11,11 +11,12 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from accounts.models import User
-from approvals import maintenance, services
-from approvals.execution import execute
+from approvals.core.types import ApprovedAction, LeaseLost, Outcome
+from approvals.decisions import rulings
+from approvals.lifecycle.outcomes import record_outcome
 from approvals.models import Attempt, AuditEvent, PendingAction
-from approvals.outcomes import record_outcome
-from approvals.types import ApprovedAction, LeaseLost, Outcome
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 from tests.approvals.kinds import LOST, NOT_NOW, Script, handed_over
 from tests.work import work
 from tools.providers.memory import MemoryServer
@@ -151,7 +152,7 @@ def test_row26_the_old_fence_changes_nothing_when_a_person_had_it_sent_again(
     def frozen(approved: ApprovedAction) -> None:
         script.later = lambda approved: None
         lease_ends()
-        services.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
+        rulings.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
         assert execute(action.pk, worker="another")
 
     script.later = frozen
@@ -197,7 +198,7 @@ def test_row26_a_late_accepted_closes_what_was_ordered_again(
 
     def frozen(approved: ApprovedAction) -> None:
         lease_ends()
-        services.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
+        rulings.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
 
     script.later = frozen
     execute(action.pk, worker="test")

@@ -14,11 +14,14 @@ from accounts.connect.connecting import connect_mailbox, stored_access
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem
 from accounts.transactions import retry_if_rolled_back
-from approvals import maintenance, services
-from approvals.execution import execute
+from approvals.decisions import verdicts
+from approvals.mailboxes import members
 from approvals.models import ApprovalPolicy, PendingAction
-from approvals.services import members
-from approvals.services.ruling import RULES
+from approvals.pauses import switch
+from approvals.rules import change
+from approvals.rules.change import RULES
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 from tests.conftest import Api
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
@@ -37,7 +40,7 @@ def test_no_two_operations_deadlock(api: Api, alice: User, bob: User, mailbox: M
 
     def approve(person: User) -> None:
         action = newest()
-        services.approve(action_id=action.pk, person=person, digest=action.digest, revision=action.revision)
+        verdicts.approve(action_id=action.pk, person=person, digest=action.digest, revision=action.revision)
 
     def change_role() -> None:
         role = (
@@ -48,7 +51,7 @@ def test_no_two_operations_deadlock(api: Api, alice: User, bob: User, mailbox: M
     def change_rules() -> None:
         policy = ApprovalPolicy.objects.get(mailbox=mailbox)
         rules = {name: getattr(policy, name) for name in RULES} | {"refused": [f"x{next(subjects)}.example"]}
-        services.change_rules(mailbox=mailbox, person=alice, rules=rules)
+        change.change_rules(mailbox=mailbox, person=alice, rules=rules)
 
     def reconnect() -> None:
         fresh = Mailbox.objects.get(pk=mailbox.pk)
@@ -64,9 +67,9 @@ def test_no_two_operations_deadlock(api: Api, alice: User, bob: User, mailbox: M
         "propose": lambda: api.propose(subject=f"mail {next(subjects)}"),
         "approve": lambda: approve(bob),
         "approve too": lambda: approve(carol),
-        "reject": lambda: services.reject(action_id=newest().pk, person=bob),
-        "undo": lambda: services.undo(action_id=newest().pk, person=bob),
-        "cancel": lambda: services.cancel(action_id=newest().pk, caller=Caller(user=bob, surface="web")),
+        "reject": lambda: verdicts.reject(action_id=newest().pk, person=bob),
+        "undo": lambda: verdicts.undo(action_id=newest().pk, person=bob),
+        "cancel": lambda: verdicts.cancel(action_id=newest().pk, caller=Caller(user=bob, surface="web")),
         "carry out": lambda: execute(newest().pk, worker="test"),
         "sweep": maintenance.sweep,
         "change role": change_role,
@@ -75,8 +78,8 @@ def test_no_two_operations_deadlock(api: Api, alice: User, bob: User, mailbox: M
             mailbox=mailbox, person=alice, email=f"n{next(subjects)}@x.example", role=Role.VIEWER
         ),
         "reconnect": reconnect,
-        "pause": lambda: services.pause(mailbox=mailbox, actor="command"),
-        "resume": lambda: services.resume(mailbox=mailbox, actor="command"),
+        "pause": lambda: switch.pause(mailbox=mailbox, actor="command"),
+        "resume": lambda: switch.resume(mailbox=mailbox, actor="command"),
     }  # fmt: skip
     api.propose(subject="first")
     before = deadlocks()

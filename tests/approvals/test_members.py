@@ -10,8 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import Invitation, Mailbox, Membership, Role, User
-from approvals import maintenance
 from approvals.models import ApprovalPolicy, AuditEvent, PendingAction
+from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.people import browser
 from tests.work import work

@@ -9,10 +9,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import Mailbox, User
-from approvals import maintenance
-from approvals.execution import execute
+from approvals.core.types import ApprovedAction, Outcome
 from approvals.models import Attempt, PendingAction, Rest
-from approvals.types import ApprovedAction, Outcome
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.concurrently import all_at_once
@@ -88,7 +88,7 @@ def test_when_one_has_left_the_bell_rings_for_the_next(
         def ring(self, action_id: object) -> None:
             rung.append(action_id)
 
-    monkeypatch.setattr("approvals.execution.queue", Bell)
+    monkeypatch.setattr("approvals.worker.execution.queue", Bell)
     first, second = approved(), approved(subject="Second")
 
     execute(first.pk, worker="test")

@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
-from approvals import services
-from approvals.execution import execute
+from approvals.decisions import edits, verdicts
 from approvals.models import Decision, PendingAction, Presence, Revision, SavedView
+from approvals.worker.execution import execute
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer, make_mailbox
 from tests.office import letter
@@ -123,7 +123,7 @@ def test_pages_follow_each_other_and_a_search_says_what_it_looked_through(
 def test_a_stale_form_shows_what_has_changed_word_by_word(api: Api, reviewer: Reviewer, bob: User) -> None:
     action_id = api.propose(body="We come on Thursday.")
     shown = seal_of(action_id)
-    services.edit(action_id=PendingAction.objects.get().pk, person=bob, **shown, changes={"body": "We come on Friday."})
+    edits.edit(action_id=PendingAction.objects.get().pk, person=bob, **shown, changes={"body": "We come on Friday."})
 
     answer = reviewer.decide(action_id, "approve", **shown)
 
@@ -204,7 +204,7 @@ def test_several_are_approved_only_when_they_are_alike(api: Api, reviewer: Revie
     assert text_of(confirm).count("mira@northwind.example") == 2
     assert PendingAction.objects.filter(status="pending").count() == 3
 
-    services.reject(action_id=PendingAction.objects.get(pk=alike[1]).pk, person=reviewer.user)
+    verdicts.reject(action_id=PendingAction.objects.get(pk=alike[1]).pk, person=reviewer.user)
     assert reviewer.client.post("/bulk/approve/", {"item": items(alike), **token}).status_code == 200
     assert PendingAction.objects.get(pk=alike[0]).status == "approved"
     assert PendingAction.objects.get(pk=alike[1]).status == "rejected"

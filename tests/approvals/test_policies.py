@@ -8,9 +8,10 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
-from approvals import guards, maintenance
+from approvals import guards
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, PendingAction
-from approvals.policies import blocked_by, window_of
+from approvals.rules.policy import blocked_by, window_of
+from approvals.worker import maintenance
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer, problem_of
 from tests.people import browser, set_rules

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from accounts.models import User
-from approvals import maintenance
-from approvals.execution import execute
+from approvals.core.types import ApprovedAction, LeaseLost, Outcome, PreviewWarning
 from approvals.models import PendingAction, Preparation
-from approvals.types import ApprovedAction, LeaseLost, Outcome, PreviewWarning
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tools.providers.memory import MemoryServer

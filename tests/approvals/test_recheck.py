@@ -10,10 +10,12 @@ from django.utils import timezone
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from accounts.problems import Problem
-from approvals import guards, maintenance, services
-from approvals.execution import execute
+from approvals import guards
+from approvals.core.types import ApprovedAction, PreviewWarning
+from approvals.decisions import verdicts
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
-from approvals.types import ApprovedAction, PreviewWarning
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.conftest import Api, Reviewer
@@ -200,7 +202,7 @@ def test_what_is_found_out_at_the_approval_is_shown_before_it_counts(
     assert (action.status, action.digest, action.revision) == ("pending", before.digest, 2)
     assert not Decision.objects.exists()
     with pytest.raises(Problem):  # Bob has the page of before open
-        services.approve(action_id=action.pk, person=bob, digest=before.digest, revision=before.revision)
+        verdicts.approve(action_id=action.pk, person=bob, digest=before.digest, revision=before.revision)
 
     assert reviewer.decide(action_id, "approve").status_code == 302
     work()

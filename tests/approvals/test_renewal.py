@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from approvals.execution import execute
+from approvals.core.types import ApprovedAction, Outcome
 from approvals.models import PendingAction
-from approvals.types import ApprovedAction, Outcome
+from approvals.worker.execution import execute
 from tests.approvals.kinds import NOT_NOW, Script
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -10,9 +10,10 @@ import pytest
 from django.core.management import call_command
 
 from accounts.models import Mailbox
-from approvals import anchors, audit_proof, journal, restored
-from approvals.execution import execute
+from approvals.audit import anchors, proof
 from approvals.models import Attempt, Instance, Pause, PendingAction
+from approvals.pauses import journal, restored
+from approvals.worker.execution import execute
 from tests.approvals.kinds import Script
 from tests.approvals.test_anchors import cut, head_of, say
 from tests.work import work
@@ -76,7 +77,7 @@ def test_database_older_than_its_audit_heads_sends_nothing(
     assert server.ledger == []
     assert restored.reason() == restored.REASONS["anchors"]
     call_command("after_restore", "--yes", stdout=StringIO())
-    assert audit_proof.compare_with_anchors() == []
+    assert proof.compare_with_anchors() == []
 
 
 def test_send_that_only_the_journal_knows_stops_the_next(

@@ -4,9 +4,10 @@ import pytest
 
 from accounts.models import User
 from accounts.problems import Problem
-from approvals import journal, services
+from approvals.decisions import edits
 from approvals.models import PendingAction
-from approvals.services.restoring import reconcile_after_restore
+from approvals.pauses import journal
+from approvals.worker.restore import reconcile_after_restore
 from tests.conftest import Api, Reviewer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -48,7 +49,7 @@ def test_what_may_have_been_sent_stays_as_it_is(api: Api, reviewer: Reviewer, al
     waiting.refresh_from_db()
 
     with pytest.raises(Problem) as refused:
-        services.edit(
+        edits.edit(
             action_id=waiting.pk, person=alice, digest=waiting.digest, revision=waiting.revision,
             changes={"subject": "Another"},
         )  # fmt: skip

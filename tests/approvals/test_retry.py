@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from approvals.retry import Next, after, next_probe, next_try, parse_retry_after
-from approvals.states import Status
-from approvals.types import Outcome
+from approvals.core.states import Status
+from approvals.core.types import Outcome
+from approvals.lifecycle.backoff import Next, after, next_probe, next_try, parse_retry_after
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 HOUR = 3600

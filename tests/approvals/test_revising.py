@@ -10,11 +10,11 @@ from django.utils import timezone
 from accounts.caller import Caller
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem
-from approvals import services
-from approvals.changes import word_by_word
+from approvals.core.types import FilesGiven, GivenFile
+from approvals.decisions import edits, rulings, verdicts
+from approvals.decisions.edits import changes_since
+from approvals.lifecycle.changes import word_by_word
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Blob, Decision, PendingAction, Revision
-from approvals.services.revising import changes_since
-from approvals.types import FilesGiven, GivenFile
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.concurrently import all_at_once
@@ -28,16 +28,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def edit(action_id: str, person: User, **changes: Any) -> PendingAction:
     """Edit what is stored now."""
     action = PendingAction.objects.get(pk=action_id)
-    return services.edit(
+    return edits.edit(
         action_id=action.pk, person=person, digest=action.digest, revision=action.revision, changes=changes
     )
 
 
 def ask_back(action_id: str, person: User, note: str) -> PendingAction:
     action = PendingAction.objects.get(pk=action_id)
-    return services.ask_back(
-        action_id=action.pk, person=person, digest=action.digest, revision=action.revision, note=note
-    )
+    return edits.ask_back(action_id=action.pk, person=person, digest=action.digest, revision=action.revision, note=note)
 
 
 def review(api: Api, action_id: str) -> Any:
@@ -207,7 +205,7 @@ def test_files_are_kept_taken_away_and_added(api: Api, alice: User, server: Memo
     given = [{"name": f"{name}.txt", "type": "text/plain", "content_base64": "aGVsbG8="} for name in "a"]
     given += [{"name": "b.txt", "type": "text/plain", "content_base64": "d29ybGQ="}]
     action_id = api.propose(attachments=given)
-    held = {file.name: file.sha256 for file in services.edit_fields(PendingAction.objects.get())[-1].files}
+    held = {file.name: file.sha256 for file in edits.edit_fields(PendingAction.objects.get())[-1].files}
 
     new = GivenFile(name="c.txt", type="text/plain", content=b"!")
     edit(action_id, alice, attachments=FilesGiven(kept=(held["b.txt"],), added=(new,)))
@@ -277,10 +275,10 @@ def test_row13_of_edit_approve_reject_and_cancel_at_the_same_time_one_wins(
 
     answers = all_at_once(
         [
-            tried(services.edit, **person, changes={"subject": "Changed"}),
-            tried(services.approve, **person),
-            tried(services.reject, **person),
-            tried(services.cancel, caller=Caller(user=alice, surface="web")),
+            tried(edits.edit, **person, changes={"subject": "Changed"}),
+            tried(verdicts.approve, **person),
+            tried(verdicts.reject, **person),
+            tried(verdicts.cancel, caller=Caller(user=alice, surface="web")),
         ]
     )
 
@@ -299,8 +297,8 @@ def test_what_may_have_left_once_is_not_edited(api: Api, alice: User, script: Sc
     approve(action_id, alice)
     PendingAction.objects.update(not_before=None)
     work()
-    services.resolve(action_id=PendingAction.objects.get().pk, person=alice, ruling="not_sent", fence=1)
-    services.undo(action_id=PendingAction.objects.get().pk, person=alice)
+    rulings.resolve(action_id=PendingAction.objects.get().pk, person=alice, ruling="not_sent", fence=1)
+    verdicts.undo(action_id=PendingAction.objects.get().pk, person=alice)
     assert Attempt.objects.get().evidence == "person"
 
     with pytest.raises(Problem) as refused:
@@ -383,7 +381,7 @@ def test_what_is_decided_cannot_be_replaced(api: Api, alice: User, ending: str) 
     action_id = api.propose()
     match ending:
         case "rejected":
-            services.reject(action_id=PendingAction.objects.get().pk, person=alice)
+            verdicts.reject(action_id=PendingAction.objects.get().pk, person=alice)
         case "cancelled":
             api.post(f"/actions/{action_id}/cancel")
         case "sent":

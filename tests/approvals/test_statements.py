@@ -9,9 +9,10 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
 from accounts.statements import make_all
-from approvals import maintenance, services
-from approvals.execution import execute
+from approvals.decisions import verdicts
 from approvals.models import PendingAction
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 from tests.conftest import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,7 +30,7 @@ def test_from_the_yes_to_the_end_the_database_is_asked_seldom(api: Api, alice: U
     first, second = (PendingAction.objects.get(pk=api.propose(subject=subject)) for subject in ("First", "Second"))
 
     def approve(action: PendingAction) -> Callable[[], PendingAction]:
-        return lambda: services.approve(
+        return lambda: verdicts.approve(
             action_id=action.pk, person=alice, digest=action.digest, revision=action.revision
         )
 

@@ -10,9 +10,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import ApiToken, Mailbox, User
-from approvals import maintenance
+from approvals.core.types import ApprovedAction, Outcome
 from approvals.models import AuditEvent, Blob, IdempotencyRecord, PendingAction, Revision
-from approvals.types import ApprovedAction, Outcome
+from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.concurrently import all_at_once

@@ -11,11 +11,12 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.problems import Problem
-from approvals import maintenance, services
-from approvals.execution import execute
+from approvals.core.types import ApprovedAction, Outcome
+from approvals.decisions import rulings, verdicts
+from approvals.lifecycle.backoff import PROBES
 from approvals.models import Attempt, AuditEvent, PendingAction
-from approvals.retry import PROBES
-from approvals.types import ApprovedAction, Outcome
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 from tests.approvals.kinds import Script, handed_over
 from tests.concurrently import all_at_once
 from tests.work import work
@@ -144,7 +145,7 @@ def test_proof_that_nothing_was_sent_lets_it_leave_again(
 def test_a_person_rules_that_it_was_sent(
     unknown: PendingAction, script: Script, bob: User, server: MemoryServer
 ) -> None:
-    services.resolve(action_id=unknown.pk, person=bob, ruling="sent", fence=unknown.fence)
+    rulings.resolve(action_id=unknown.pk, person=bob, ruling="sent", fence=unknown.fence)
 
     unknown.refresh_from_db()
     assert unknown.status == "succeeded"
@@ -164,7 +165,7 @@ def test_a_person_rules_that_it_was_not_sent_and_it_leaves_again_with_the_same_m
 ) -> None:
     message_id = unknown.message_id
 
-    ruled = services.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=unknown.fence)
+    ruled = rulings.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=unknown.fence)
 
     assert (ruled.status, ruled.next_probe_at, ruled.approval_round) == ("approved", None, 2)
     attempt = Attempt.objects.get()
@@ -177,7 +178,7 @@ def test_a_person_rules_that_it_was_not_sent_and_it_leaves_again_with_the_same_m
 
 def test_second_loss_is_looked_for_as_often_as_the_first(unknown: PendingAction, script: Script, bob: User) -> None:
     PendingAction.objects.update(probes=len(PROBES), next_probe_at=None)
-    services.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=1)
+    rulings.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=1)
     script.instead = handed_over
     work()
 
@@ -189,28 +190,28 @@ def test_what_was_ruled_not_sent_can_be_undone_for_as_long_as_an_approval(
     unknown: PendingAction, bob: User, server: MemoryServer, settings: object
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60  # type: ignore[attr-defined]
-    services.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=unknown.fence)
+    rulings.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=unknown.fence)
     work()
     assert server.ledger == []
 
-    assert services.undo(action_id=unknown.pk, person=bob).status == "pending"
+    assert verdicts.undo(action_id=unknown.pk, person=bob).status == "pending"
 
 
 def test_what_has_expired_is_not_ordered_again(unknown: PendingAction, bob: User, server: MemoryServer) -> None:
     PendingAction.objects.update(expires_at=F("created_at"))
 
     with pytest.raises(Problem) as refused:
-        services.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=unknown.fence)
+        rulings.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=unknown.fence)
     work()
 
     assert (refused.value.code, server.ledger) == ("conflict", [])
-    assert services.resolve(action_id=unknown.pk, person=bob, ruling="sent", fence=1).status == "succeeded"
+    assert rulings.resolve(action_id=unknown.pk, person=bob, ruling="sent", fence=1).status == "succeeded"
 
 
 def test_a_ruling_renews_an_approval_that_had_run_out(unknown: PendingAction, bob: User, server: MemoryServer) -> None:
     PendingAction.objects.update(approved_until=F("created_at"))
 
-    services.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=unknown.fence)
+    rulings.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=unknown.fence)
     maintenance.sweep()
     work()
 
@@ -226,7 +227,7 @@ def test_who_may_not_approve_may_not_rule(
         Membership.objects.create(mailbox=mailbox, user=charlie, role=role)
 
     with pytest.raises(Problem) as refused:
-        services.resolve(action_id=unknown.pk, person=charlie, ruling=ruling, fence=unknown.fence)
+        rulings.resolve(action_id=unknown.pk, person=charlie, ruling=ruling, fence=unknown.fence)
 
     assert refused.value.code == "forbidden"
     unknown.refresh_from_db()
@@ -241,7 +242,7 @@ def test_there_is_nothing_to_rule_about_what_is_known(
     for _ in range(2):
         action = approved() if not PendingAction.objects.exists() else PendingAction.objects.get()
         with pytest.raises(Problem) as refused:
-            services.resolve(action_id=action.pk, person=alice, ruling=ruling, fence=action.fence)  # type: ignore[arg-type]
+            rulings.resolve(action_id=action.pk, person=alice, ruling=ruling, fence=action.fence)  # type: ignore[arg-type]
         assert refused.value.code == "conflict"
         work()
 
@@ -249,7 +250,7 @@ def test_there_is_nothing_to_rule_about_what_is_known(
 def test_of_two_rulings_at_once_one_wins(unknown: PendingAction, alice: User, bob: User, server: MemoryServer) -> None:
     def rule(person: User, ruling: str) -> str:
         try:
-            services.resolve(action_id=unknown.pk, person=person, ruling=ruling, fence=unknown.fence)  # type: ignore[arg-type]
+            rulings.resolve(action_id=unknown.pk, person=person, ruling=ruling, fence=unknown.fence)  # type: ignore[arg-type]
         except Problem as problem:
             return problem.code
         return ruling

@@ -18,10 +18,11 @@ from standardwebhooks import Webhook as Receiver
 from werkzeug import Request, Response
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
-from approvals import guards, maintenance
+from approvals import guards
+from approvals.core.types import ApprovedAction, Outcome
 from approvals.models import AuditEvent, PendingAction, Webhook, WebhookDelivery
-from approvals.types import ApprovedAction, Outcome
 from approvals.webhooks import courier
+from approvals.worker import maintenance
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer, make_api, make_mailbox, problem_of
 from tests.people import browser, set_rules

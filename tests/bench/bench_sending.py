@@ -23,9 +23,9 @@ from redis import Redis as RedisClient
 from rq import Queue
 
 from accounts.models import User
-from approvals import services
+from approvals.core.states import Status
+from approvals.decisions import verdicts
 from approvals.models import Attempt, PendingAction
-from approvals.states import Status
 from tests.approvals.queues.conftest import (
     COMMANDS,
     Site,
@@ -179,7 +179,7 @@ def test_from_the_yes_to_the_mail_server(site: Site, alice: User) -> None:
 
 
 def approve(action: PendingAction, person: User) -> None:
-    services.approve(action_id=action.pk, person=person, digest=action.digest, revision=action.revision)
+    verdicts.approve(action_id=action.pk, person=person, digest=action.digest, revision=action.revision)
 
 
 def timed(taken: list[float], call: Callable[[], object]) -> None:

@@ -12,13 +12,13 @@ from django.utils import timezone
 from playwright.sync_api import Page
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
-from approvals import services
-from approvals.execution import execute
-from approvals.kinds import kind_named
+from approvals.core.kinds import kind_named
+from approvals.core.types import ApprovedAction, Outcome
+from approvals.decisions import edits, verdicts
+from approvals.mailboxes import members
 from approvals.models import PendingAction, Webhook, WebhookDelivery
-from approvals.services import members
-from approvals.types import ApprovedAction, Outcome
 from approvals.webhooks.events import EVENTS
+from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, make_mailbox
@@ -145,10 +145,10 @@ def _actions(api: Api, alice: User, bob: User, script: Script, server: MemorySer
     action = {name: PendingAction.objects.get(pk=key) for name, key in ids.items()}
     edited, asked = action["edited"], action["asked back"]
     words = {"subject": "Edited twice", "body": "Other words"}
-    services.edit(action_id=edited.pk, person=bob, digest=edited.digest, revision=1, changes=words)
-    services.ask_back(action_id=asked.pk, person=bob, digest=asked.digest, revision=1, note="Shorter, please")
-    services.reject(action_id=action["rejected"].pk, person=alice, note="Not like this")
-    services.reject(action_id=action["withdrawn"].pk, person=bob)
+    edits.edit(action_id=edited.pk, person=bob, digest=edited.digest, revision=1, changes=words)
+    edits.ask_back(action_id=asked.pk, person=bob, digest=asked.digest, revision=1, note="Shorter, please")
+    verdicts.reject(action_id=action["rejected"].pk, person=alice, note="Not like this")
+    verdicts.reject(action_id=action["withdrawn"].pk, person=bob)
     PendingAction.objects.filter(pk=action["expired"].pk).update(status="expired", finished_at=timezone.now())
     approve(ids["leaving"], bob)
     for name, instead in (("unknown", handed_over), ("sent", None), ("failed", _refused)):
@@ -275,7 +275,7 @@ def _wrong_edit(page: Page) -> None:
 
 def _stale(page: Page, bob: User) -> None:
     action = PendingAction.objects.get(pk=page.url.split("/")[-2])
-    services.edit(
+    edits.edit(
         action_id=action.pk, person=bob, digest=action.digest, revision=action.revision,
         changes={"subject": f"Changed {action.revision} times"},
     )  # fmt: skip

@@ -18,9 +18,9 @@ from pytest_django.live_server_helper import LiveServer
 
 from accounts.caller import Caller
 from accounts.models import Mailbox, User
-from approvals import services
+from approvals.core.types import Preview, Proposal, Target
+from approvals.lifecycle import proposals
 from approvals.models import PendingAction
-from approvals.types import Preview, Proposal, Target
 from tests.approvals.kinds import Script
 from tests.browser.conftest import PATIENCE_MS, Canary
 from tests.browser.hostile import HOSTILE
@@ -142,7 +142,7 @@ def unclean(caller: Caller, mailbox: Mailbox, html: str) -> PendingAction:
     proposal = Proposal(
         kind="mail.send", payload=payload, preview=preview, message_id=f"<{uuid.uuid4().hex}@x>", blobs=(source,)
     )
-    return services.propose(
+    return proposals.propose(
         caller=caller, mailbox=mailbox, tool="send_email", proposal=proposal, key=None, request_digest="x"
     )[0]
 

@@ -15,10 +15,10 @@ django.setup()
 
 from accounts.connect.connecting import connect_mailbox  # noqa: E402  (models need the line above)
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, SignInLink, User  # noqa: E402
-from approvals import services  # noqa: E402
+from approvals.core.states import Status  # noqa: E402
+from approvals.decisions import rulings, verdicts  # noqa: E402
+from approvals.mailboxes import members  # noqa: E402
 from approvals.models import ApprovalPolicy, PendingAction  # noqa: E402
-from approvals.services import members  # noqa: E402
-from approvals.states import Status  # noqa: E402
 
 
 def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
@@ -55,9 +55,9 @@ def rule(action_ids: list[str]) -> dict[str, int]:
     for action in PendingAction.objects.filter(pk__in=action_ids):
         _let_approve(bob, action.mailbox, manager=ada)
         fences[str(action.pk)] = action.fence
-        ruled = services.resolve(action_id=action.pk, person=ada, ruling="not_sent", fence=action.fence)
+        ruled = rulings.resolve(action_id=action.pk, person=ada, ruling="not_sent", fence=action.fence)
         if ruled.status == Status.PENDING:
-            services.approve(action_id=ruled.pk, person=bob, digest=ruled.digest, revision=ruled.revision)
+            verdicts.approve(action_id=ruled.pk, person=bob, digest=ruled.digest, revision=ruled.revision)
     return fences
 
 

@@ -17,10 +17,10 @@ from django.utils import timezone
 from accounts import credentials
 from accounts.credentials import CannotDecrypt
 from accounts.models import ApiToken, Mailbox, TokenRefresh, User
-from approvals import maintenance
-from approvals.execution import execute
+from approvals.lifecycle.backoff import PROBES
 from approvals.models import Attempt, AuditEvent, Blob, Heartbeat, PendingAction, Preparation, Rest
-from approvals.retry import PROBES
+from approvals.worker import maintenance
+from approvals.worker.execution import execute
 from tests.concurrently import all_at_once
 from tests.conftest import Api, Reviewer, make_api
 from tests.gmailbox import ADA, CLIENT, connected, gmail, letter

@@ -3,8 +3,8 @@
 import pytest
 
 from accounts.models import Mailbox
-from approvals import maintenance
 from approvals.models import PendingAction
+from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.faults.test_graph_road import approve, created, now_it_is_time, probe, throttled_with_a_draft
 from tests.graphserver import GraphServer

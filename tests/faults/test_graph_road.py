@@ -20,8 +20,8 @@ from django.utils import timezone
 
 from accounts import credentials
 from accounts.models import Mailbox, TokenRefresh
-from approvals import maintenance
 from approvals.models import Heartbeat, PendingAction, Preparation, Rest
+from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.graphserver import GraphServer
 from tests.graphstore import Item, as_recipient

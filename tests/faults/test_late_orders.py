@@ -8,8 +8,9 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import User
-from approvals import maintenance, services
+from approvals.decisions import edits, rulings, verdicts
 from approvals.models import Attempt, AuditEvent, PendingAction, Preparation
+from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer, make_api
 from tests.faults.test_graph_road import approve, now_it_is_time, probe, throttled_with_a_draft
 from tests.gmailbox import connected, gmail
@@ -44,7 +45,7 @@ def carry_out(graph: GraphServer, held: Held) -> None:
 
 def order_again(action: PendingAction, person: User) -> PendingAction:
     action.refresh_from_db()
-    ruled = services.resolve(action_id=action.pk, person=person, ruling="not_sent", fence=action.fence)
+    ruled = rulings.resolve(action_id=action.pk, person=person, ruling="not_sent", fence=action.fence)
     PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))
     return ruled
 
@@ -82,9 +83,9 @@ def test_a_late_order_does_not_send_the_first_wording_of_an_edited_mail(
     maintenance.send_back()
     action.refresh_from_db()
     changes = {"subject": "The second wording"}
-    services.edit(action_id=action.pk, person=alice, digest=action.digest, revision=action.revision, changes=changes)
+    edits.edit(action_id=action.pk, person=alice, digest=action.digest, revision=action.revision, changes=changes)
     action.refresh_from_db()
-    services.approve(action_id=action.pk, person=alice, digest=action.digest, revision=action.revision)
+    verdicts.approve(action_id=action.pk, person=alice, digest=action.digest, revision=action.revision)
     now_it_is_time()
     work()
     assert state(action) == ("succeeded", None)

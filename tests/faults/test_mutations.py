@@ -38,11 +38,11 @@ def trouble(**changes: object) -> Plan:
 
 
 KILLED_ON_THE_WIRE = trouble(faults=(SLOW_ANSWER,), fault_rate=0.8, blows={"worker killed": 1})
-EXECUTION, READING = "approvals/execution.py", "approvals/reading.py"
+EXECUTION, READING = "approvals/worker/execution.py", "approvals/lifecycle/load.py"
 
 MUTATIONS = {
     "a lease that ends on the wire counts as not sent": Mutation(
-        edits=(("approvals/maintenance.py", "attempt.phase == Attempt.Phase.WIRE_STARTED", "False"),),
+        edits=(("approvals/worker/maintenance.py", "attempt.phase == Attempt.Phase.WIRE_STARTED", "False"),),
         plan=KILLED_ON_THE_WIRE,
         finds=frozenset({"sent_twice"}),
     ),
@@ -84,12 +84,24 @@ MUTATIONS = {
         kinds=("gmail",),
     ),
     "unknown leads back to approved": Mutation(
-        edits=(("approvals/retry.py", "return Next(status=Status.UNKNOWN,", "return Next(status=Status.APPROVED,"),),
+        edits=(
+            (
+                "approvals/lifecycle/backoff.py",
+                "return Next(status=Status.UNKNOWN,",
+                "return Next(status=Status.APPROVED,",
+            ),
+        ),
         plan=trouble(faults=LOST_ANSWERS, fault_rate=0.5),
         finds=frozenset({"database_refused"}),
     ),
     "unknown leads back to approved, on SQLite": Mutation(
-        edits=(("approvals/retry.py", "return Next(status=Status.UNKNOWN,", "return Next(status=Status.APPROVED,"),),
+        edits=(
+            (
+                "approvals/lifecycle/backoff.py",
+                "return Next(status=Status.UNKNOWN,",
+                "return Next(status=Status.APPROVED,",
+            ),
+        ),
         plan=trouble(faults=LOST_ANSWERS, fault_rate=0.5),
         finds=frozenset({"database_refused"}),
         queue="database on SQLite",
@@ -105,7 +117,7 @@ MUTATIONS = {
         finds=frozenset({"other_bytes_than_stored"}),
     ),
     "one person is always enough": Mutation(
-        edits=(("approvals/services/deciding.py", "if given >= needed:", "if given >= 1:"),),
+        edits=(("approvals/decisions/verdicts.py", "if given >= needed:", "if given >= 1:"),),
         plan=trouble(),
         finds=frozenset({"database_refused"}),
     ),
@@ -119,7 +131,9 @@ MUTATIONS = {
         finds=frozenset({"database_refused"}),
     ),
     "the audit is written without its lock": Mutation(
-        edits=(("approvals/audit.py", "AuditChain.objects.select_for_update(no_key=True)", "AuditChain.objects"),),
+        edits=(
+            ("approvals/audit/chain.py", "AuditChain.objects.select_for_update(no_key=True)", "AuditChain.objects"),
+        ),
         plan=trouble(),
         finds=frozenset({"database_refused", "audit"}),
     ),
@@ -138,7 +152,7 @@ class Moment:
 DOUBTS, LATE = "tests/approvals/test_doubts.py", "tests/faults/test_late_orders.py"
 MOMENTS = {
     "a late accepted closes nothing": Moment(
-        edit=("approvals/outcomes.py", "return accepted and action.status in OPEN and", "return False and"),
+        edit=("approvals/lifecycle/outcomes.py", "return accepted and action.status in OPEN and", "return False and"),
         tests=DOUBTS,
         chosen="late_accepted",
     ),
@@ -148,17 +162,21 @@ MOMENTS = {
         chosen="any_exception_after",
     ),
     "only a word, and no longer said": Moment(
-        edit=("approvals/doubts.py", "(unclear | (Q(verdict=Attempt.Verdict.NOT_SENT) & not_proven))", "unclear"),
+        edit=(
+            "approvals/lifecycle/reconcile.py",
+            "(unclear | (Q(verdict=Attempt.Verdict.NOT_SENT) & not_proven))",
+            "unclear",
+        ),
         tests=DOUBTS,
         chosen="maybe_left",
     ),
     "a ruling is about any attempt": Moment(
-        edit=("approvals/services/resolving.py", "if action.fence != fence:", "if False:"),
+        edit=("approvals/decisions/rulings.py", "if action.fence != fence:", "if False:"),
         tests=DOUBTS,
         chosen="ruling_about_an_earlier",
     ),
     "a ruling obeys no rules of approvals": Moment(
-        edit=("approvals/services/resolving.py", "return refusal_to_approve(person, action) or", "return None or"),
+        edit=("approvals/decisions/rulings.py", "return refusal_to_approve(person, action) or", "return None or"),
         tests=DOUBTS,
         chosen="author_orders or managers_order",
     ),
@@ -206,7 +224,7 @@ MOMENTS = {
 }
 
 WITHOUT_FENCE: Edit = (
-    "approvals/outcomes.py", "if action.fence != fence or action.status not in", "if action.status not in",
+    "approvals/lifecycle/outcomes.py", "if action.fence != fence or action.status not in", "if action.status not in",
 )  # fmt: skip
 
 

@@ -12,10 +12,10 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import Mailbox
-from approvals import maintenance
+from approvals.lifecycle.backoff import PROBES, next_try
 from approvals.models import Attempt, AuditEvent, PendingAction, Rest
-from approvals.retry import PROBES, next_try
 from approvals.webhooks.events import event_of
+from approvals.worker import maintenance
 from tests.concurrently import all_at_once
 from tests.conftest import Api, Reviewer
 from tests.faults.conftest import World

@@ -9,9 +9,9 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from approvals import heartbeats
+from approvals.core import queue
 from approvals.models import Heartbeat, PendingAction
-from approvals.queues import base
+from approvals.worker import heartbeats
 from tests.conftest import Api, Reviewer
 from tests.work import work
 from tools.providers.base import Envelope
@@ -113,12 +113,12 @@ def test_readyz_says_what_is_missing(settings: Any, monkeypatch: pytest.MonkeyPa
     assert (answer.status_code, answer.json()["missing"], answer.json()["workers"]) == (200, [], 1)
 
     settings.MAILHUB_QUEUE, settings.REDIS_URL = "rq", "redis://127.0.0.1:1/0"  # nobody listens on port 1
-    base.queue.cache_clear()
+    queue.queue.cache_clear()
     try:
         answer = Client().get("/readyz")
         assert (answer.status_code, answer.json()["missing"]) == (503, ["queue"])
     finally:
-        base.queue.cache_clear()
+        queue.queue.cache_clear()
 
 
 def test_a_worker_that_is_silent_for_half_a_minute_is_none() -> None:

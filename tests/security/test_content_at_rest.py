@@ -14,8 +14,9 @@ from django.utils import timezone
 
 from accounts.keys import first_key_id, is_encrypted
 from accounts.models import User
-from approvals import guards, maintenance
+from approvals import guards
 from approvals.models import Blob, Decision, PendingAction, Revision
+from approvals.worker import maintenance
 from tests.approvals.conftest import approve, approved
 from tests.conftest import Api, Reviewer
 from tests.work import work

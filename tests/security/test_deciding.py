@@ -10,10 +10,11 @@ from django.utils import timezone
 from accounts.caller import Caller
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from accounts.problems import Problem
-from approvals import guards, services
-from approvals.decisions import record_decision
+from approvals import guards
+from approvals.core.types import ApprovedAction, PreviewWarning
+from approvals.decisions import edits, verdicts
+from approvals.decisions.records import record_decision
 from approvals.models import ApprovalPolicy, Decision, PendingAction
-from approvals.types import ApprovedAction, PreviewWarning
 from tests.approvals.conftest import approve, script
 from tests.approvals.kinds import Script
 from tests.approvals.test_revising import edit
@@ -54,7 +55,7 @@ def test_another_token_of_the_proposer_cancels_nothing(api: Api, alice: User, ma
     action_id = api.propose()
     make_api(alice, mailbox, name="another")
     with pytest.raises(Problem) as refused:
-        services.cancel(action_id=PendingAction.objects.get().pk, caller=token_of(alice, "another"))
+        verdicts.cancel(action_id=PendingAction.objects.get().pk, caller=token_of(alice, "another"))
     assert refused.value.code == "not_found"
     assert api.get(f"/actions/{action_id}").json()["state"] == "pending"
 
@@ -63,7 +64,7 @@ def test_the_token_of_an_approver_cancels_nothing(api: Api, bob: User, mailbox: 
     api.propose()
     make_api(bob, mailbox, name="bobs")
     with pytest.raises(Problem) as refused:
-        services.cancel(action_id=PendingAction.objects.get().pk, caller=token_of(bob, "bobs"))
+        verdicts.cancel(action_id=PendingAction.objects.get().pk, caller=token_of(bob, "bobs"))
     assert refused.value.code == "not_found"
     assert PendingAction.objects.get().status == "pending"
 
@@ -104,9 +105,7 @@ def test_news_about_an_earlier_revision_is_not_shown(api: Api, script: Script, a
     shown = PendingAction.objects.get()
 
     def edited_meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        services.edit(
-            action_id=approved.id, person=bob, digest=shown.digest, revision=1, changes={"subject": "Another"}
-        )
+        edits.edit(action_id=approved.id, person=bob, digest=shown.digest, revision=1, changes={"subject": "Another"})
         return (MOVED,)
 
     script.seen = edited_meanwhile
@@ -123,7 +122,7 @@ def test_an_approval_names_digest_and_revision(api: Api, alice: User) -> None:
     action = PendingAction.objects.get()
     for digest, revision in ((action.digest, 2), ("0" * 64, 1)):
         with pytest.raises(Problem):
-            services.approve(action_id=action.pk, person=alice, digest=digest, revision=revision)
+            verdicts.approve(action_id=action.pk, person=alice, digest=digest, revision=revision)
     assert not Decision.objects.exists()
 
 
@@ -195,7 +194,7 @@ def test_edit_of_what_was_shown_before_another_is_refused(api: Api, alice: User,
     edit(action_id, bob, subject="Changed")
 
     with pytest.raises(Problem) as refused:
-        services.edit(
+        edits.edit(
             action_id=shown.pk, person=alice, digest=shown.digest, revision=shown.revision, changes={"subject": "Mine"}
         )
 

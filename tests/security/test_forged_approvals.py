@@ -13,9 +13,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
-from approvals import guards, maintenance
+from approvals import guards
+from approvals.core.seals import decision_holds, seal_of_decision
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
-from approvals.seals import decision_holds, seal_of_decision
+from approvals.worker import maintenance
 from tests.approvals.conftest import approve, approved, script
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer

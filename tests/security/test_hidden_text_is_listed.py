@@ -8,9 +8,9 @@ import pytest
 
 from accounts.caller import Caller
 from accounts.models import Mailbox, User
-from approvals import services
+from approvals.core.types import Preview, Proposal
+from approvals.lifecycle import proposals
 from approvals.models import Revision
-from approvals.types import Preview, Proposal
 from tests.conftest import Api, Reviewer
 from tests.security.hiding import WORD, hiding_forms
 from tests.security.test_everything_that_leaves_is_shown import mail, pages
@@ -47,7 +47,7 @@ def stored(mailbox: Mailbox, user: User, html: str) -> str:
         message_id=f"<{uuid.uuid4().hex}@x>", blobs=(source,),
     )  # fmt: skip
     caller = Caller(user=user, surface="web")
-    action, _ = services.propose(
+    action, _ = proposals.propose(
         caller=caller, mailbox=mailbox, tool="send_email", proposal=proposal, key=None, request_digest="x"
     )
     return str(action.pk)

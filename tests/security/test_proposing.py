@@ -10,10 +10,11 @@ from django.utils import timezone
 from accounts.caller import Caller
 from accounts.models import ApiToken, Mailbox, User
 from accounts.problems import Problem
-from approvals import guards, services
+from approvals import guards
+from approvals.core.types import Preview, Proposal, Target
+from approvals.lifecycle import proposals
+from approvals.lifecycle.proposals import replaceable
 from approvals.models import ApprovalPolicy, IdempotencyRecord, PendingAction
-from approvals.services.proposing import replaceable
-from approvals.types import Preview, Proposal, Target
 from tests.approvals.conftest import approve
 from tests.conftest import HELLO, Api
 
@@ -39,7 +40,7 @@ def test_a_key_belongs_to_one_tool(api: Api, alice: User, mailbox: Mailbox) -> N
     found = IdempotencyRecord.objects.get()
     for tool, action in (("send_email", found.action), ("reply_email", None)):
         assert (
-            services.replay(
+            proposals.replay(
                 caller=agent(alice), mailbox=mailbox, tool=tool, key="k1", request_digest=found.request_digest
             )
             == action
@@ -64,17 +65,17 @@ def test_an_approved_twin_is_warned_about_however_old(api: Api, alice: User) -> 
 def test_a_repeated_replacement_that_lost_the_race_is_answered(api: Api, alice: User, mailbox: Mailbox) -> None:
     first = api.propose()
     asked = {"caller": agent(alice), "mailbox": mailbox, "tool": "send_email", "key": "k2", "request_digest": "1" * 64}
-    made, _ = services.propose(**asked, proposal=PROPOSAL, replaces=first)  # type: ignore[arg-type]
+    made, _ = proposals.propose(**asked, proposal=PROPOSAL, replaces=first)  # type: ignore[arg-type]
     again = replace(PROPOSAL, message_id="<two@lovelace.example>")
-    assert services.propose(**asked, proposal=again, replaces=first) == (made, True)  # type: ignore[arg-type]
+    assert proposals.propose(**asked, proposal=again, replaces=first) == (made, True)  # type: ignore[arg-type]
     with pytest.raises(Problem):
-        services.propose(**{**asked, "key": "k3"}, proposal=again, replaces=first)  # type: ignore[arg-type]
+        proposals.propose(**{**asked, "key": "k3"}, proposal=again, replaces=first)  # type: ignore[arg-type]
 
 
 def test_rules_are_judged_where_a_proposal_is_stored(api: Api, alice: User, mailbox: Mailbox) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, refused=["northwind.example"])
     with pytest.raises(Problem) as refused:
-        services.propose(
+        proposals.propose(
             caller=agent(alice), mailbox=mailbox, tool="send_email", key=None, request_digest="", proposal=PROPOSAL
         )
     assert refused.value.code == "policy_blocked"

@@ -15,7 +15,7 @@ from django.test import Client
 
 from accounts.models import Mailbox, SignInLink, User
 from accounts.networks import network_of_address
-from approvals import audit_proof
+from approvals.audit import proof
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE
 from tests.people import browser
@@ -67,7 +67,7 @@ def test_each_change_of_a_way_in_is_one_event(alice: User) -> None:
     ]
     failed = AuditEvent.objects.get(event="sign_in_failed")
     assert failed.data == {"subject": str(alice.pk), "method": "password", "network": "127.0.0.0/24", "count": 1}
-    assert audit_proof.verify() == []
+    assert proof.verify() == []
 
 
 def test_second_step_and_link_are_named_as_methods(alice: User) -> None:

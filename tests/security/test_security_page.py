@@ -7,7 +7,7 @@ import pytest
 
 from accounts.models import Mailbox, User
 from accounts.witness import told
-from approvals import audit
+from approvals.audit import chain
 from tests.people import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -81,7 +81,7 @@ def test_filters_hold(staff: User, bob: User, query: str, found: int | None) -> 
 
 def test_mailboxes_are_named_by_their_address(staff: User, mailbox: Mailbox) -> None:
     told("invited", person=staff, mailbox=mailbox)
-    audit.record(mailbox=None, of_people=True, event="invited", actor="command", mailboxes=["no id", 7])
+    chain.record(mailbox=None, of_people=True, event="invited", actor="command", mailboxes=["no id", 7])
     rows = page(staff)
     assert f"<bdi>{mailbox.address}</bdi>" in rows
     assert '["no id", 7]' in rows

@@ -6,8 +6,8 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from accounts.models import User
-from approvals import maintenance
 from approvals.models import PendingAction
+from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer, make_api
 from tests.gmailbox import connected, gmail
 from tests.gmailserver import GmailServer

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from approvals import maintenance
+from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.graphserver import GraphServer
 from tests.mailserver import ADA

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from approvals.types import ApprovedAction, Outcome, Rendered
+from approvals.core.types import ApprovedAction, Outcome, Rendered
 
 # What the server and the CLI say before they have asked Microsoft for anything.
 BEFORE_ANYTHING = (

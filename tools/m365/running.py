@@ -14,9 +14,9 @@ from accounts import access
 from accounts.caller import Caller
 from accounts.models import Mailbox, Role
 from accounts.problems import Problem
-from approvals import services as approvals
-from approvals.digest import digest_of
-from approvals.types import Preview, PreviewWarning, Proposal, Target
+from approvals.core.digest import digest_of
+from approvals.core.types import Preview, PreviewWarning, Proposal, Target
+from approvals.lifecycle import proposals
 from tools.addresses import domain_of
 from tools.m365.classify import Command, Nature, Refused, classified, for_the_server, refuse_ambiguous, rewritten
 from tools.m365.commands import known_commands
@@ -98,11 +98,11 @@ def _held(caller: Caller, mailbox: Mailbox, parameters: M365RunCommand, command:
     asked = request_digest(NAME, parameters)
     key = parameters.idempotency_key
     if parameters.confirm:
-        earlier = approvals.replay(caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked)
+        earlier = proposals.replay(caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked)
         if earlier is not None:
             return proposed(earlier, replayed=True)
     if parameters.replaces is not None:
-        approvals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
+        proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
     payload = {
         "version": PAYLOAD_VERSION,
         "kind": "m365.command",
@@ -119,7 +119,7 @@ def _held(caller: Caller, mailbox: Mailbox, parameters: M365RunCommand, command:
             "digest": digest_of(payload), "text": text,
         }  # fmt: skip
         return {"status": "preview", "preview": shown, "warnings": as_warnings(preview)}
-    action, replayed = approvals.propose(
+    action, replayed = proposals.propose(
         caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked,
         proposal=Proposal(
             kind="m365.command", payload=payload, preview=preview, message_id=f"m365-{uuid4()}"

@@ -11,8 +11,7 @@ from django.db import DatabaseError
 from accounts import health
 from accounts.models import Mailbox
 from accounts.problems import Problem
-from approvals.doubts import DESTROYED
-from approvals.types import (
+from approvals.core.types import (
     ApprovedAction,
     Changes,
     EditField,
@@ -22,6 +21,7 @@ from approvals.types import (
     Rendered,
     Revisable,
 )
+from approvals.lifecycle.reconcile import DESTROYED
 from tools.compose import stamped
 from tools.markup import compared_texts
 from tools.models import Draft

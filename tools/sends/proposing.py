@@ -11,11 +11,12 @@ from accounts import limits
 from accounts.caller import Caller
 from accounts.models import Mailbox
 from accounts.problems import FieldError, Problem
-from approvals import services as approvals
-from approvals.digest import digest_of
-from approvals.queries import described, warnings_of
-from approvals.states import Status
-from approvals.types import Proposal
+from approvals.core.digest import digest_of
+from approvals.core.states import Status
+from approvals.core.types import Proposal
+from approvals.lifecycle import proposals
+from approvals.lifecycle.queries import described, warnings_of
+from approvals.rules import policy
 from tools import preview as previews
 from tools.compose import (
     ComposeError,
@@ -183,11 +184,11 @@ def _propose(
     asked = request_digest(tool, parameters)
     key = parameters.idempotency_key
     if parameters.confirm:
-        earlier = approvals.replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked)
+        earlier = proposals.replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked)
         if earlier is not None:
             return proposed(earlier, replayed=True)
     if parameters.replaces is not None:
-        approvals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
+        proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
     composed = compose()
     try:
         message = new_message(composed.request)
@@ -196,13 +197,13 @@ def _propose(
     preview = previews.of_message(message, _context(mailbox, composed, parameters))
     payload = _payload(message, mailbox, composed)
     refuse_what_cannot_leave(mailbox, payload, message.source, sort=composed.request.kind)
-    approvals.judge(mailbox, message.recipients)  # the preview says already what no proposal could change
+    policy.judge(mailbox, message.recipients)  # the preview says already what no proposal could change
     if not parameters.confirm:
         return previews.as_result(
             message, preview, mailbox=mailbox.address, digest=digest_of(payload), original=composed.original
         )
     limits.count_stored(caller, len(message.source))
-    action, replayed = approvals.propose(
+    action, replayed = proposals.propose(
         caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked,
         proposal=Proposal(
             kind=payload["kind"], payload=payload, preview=preview, message_id=message.message_id,
@@ -268,10 +269,10 @@ def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters
     fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
     return replace(
         surroundings(mailbox, (*request.to, *request.cc, *request.bcc)),
-        recent_duplicate=approvals.duplicates_of(
+        recent_duplicate=proposals.duplicates_of(
             mailbox=mailbox, fingerprint=fingerprint, window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS)
         ),
-        open_twin=asking and approvals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
+        open_twin=asking and proposals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
         reply_all=composed.reply_all,
         prompted_by=all_text(composed.original) if composed.original else "",
         asked_by=composed.original.from_address if composed.original and request.kind == "reply" else "",

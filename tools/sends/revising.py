@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from accounts.models import Mailbox
 from accounts.problems import FieldError, Problem
-from approvals.types import Changes, EditField, FilesGiven, HeldFile, PreviewWarning, Proposal, Revisable
+from approvals.core.types import Changes, EditField, FilesGiven, HeldFile, PreviewWarning, Proposal, Revisable
 from tools import preview as previews
 from tools.addresses import domain_of
 from tools.compose import MAX_TOTAL_BYTES, Attachment, ComposeError, Request, attachments_in, media_type, new_message

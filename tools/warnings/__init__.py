@@ -6,7 +6,7 @@ High risk (severity `risk`) asks for a fresh sign-in and cannot be approved in b
 
 from collections.abc import Callable, Sequence
 
-from approvals.types import PreviewWarning
+from approvals.core.types import PreviewWarning
 from tools.compose import OutgoingMessage
 from tools.hidden import HiddenText, hidden_texts
 from tools.warnings.context import Context, Later

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from approvals.types import PreviewWarning
+from approvals.core.types import PreviewWarning
 from tools.compose import OutgoingMessage
 from tools.warnings.context import Context, Later
 

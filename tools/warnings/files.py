@@ -3,7 +3,7 @@
 import re
 from pathlib import PurePath
 
-from approvals.types import PreviewWarning
+from approvals.core.types import PreviewWarning
 from tools.compose import Attachment, OutgoingMessage
 from tools.warnings.context import Context, own_words
 

@@ -2,7 +2,7 @@
 
 from pathlib import PurePath
 
-from approvals.types import PreviewWarning
+from approvals.core.types import PreviewWarning
 from tools.alternatives import differ
 from tools.compose import Attachment, OutgoingMessage
 from tools.warnings.context import Context

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from approvals.types import PreviewWarning
+from approvals.core.types import PreviewWarning
 from tools.addresses import domain_of
 from tools.compose import OutgoingMessage
 from tools.warnings import lookalike

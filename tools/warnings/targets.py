@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from ada_url import URL
 
-from approvals.types import PreviewWarning
+from approvals.core.types import PreviewWarning
 from tools.characters import without_invisible
 from tools.compose import OutgoingMessage
 from tools.html import ordered

@@ -2,7 +2,7 @@
 
 from html import unescape
 
-from approvals.types import PreviewWarning
+from approvals.core.types import PreviewWarning
 from tools.characters import invisible_in
 from tools.compose import OutgoingMessage
 from tools.warnings import injections, secrets

@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from approvals import restored
+from approvals.pauses import restored
 
 
 class Command(BaseCommand):

@@ -4,10 +4,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import journal, restored
+from approvals.core.states import Status
 from approvals.models import PendingAction
-from approvals.services import restoring
-from approvals.states import Status
+from approvals.pauses import journal, restored
+from approvals.worker import restore
 
 WORDS = {
     "in_sent": "found in Sent, closed as sent",
@@ -47,7 +47,7 @@ class Command(BaseCommand):
         if leaving:
             raise CommandError(f"{leaving} are leaving now or were when the copy was made. Run this again in a minute.")
         tally: Counter[str] = Counter()
-        for each in restoring.reconcile_after_restore():
+        for each in restore.reconcile_after_restore():
             tally[each.found] += 1
             self.stdout.write(f"{each.action_id}: {WORDS[each.found]}")
         self.stdout.write(

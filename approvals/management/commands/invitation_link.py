@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from accounts.management.named import mailbox_named
 from accounts.problems import Problem
-from approvals.services.members import new_link
+from approvals.mailboxes.members import new_link
 
 
 class Command(BaseCommand):

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from accounts.management.named import mailbox_named
-from approvals import services
+from approvals.pauses import switch
 
 
 class Command(BaseCommand):
@@ -17,11 +17,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, mailbox: str | None, dry_run: bool, **options: Any) -> None:
         named = mailbox_named(mailbox) if mailbox else None
-        waiting, leaving = services.under_way(named)
+        waiting, leaving = switch.under_way(named)
         if dry_run:
             self.stdout.write(f"Would pause {named or 'everything'}: {waiting} approved would wait.")
             return
-        new = services.pause(mailbox=named, actor="command")
+        new = switch.pause(mailbox=named, actor="command")
         self.stdout.write(
             f"{named or 'Everything'} {'is' if new else 'was'} paused: {waiting} approved wait, {leaving} leaving now."
         )

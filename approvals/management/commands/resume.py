@@ -5,7 +5,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from accounts.management.named import mailbox_named
 from accounts.problems import Problem
-from approvals import services
+from approvals.pauses import switch
 
 
 class Command(BaseCommand):
@@ -18,12 +18,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, mailbox: str | None, dry_run: bool, **options: Any) -> None:
         named = mailbox_named(mailbox) if mailbox else None
-        waiting, _ = services.under_way(named)
+        waiting, _ = switch.under_way(named)
         if dry_run:
             self.stdout.write(f"Would end the pause of {named or 'everything'}: {waiting} approved may leave.")
             return
         try:
-            ended = services.resume(mailbox=named, actor="command")
+            ended = switch.resume(mailbox=named, actor="command")
         except Problem as problem:
             raise CommandError(problem.detail) from None
         self.stdout.write(

@@ -2,8 +2,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import heartbeats
 from approvals.queues.workers import host_name
+from approvals.worker import heartbeats
 
 
 class Command(BaseCommand):

@@ -8,8 +8,8 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import heartbeats
 from approvals.queues.slots import THREADS
+from approvals.worker import heartbeats
 from mailhub.first_run import prepare
 from mailhub.sandbox.server import Sandbox, load_state
 from mailhub.settings import ENV

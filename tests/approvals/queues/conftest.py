@@ -15,8 +15,8 @@ from redis import Redis as RedisClient
 
 from accounts.connect.connecting import connect_mailbox
 from accounts.models import User
+from approvals.core.queue import queue
 from approvals.models import Heartbeat, PendingAction
-from approvals.queues.base import queue
 from tests.conftest import Api, Reviewer, make_api
 from tests.mailserver import ADA, SandboxServer, sandbox, sandbox_process
 from tests.processes import MANAGE, PROJECT, Program, this_test, until

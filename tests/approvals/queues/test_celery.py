@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from approvals.queues.base import queue
+from approvals.core.queue import queue
 from tests.approvals.queues.conftest import Site, Worker, asked_to_end, use
 from tests.processes import PROJECT, this_test, until
 from tests.services import RabbitMQ, Redis

@@ -60,7 +60,7 @@ def test_a_system_check_names_a_queue_that_cannot_be_imported(settings: Any) -> 
 )
 def test_only_what_was_chosen_is_loaded(tmp_path: Path, changes: dict[str, str], loaded: str) -> None:
     looks = (
-        "import sys; from approvals.queues.base import queue; import mailhub.urls; queue();"
+        "import sys; from approvals.core.queue import queue; import mailhub.urls; queue();"
         "print(sorted({'rq', 'celery', 'kombu', 'redis', 'django_rq', 'psycopg', 'dns'} & set(sys.modules)))"
     )
     done = manage(tmp_path, "shell", "--verbosity=0", "-c", looks, **KEYS | changes)

@@ -11,8 +11,8 @@ from redis import Redis as RedisClient
 from rq import Queue
 from rq.serializers import JSONSerializer
 
+from approvals.core.queue import queue
 from approvals.models import Attempt, PendingAction
-from approvals.queues.base import queue
 from tests.approvals.queues.conftest import COMMANDS, Site, asked_to_end
 from tests.processes import session_of, until
 

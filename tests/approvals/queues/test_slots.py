@@ -11,13 +11,14 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import Mailbox, User
-from approvals import dispatch, heartbeats, maintenance, services
-from approvals.dispatch import Due
-from approvals.execution import execute
+from approvals.core.types import ApprovedAction
 from approvals.models import PendingAction
+from approvals.pauses import switch
 from approvals.queues import slots
 from approvals.queues.slots import Slots
-from approvals.types import ApprovedAction
+from approvals.worker import dispatch, heartbeats, maintenance
+from approvals.worker.dispatch import Due
+from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, make_api, make_mailbox
@@ -126,9 +127,9 @@ def test_readyz_says_no_when_mail_that_could_leave_waits(
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()["missing"]) == (503, ["sending"])
 
-    services.pause(mailbox=mailbox, actor="command")  # what is held back does not count
+    switch.pause(mailbox=mailbox, actor="command")  # what is held back does not count
     assert client.get("/readyz").status_code == 200
-    services.resume(mailbox=mailbox, actor="command")
+    switch.resume(mailbox=mailbox, actor="command")
     assert client.get("/readyz").status_code == 503
     assert execute(action.pk, worker="test")
     assert client.get("/readyz").status_code == 200

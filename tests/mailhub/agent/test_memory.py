@@ -11,7 +11,7 @@ from django.utils import timezone
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from accounts.models import Mailbox, User
-from approvals.maintenance import purge_others
+from approvals.worker.maintenance import purge_others
 from mailhub.agent.checkpoints import keep, messages_of
 from mailhub.agent.history import BUDGET, KEPT_TURNS, compacted, fitted, size
 from mailhub.agent.models import Checkpoint, Message, Thread, ToolCall

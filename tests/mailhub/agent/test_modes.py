@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from accounts.models import Mailbox
+from approvals.core.states import Status
 from approvals.models import PendingAction
-from approvals.states import Status
 from mailhub.agent.models import ToolCall
 from mailhub.agent.policy import MODES
 from tests.conftest import HELLO, Api, Reviewer, make_api

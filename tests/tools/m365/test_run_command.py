@@ -13,8 +13,9 @@ import pytest
 from mcp.client import Client
 
 from accounts.models import Mailbox, User
-from approvals import maintenance, services
 from approvals.models import Attempt, PendingAction
+from approvals.pauses import switch
+from approvals.worker import maintenance
 from mailhub.asgi import application
 from tests.conformance.served import Door, served
 from tests.conftest import Api, Reviewer, make_api, problem_of
@@ -119,12 +120,12 @@ def test_a_write_runs_once_after_a_person_approved_exactly_it(runner: Api, revie
     work()
     assert m365.calls == []
 
-    services.pause(mailbox=None, actor="test")
+    switch.pause(mailbox=None, actor="test")
     assert reviewer.decide(action_id, "approve").status_code == 302
     work()
     assert m365.calls == []
     assert "Approved, and held back" in reviewer.page(action_id).content.decode()
-    services.resume(mailbox=None, actor="test")
+    switch.resume(mailbox=None, actor="test")
     work()
     work()
     (call,) = m365.calls

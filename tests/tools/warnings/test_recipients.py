@@ -4,7 +4,7 @@ import string
 
 import pytest
 
-from approvals.types import PreviewWarning
+from approvals.core.types import PreviewWarning
 from tests.tools.warnings.messages import OWN, codes, message
 from tools.warnings import Context, Later, lookalike, of
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from approvals.retry import parse_retry_after
+from approvals.lifecycle.backoff import parse_retry_after
 from tools.providers.base import NotPermitted, OutcomeUnknown, ProviderError, Refused, TokenRefused, Unavailable
 
 SCOPES = "https://www.googleapis.com/auth/"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from approvals.retry import parse_retry_after
+from approvals.lifecycle.backoff import parse_retry_after
 from tools.providers.base import NotPermitted, ProviderError, Refused, Unavailable
 
 REQUEST_LIMIT = 4 * 1024 * 1024  # of one request: https://learn.microsoft.com/graph/throttling-limits

@@ -1,0 +1,242 @@
+"""Heads of the audit chains, written outside the database: MAILHUB_HOME/audit-heads*.jsonl, each line with a seal.
+
+Each approval appends the head that it made, after its COMMIT: a head that was anchored before a rollback would be a
+false alarm. The line is one write(2) to a file in append mode, without a lock and without fsync, so it costs an
+approval microseconds. It is safe from somebody who rewrites the database at once; a power cut can take the lines of the
+last sweep, and since the chain is longer then, the next round writes its head again. The sweeper syncs the file, adds
+the heads of all other chains every ANCHOR_SECONDS, and copies every line to MAILHUB_AUDIT_ANCHORS_COPY.
+
+A full file is followed by a new one with the next number, which begins with the head of each chain. So the newest file
+alone says what each chain must hold, and a reader remembers how far it has come in it.
+"""
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+
+from approvals.audit.chain import seal
+from approvals.models import AuditChain
+from approvals.models.audit import NO_MAILBOX
+
+ANCHOR_SECONDS = 600
+FULL_BYTES = 4_000_000
+BYTES_A_CHAIN = 600
+PIECE = 1_000_000
+NAME = re.compile(r"audit-heads(?:-(\d{6}))?\.jsonl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """How long a chain was at some time, and the hash of its last event then."""
+
+    chain: UUID
+    length: int
+    hash: str
+
+    def line(self, at: str) -> str:
+        said = {"at": at, "chain": str(self.chain), "length": self.length, "head": self.hash}
+        return json.dumps({**said, "seal": seal(json.dumps(said, sort_keys=True))})
+
+
+def heads_file() -> Path:
+    """Return the newest file of heads, which is the one that is written to."""
+    home = Path(settings.MAILHUB_HOME)
+    return max(_files(home), key=_number, default=home / "audit-heads.jsonl")
+
+
+def append(*heads: Head) -> None:
+    """Write heads to the end of the newest file."""
+    _write(heads_file(), _lines(heads))
+
+
+def anchor(*, at_most_every: float = 0) -> int:
+    """Append the heads of all chains that have moved; returns how many.
+
+    With `at_most_every` it does nothing if any process did it less than so many seconds ago, or is just doing it.
+    """
+    stamp = Path(settings.MAILHUB_HOME) / "audit-heads.stamp"
+    if at_most_every and not _is_due(stamp, at_most_every):
+        return 0
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    with stamp.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if at_most_every else 0))
+        except BlockingIOError:
+            return 0
+        if at_most_every and not _is_due(stamp, at_most_every):
+            return 0
+        known = READER.newest()
+        chains = AuditChain.objects.filter(length__gt=0)
+        now_there = [Head(chain=chain.pk, length=chain.length, hash=chain.head) for chain in chains.iterator()]
+        moved = [head for head in now_there if known.get(head.chain) != head]
+        append(*moved)
+        _begin_another_if_full({**known, **{head.chain: head for head in moved}})
+        lock.truncate(0)
+        lock.write(timezone.now().isoformat())
+    sync()
+    return len(moved)
+
+
+def sync() -> None:
+    """Sync what was appended to disk, and copy it to where MAILHUB_AUDIT_ANCHORS_COPY says."""
+    for path in _files(Path(settings.MAILHUB_HOME)):
+        size = path.stat().st_size
+        if _synced.get(path) == size:
+            continue
+        with path.open("rb") as file:
+            os.fdatasync(file.fileno())
+            if settings.MAILHUB_AUDIT_ANCHORS_COPY:
+                _copy(file, Path(settings.MAILHUB_AUDIT_ANCHORS_COPY) / path.name)
+        _synced[path] = size
+
+
+def anchored(only: Collection[UUID] | None = None) -> Iterator[tuple[Head, bool]]:
+    """Yield every head in the files and their copies, of these chains or all, and whether it carries our seal."""
+    folders = {str(settings.MAILHUB_HOME), settings.MAILHUB_AUDIT_ANCHORS_COPY} - {""}
+    seen: set[str] = set()
+    for path in sorted(path for folder in folders for path in _files(Path(folder))):
+        for line in path.read_text(errors="replace").splitlines():
+            if line in seen:  # the copy says the same
+                continue
+            seen.add(line)
+            head, genuine = _head_of(line, only)
+            if head is not None:
+                yield head, genuine
+
+
+class Reader:
+    """The newest file of heads, read on from where this process has read before."""
+
+    def __init__(self) -> None:
+        self._read = _Read()
+
+    def newest(self) -> dict[UUID, Head]:
+        """Return the longest sealed head of each chain in the newest file."""
+        path = heads_file()
+        try:
+            file = path.open("rb")
+        except FileNotFoundError:
+            return {}
+        with file:
+            # Not its inode: a file that takes the place of a deleted one may have the same.
+            beginning = file.readline()
+            size = os.fstat(file.fileno()).st_size
+            if (self._read.path, self._read.beginning) != (path, beginning) or size < self._read.offset:
+                self._read = _Read(path=path, beginning=beginning)
+            file.seek(self._read.offset)
+            whole, _, _ = file.read().rpartition(b"\n")
+        self._read.offset += len(whole) + 1 if whole else 0
+        for line in whole.decode(errors="replace").splitlines():
+            head, genuine = _head_of(line, None)
+            if head is not None and genuine:
+                before = self._read.heads.get(head.chain)
+                if before is None or before.length <= head.length:
+                    self._read.heads[head.chain] = head
+        return dict(self._read.heads)
+
+
+@dataclass(kw_only=True)
+class _Read:
+    path: Path = Path()
+    beginning: bytes = b""  # its first line, which has a time and a seal
+    offset: int = 0
+    heads: dict[UUID, Head] = field(default_factory=dict)
+
+
+READER = Reader()
+_synced: dict[Path, int] = {}
+
+
+def _head_of(line: str, only: Collection[UUID] | None) -> tuple[Head | None, bool]:
+    try:
+        said = json.loads(line)
+        head, at = Head(chain=UUID(said["chain"]), length=int(said["length"]), hash=said["head"]), said["at"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # nobody can say of which chain it was
+        head, at = Head(chain=NO_MAILBOX, length=0, hash=""), ""
+    if only is not None and head.chain not in only:
+        return None, False
+    return head, head.line(at) == line
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return sorted((path for path in folder.iterdir() if NAME.fullmatch(path.name)), key=_number)
+    except FileNotFoundError:
+        return []
+
+
+def _number(path: Path) -> int:
+    found = NAME.fullmatch(path.name)
+    return int(found[1] or 0) if found else 0
+
+
+def _write(path: Path, text: str) -> None:
+    if not text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def begin_another() -> None:
+    """Begin a new file with the present heads, once an operator has accepted an older database."""
+    chains = AuditChain.objects.filter(length__gt=0)
+    _begin_another([Head(chain=chain.pk, length=chain.length, hash=chain.head) for chain in chains.iterator()])
+    sync()
+
+
+def _begin_another_if_full(heads: dict[UUID, Head]) -> None:
+    path = heads_file()
+    if path.exists() and path.stat().st_size >= FULL_BYTES + BYTES_A_CHAIN * len(heads):
+        _begin_another(heads.values())
+
+
+def _begin_another(heads: Iterable[Head]) -> None:
+    """The next file appears whole, with the head of each chain; whoever appends to the old one just now is read too."""
+    path = heads_file()
+    following = path.with_name(f"audit-heads-{_number(path) + 1:06}.jsonl")
+    unfinished = following.with_suffix(".unfinished")
+    unfinished.unlink(missing_ok=True)
+    _write(unfinished, _lines(heads))
+    unfinished.rename(following)
+
+
+def _lines(heads: Iterable[Head]) -> str:
+    now = timezone.now().isoformat()
+    return "".join(f"{head.line(now)}\n" for head in heads)
+
+
+def _copy(source: BinaryIO, target: Path) -> None:
+    """Append to the copy what it lacks, one process at a time; what it has already is never changed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("ab") as copy:
+        try:
+            fcntl.flock(copy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        source.seek(os.fstat(copy.fileno()).st_size)
+        while piece := source.read(PIECE):
+            copy.write(piece)
+        copy.flush()
+        os.fsync(copy.fileno())
+
+
+def _is_due(stamp: Path, seconds: float) -> bool:
+    try:
+        found = stamp.stat()
+    except FileNotFoundError:
+        return True
+    return found.st_size == 0 or time.time() - found.st_mtime >= seconds

@@ -1,0 +1,169 @@
+"""The audit for people: what happened in the mailboxes they manage, as a file, and whether it is what it was."""
+
+import csv
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, cast
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.contrib.auth.decorators import login_required
+from django.core.handlers.asgi import ASGIRequest
+from django.db import connection
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST, require_safe
+
+from accounts.models import Mailbox, User
+from accounts.problems import Problem
+from approvals.audit import log, proof
+from approvals.audit.form import AuditForm
+from approvals.audit.words import words_of
+from approvals.models import AuditEvent
+
+PAGE = 50
+AT_MOST = 20_000  # events that one press of the button looks at
+SHOWN = 20  # of what is wrong with one chain
+COLUMNS = (
+    "chain", "mailbox", "sequence", "at", "event", "action_id", "actor", "who", "data", "previous", "hash",
+)  # fmt: skip
+FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl; charset=utf-8"}
+WRONG = {
+    "altered": _("Event %(n)s was altered"),
+    "removed": _("Event %(n)s was removed"),
+    "cut": _("Event %(n)s and what came after it was cut off"),
+    "rewritten": _("Event %(n)s was rewritten"),
+    "unapproved": _("Event %(n)s has no approval before it"),
+    "unclaimed": _("An attempt was made up"),
+    "unsealed": _("A decision was made up"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    event: AuditEvent
+    words: str
+    who: str
+    mailbox: Mailbox | None
+    details: list[tuple[str, str]]
+
+
+@login_required
+@never_cache
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    """The newest first. Filters stand in the address."""
+    chains = log.chains_of(cast(User, request.user))
+    form = AuditForm(request.GET, chains=chains)
+    try:
+        logged = log.page(form.chains, form.wanted, cursor=request.GET.get("cursor"), limit=PAGE)
+    except Problem:  # an address somebody typed or shortened: the first page is what they want
+        return redirect(f"{request.path}?{form.query}")
+    names = log.names_of(logged.rows)
+    rows = [
+        Row(
+            event=event, words=words_of(event.event), who=names[event.actor], mailbox=chains[event.chain_id],
+            details=log.details_of(event, names),
+        )
+        for event in logged.rows
+    ]  # fmt: skip
+    context = {
+        "form": form, "rows": rows, "logged": logged, "chains": chains, "window": log.WINDOW,
+        "formats": [("csv", "CSV"), ("jsonl", "JSON Lines")],
+    }  # fmt: skip
+    return render(request, "approvals/audit.html", context)
+
+
+@login_required
+@never_cache
+@require_POST
+def verify(request: HttpRequest) -> HttpResponse:
+    """Look whether the chains are what they were; of many or long ones at the newest events."""
+    chains = log.chains_of(cast(User, request.user))
+    if not chains:
+        raise Http404
+    found = proof.checked(chains.keys(), newest=AT_MOST // len(chains) or 1)
+    results = [
+        {
+            "mailbox": chains[each.chain],
+            "checked": each,
+            "wrong": [(WRONG[one.wrong] % {"n": one.sequence}, one.detail) for one in each.findings[:SHOWN]],
+            "more": len(each.findings) - SHOWN,
+        }
+        for each in found
+    ]
+    results.sort(key=lambda each: (not each["wrong"], str(each["mailbox"] or "")))
+    return render(request, "approvals/audit_verified.html", {"results": results})
+
+
+@login_required
+@never_cache
+@require_GET
+def export(request: HttpRequest) -> HttpResponseBase:
+    """All that the filters leave, as a file with what it takes to verify the chain."""
+    chains = log.chains_of(cast(User, request.user))
+    form, kind = AuditForm(request.GET, chains=chains), request.GET.get("format", "csv")
+    if not chains or kind not in FORMATS:
+        raise Http404
+    if not form.is_valid():
+        return redirect(f"{request.path.removesuffix('export/')}?{form.query}")  # where it is said
+    # Asked here, since the days are those of the person's zone, which is over when the pieces are made.
+    batches = log.exported(form.chains, form.wanted)
+    pieces = _pieces(batches, chains, kind)
+    response = StreamingHttpResponse(
+        _later(pieces) if isinstance(request, ASGIRequest) else pieces, content_type=FORMATS[kind]
+    )
+    response["Content-Disposition"] = f'attachment; filename="mailhub-audit-{timezone.localdate()}.{kind}"'
+    return response
+
+
+def _pieces(batches: Iterable[list[AuditEvent]], chains: Mapping[UUID, Mailbox | None], kind: str) -> Iterator[str]:
+    lines = StringIO()
+    table = csv.DictWriter(lines, COLUMNS)
+    if kind == "csv":
+        table.writeheader()
+    for batch in batches:
+        names = log.names_of(batch)
+        for event in batch:
+            record = _record(event, chains[event.chain_id], names[event.actor])
+            if kind == "csv":
+                data = json.dumps(event.data, sort_keys=True, ensure_ascii=False)
+                table.writerow({name: _harmless(value) for name, value in (record | {"data": data}).items()})
+            else:
+                lines.write(json.dumps(record, ensure_ascii=False) + "\n")
+        yield lines.getvalue()
+        lines.seek(0)
+        lines.truncate()
+    yield lines.getvalue()  # the names of the columns, when there is nothing else
+
+
+def _record(event: AuditEvent, mailbox: Mailbox | None, who: str) -> dict[str, Any]:
+    """What the hash is made of, exactly as it went in, and beside it what people can read."""
+    return {
+        "chain": str(event.chain_id), "mailbox": mailbox.address if mailbox else "", "sequence": event.sequence,
+        "at": event.at.isoformat(), "event": event.event, "action_id": str(event.action_id or ""),
+        "actor": event.actor, "who": who, "data": event.data, "previous": event.previous, "hash": event.hash,
+    }  # fmt: skip
+
+
+def _harmless(value: Any) -> Any:
+    """A spreadsheet takes what begins like this for a formula and runs it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+async def _later(pieces: Iterator[str]) -> AsyncIterator[str]:
+    """Under ASGI Django would gather a plain iterator in memory before the first byte leaves."""
+
+    def following() -> str | None:
+        try:
+            return next(pieces, None)
+        finally:
+            connection.close()  # others need it while this reader takes their time
+
+    while (piece := await sync_to_async(following)()) is not None:
+        yield piece

@@ -1,0 +1,99 @@
+"""What the page of the audit and its export are asked to hold."""
+
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django import forms
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.utils.timezone import get_current_timezone
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import Mailbox
+from approvals.audit.log import Wanted
+from approvals.audit.words import WORDS
+
+# What lies outside is no day of ours, and in some zones no time that can be told at all.
+DAY: dict[str, Any] = {
+    "required": False,
+    "widget": forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}),
+    "validators": [MinValueValidator(date(1970, 1, 2)), MaxValueValidator(date(9000, 1, 1))],
+    "error_messages": dict.fromkeys(("invalid", "min_value", "max_value"), _("This is not a day.")),
+}
+
+
+class AuditForm(forms.Form):
+    """Filters, as they stand in the address. Days are those of where the person is."""
+
+    NO_MAILBOX = "none"
+
+    mailbox = forms.ChoiceField(
+        label=_("Mailbox"), required=False, error_messages={"invalid_choice": _("You manage no such mailbox.")}
+    )
+    event = forms.ChoiceField(
+        label=_("What"),
+        required=False,
+        choices=[("", _("anything")), *WORDS.items()],
+        error_messages={"invalid_choice": _("Nothing of that name is ever recorded.")},
+    )
+    kind = forms.ChoiceField(
+        label=_("Done by"),
+        required=False,
+        choices=[
+            ("", _("anybody")), ("user", _("people")), ("token", _("programs")), ("worker", _("workers")),
+            ("command", _("commands on the server")),
+        ],
+        error_messages={"invalid_choice": _("Nobody of that kind does anything here.")},
+    )  # fmt: skip
+    who = forms.CharField(label=_("E-mail or token"), required=False, max_length=254)
+    action = forms.UUIDField(
+        label=_("Id of an action"), required=False, error_messages={"invalid": _("This is not the id of an action.")}
+    )
+    since = forms.DateField(label=_("From day"), **DAY)
+    until = forms.DateField(label=_("To day"), **DAY)
+
+    def __init__(self, data: Any, *, chains: Mapping[UUID, Mailbox | None]) -> None:
+        super().__init__(data, auto_id="f-%s")
+        self._chains = {str(mailbox.pk) if mailbox else self.NO_MAILBOX: key for key, mailbox in chains.items()}
+        named = {str(mailbox.pk): mailbox.address for mailbox in chains.values() if mailbox}
+        server = [(self.NO_MAILBOX, _("none: all of this server"))] if self.NO_MAILBOX in self._chains else []
+        self.fields["mailbox"].choices = [("", _("all")), *named.items(), *server]  # type: ignore[attr-defined]
+        for field in self.fields.values():
+            field.widget.attrs["class"] = "input"
+        self.several = len(self._chains) > 1
+
+    @property
+    def chains(self) -> list[UUID]:
+        """Those that are asked for; none when something was asked that cannot be understood."""
+        if not self.is_valid():
+            return []
+        asked = self.cleaned_data["mailbox"]
+        return [self._chains[asked]] if asked else list(self._chains.values())
+
+    @property
+    def wanted(self) -> Wanted:
+        if not self.is_valid():
+            return Wanted()
+        said = self.cleaned_data
+        return Wanted(
+            event=said["event"], action=said["action"], kind=said["kind"] or None, who=said["who"],
+            since=midnight(said["since"]) if said["since"] else None,
+            until=day_after(said["until"]) if said["until"] else None,
+        )  # fmt: skip
+
+    @property
+    def query(self) -> str:
+        """What was asked, to be put behind another address."""
+        return urlencode({name: value for name in self.fields if (value := self.data.get(name))})
+
+
+def midnight(day: date) -> datetime:
+    """Return when a day begins where the person is."""
+    return datetime.combine(day, time.min, tzinfo=get_current_timezone())
+
+
+def day_after(day: date) -> datetime:
+    """Return when a day has ended where the person is."""
+    return midnight(day + timedelta(days=1))

@@ -1,0 +1,109 @@
+"""Does every claim have its approvals, every attempt its claim, every decision its seal?
+
+The chain is keyed, so it is the witness: rows of other tables can be written by somebody who has no key.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from approvals.audit.findings import Finding
+from approvals.core.seals import decision_holds
+from approvals.models import Attempt, AuditEvent, Decision
+
+BATCH = 1000
+# After these an approval that was given before counts no more.
+VOIDED = frozenset({"undone", "edited", "changes_requested", "noticed", "returned"})
+ENDED = frozenset({"outcome_accepted", "outcome_refused", "rejected", "cancelled", "expired", "superseded"})
+VERDICTS = ("approved", "rejected", "changes_requested")  # each is the name of its event too
+
+
+class History:
+    """What the events of one chain say about its actions so far."""
+
+    def __init__(self, chain: UUID, *, whole: bool) -> None:
+        self._chain = chain
+        self._whole = whole
+        self._created: set[UUID] = set()
+        self._approved: set[UUID] = set()
+
+    def after(self, link: AuditEvent) -> list[Finding]:
+        """Take the next event; return what it shows to be wrong."""
+        action = link.action_id
+        if action is None:
+            return []
+        data = link.data if isinstance(link.data, dict) else {}
+        if link.event == "created":
+            self._created.add(action)
+        elif link.event == "approved" and _enough(data):
+            self._approved.add(action)
+        elif link.event in VOIDED:
+            self._approved.discard(action)
+        elif link.event == "claimed" and action not in self._approved:
+            # Of the newest events only: the approval may lie before them.
+            if self._whole or action in self._created:
+                detail = _("a worker took up what nobody had approved")
+                return [Finding(chain=self._chain, sequence=link.sequence, wrong="unapproved", detail=detail)]
+        elif link.event in ENDED:
+            self._approved.discard(action)
+            self._created.discard(action)
+        return []
+
+
+def unclaimed_attempts() -> Iterator[Finding]:
+    """Find the attempts for which no worker's claim stands in the audit."""
+    attempts = Attempt.objects.order_by("pk").values_list("pk", "action_id", "action__mailbox_id", "fence")
+    for some in _in_batches(attempts):
+        events = AuditEvent.objects.filter(event="claimed", action_id__in={row[1] for row in some})
+        claims = {(action, data.get("fence")) for action, data in events.values_list("action_id", "data")}
+        for _pk, action, mailbox, fence in some:
+            if (action, fence) not in claims:
+                detail = _("attempt %(n)s of action %(id)s has no claim") % {"n": fence, "id": action}
+                yield Finding(chain=mailbox, sequence=0, wrong="unclaimed", detail=detail)
+
+
+def unsealed_decisions() -> Iterator[Finding]:
+    """Find the decisions that mailhub did not write.
+
+    One from before there were seals has none; then its event in the audit is the proof.
+    """
+    columns = (
+        "pk",
+        "action_id",
+        "person_id",
+        "method",
+        "verdict",
+        "revision",
+        "approval_round",
+        "digest",
+        "created_at",
+    )
+    decisions = Decision.objects.order_by("pk").values_list(*columns, "seal", "action__mailbox_id")
+    for some in _in_batches(decisions):
+        actions = {row[1] for row in some if not row[9]}
+        events = AuditEvent.objects.filter(event__in=VERDICTS, action_id__in=actions) if actions else ()
+        told = {(event.action_id, event.actor, event.event) for event in events}
+        for pk, action, person, method, verdict, revision, approval_round, digest, at, seal, mailbox in some:
+            holds = decision_holds(
+                seal, action=action, person=person, method=method, verdict=verdict, revision=revision,
+                approval_round=approval_round, digest=digest, created_at=at,
+            )  # fmt: skip
+            if not holds and (seal or (action, f"user:{person}", verdict) not in told):
+                detail = _("decision %(n)s on action %(id)s was not written by mailhub") % {"n": pk, "id": action}
+                yield Finding(chain=mailbox, sequence=0, wrong="unsealed", detail=detail)
+
+
+def _enough(data: dict[str, Any]) -> bool:
+    given, needed = data.get("given"), data.get("needed")
+    return isinstance(given, int) and isinstance(needed, int) and given >= needed >= 1
+
+
+def _in_batches(rows: QuerySet[Any, Any]) -> Iterator[list[Any]]:
+    """The rows in order of their key, which is their first column, in statements of their own."""
+    batch = list(rows[:BATCH])
+    while batch:
+        yield batch
+        batch = list(rows.filter(pk__gt=batch[-1][0])[:BATCH])

@@ -1,0 +1,15 @@
+"""Finding the kind of an action by its name."""
+
+from functools import cache
+from typing import cast
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from approvals.core.types import Kind
+
+
+@cache
+def kind_named(name: str) -> Kind:
+    """The kind that settings.MAILHUB_KINDS names; a system check proves at start that each path resolves."""
+    return cast(Kind, import_string(settings.MAILHUB_KINDS[name])())

@@ -1,0 +1,133 @@
+"""A person's ruling where no evidence has come: it was sent, or it was not and is to be sent again."""
+
+from typing import Any, Literal, assert_never
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from accounts.access import has_role
+from accounts.models import Role, User
+from accounts.problems import Problem
+from accounts.statements import database_now
+from accounts.transactions import retry_if_rolled_back
+from approvals.audit import chain
+from approvals.core.kinds import kind_named
+from approvals.core.states import Status
+from approvals.core.types import Outcome, PreviewWarning, Speaks
+from approvals.decisions.verdicts import count_approval, locked, refusal_of_unfit, refusal_to_approve
+from approvals.lifecycle.outcomes import record_outcome
+from approvals.lifecycle.returns import UNDECIDED
+from approvals.lifecycle.revisions import add_notice
+from approvals.models import ApprovalPolicy, Attempt, PendingAction
+from approvals.rules.policy import policy_of
+
+Ruling = Literal["sent", "not_sent"]
+
+ANOTHER_ATTEMPT = "It was handed over once more since this was shown to you. Look at it again."
+
+
+@retry_if_rolled_back
+def resolve(*, action_id: UUID, person: User, ruling: Ruling, fence: int, method: str = "") -> PendingAction:
+    """Rule about an unknown outcome; the caller has made sure that the person is really there (step-up).
+
+    `fence` names the attempt that the ruling is about. sent: it succeeded, and the receipt says who ruled. not_sent:
+    the ruling is an approval of another copy, in a new round: it counts for as much as an approval of this person, and
+    the mail leaves with the same Message-ID when enough people have approved. Raises `forbidden`, and `conflict` when
+    the outcome is known, when the attempt is another one, or when the action has expired.
+    """
+    with transaction.atomic():
+        action = locked(action_id)
+        policy = policy_of(action.mailbox)
+        refusal = _refusal(action, person, policy, ruling, fence)
+        if refusal:
+            chain.record(
+                mailbox=action.mailbox, event="ruling_refused", actor=f"user:{person.pk}", action_id=action.id,
+                code=refusal.code, ruling=ruling,
+            )  # fmt: skip
+        elif ruling == "sent":
+            _close_as_sent(action, person)
+        elif ruling == "not_sent":
+            _order_again(action, person, policy, method)
+        else:
+            assert_never(ruling)
+    # Raised outside: the audit event of a refusal must stay.
+    if refusal:
+        raise refusal
+    action.refresh_from_db()
+    return action
+
+
+def refusal_to_rule(action: PendingAction, person: User) -> Problem | None:
+    """The reason why this person cannot rule about any action of this mailbox; None if they can."""
+    if has_role(person, action.mailbox, Role.APPROVER):
+        return None
+    return Problem("forbidden", "You may not decide for this mailbox.")
+
+
+def may_order_again(action: PendingAction, person: User) -> Problem | None:
+    """The reason why this person cannot have an unknown mail sent again; None when they can."""
+    return _refusal(action, person, policy_of(action.mailbox), "not_sent", action.fence)
+
+
+def _refusal(action: PendingAction, person: User, policy: ApprovalPolicy, ruling: Ruling, fence: int) -> Problem | None:
+    forbidden = refusal_to_rule(action, person)
+    if forbidden:
+        return forbidden
+    if action.status != Status.UNKNOWN:
+        return Problem("conflict", f"There is nothing to rule about: it is {Status(action.status).label}.")
+    if action.fence != fence:
+        return Problem("conflict", ANOTHER_ATTEMPT)
+    if ruling == "sent":
+        return None
+    return refusal_to_approve(person, action) or refusal_of_unfit(action, policy, database_now())
+
+
+def _close_as_sent(action: PendingAction, person: User) -> None:
+    outcome = Outcome(verdict="accepted", receipt=_receipt(action, person))
+    moved = record_outcome(action.pk, action.fence, outcome, evidence="person", actor=f"user:{person.pk}")
+    assert moved, "the row is locked"
+
+
+def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, method: str) -> None:
+    """1. The attempt counts as not sent, by this person's word. 2. The action waits again, in a new round, and a new
+    revision warns of the second copy: a page from before approves nothing. 3. The ruling is the first approval."""
+    attempt = action.attempts.get(fence=action.fence)
+    Attempt.objects.filter(pk=attempt.pk).update(
+        verdict=Attempt.Verdict.NOT_SENT, code="", evidence="person", ruled_at=Now(), ended_at=Now()
+    )
+    chain.record(
+        mailbox=action.mailbox_id, event="outcome_not_sent", actor=f"user:{person.pk}", action_id=action.pk,
+        fence=action.fence, code="", evidence="person",
+    )  # fmt: skip
+    moved = action.move(
+        Status.UNKNOWN, Status.PENDING, **UNDECIDED, approval_round=action.approval_round + 1,
+        error=None, returned=None, next_probe_at=None,
+    )  # fmt: skip
+    assert moved, "the row is locked"
+    add_notice(action, [_may_have_left(action, attempt)])
+    count_approval(action, person, policy, given=1, method=method, at=database_now())
+
+
+def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:
+    kind = kind_named(action.kind)
+    words = kind.words if isinstance(kind, Speaks) else {}
+    at = attempt.wire_started_at or attempt.started_at
+    handed_over = f"It was handed over on {at:%d %b %Y at %H:%M} UTC and the answer was lost."
+    return PreviewWarning(
+        code="may_have_been_sent",
+        title=f"{words.get('may_have_happened', 'May have been sent already')}.",
+        text=f"{handed_over} {words.get('twice', 'If it was sent after all, the recipients get it twice.')}",
+        severity="risk",
+        mark=str(attempt.fence),
+    )
+
+
+def _receipt(action: PendingAction, person: User) -> dict[str, Any]:
+    return {
+        "at": timezone.now().isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "recipient_count": len(action.current.preview["targets"]),
+        "provider": action.mailbox.provider,
+        "ruled_by": str(person),
+    }

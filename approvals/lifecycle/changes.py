@@ -1,0 +1,101 @@
+"""What differs between two revisions, field by field and word by word. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+from approvals.core.types import EditField
+
+# A word, a run of white space, or one other character; scripts without spaces go character by character.
+_ALONE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+TOKEN = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|\s+|.", re.DOTALL)
+# Comparing costs up to the product of both lengths: beyond these, a block is shown as replaced whole.
+MOST_LINES = 5_000
+MOST_TOKENS = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A stretch of text that stayed, came, or went."""
+
+    sort: Literal["same", "added", "removed"]
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldChange:
+    """A field that differs. The pieces that stayed and went make the text before, those that stayed and came the one
+    after."""
+
+    name: str
+    label: str
+    pieces: tuple[Piece, ...]
+
+
+def between(before: Sequence[EditField], after: Sequence[EditField]) -> tuple[FieldChange, ...]:
+    """The fields that differ, in the order of the form; what a person reads is compared where that differs."""
+    old = {field.name: field for field in before}
+    found = []
+    for field in after:
+        earlier = old.get(field.name, EditField(name=field.name, label=field.label, sort=field.sort))
+        if _said(earlier) == _said(field):
+            continue
+        read = (_read(earlier), _read(field))
+        pieces = word_by_word(*(read if read[0] != read[1] else (_said(earlier), _said(field))))
+        found.append(FieldChange(name=field.name, label=field.label, pieces=pieces))
+    return tuple(found)
+
+
+def word_by_word(before: str, after: str) -> tuple[Piece, ...]:
+    """The pieces that lead from one text to the other: line by line first, then by words where lines were replaced."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    pieces: list[Piece] = []
+    for old_lines, new_lines, same in _blocks(old, new, most=MOST_LINES):
+        if same or not old_lines or not new_lines:
+            pieces += _plain("".join(old_lines), "".join(new_lines), same=same)
+            continue
+        words = TOKEN.findall("".join(old_lines)), TOKEN.findall("".join(new_lines))
+        for went, came, stayed in _blocks(*words, most=MOST_TOKENS):
+            pieces += _plain("".join(went), "".join(came), same=stayed)
+    return tuple(_joined(pieces))
+
+
+def _blocks(
+    old: Sequence[str], new: Sequence[str], *, most: int
+) -> Iterator[tuple[Sequence[str], Sequence[str], bool]]:
+    if max(len(old), len(new)) > most:
+        yield old, new, old == new
+        return
+    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        yield old[i:j], new[k:m], tag == "equal"
+
+
+def _plain(before: str, after: str, *, same: bool) -> list[Piece]:
+    if same:
+        return [Piece(sort="same", text=after)]
+    both = (Piece(sort="removed", text=before), Piece(sort="added", text=after))
+    return [piece for piece in both if piece.text]
+
+
+def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """Neighbours of one sort become one."""
+    waiting: Piece | None = None
+    for piece in pieces:
+        if waiting is not None and waiting.sort == piece.sort:
+            waiting = Piece(sort=piece.sort, text=waiting.text + piece.text)
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = piece
+    if waiting is not None:
+        yield waiting
+
+
+def _said(field: EditField) -> str:
+    return field.value + "".join(f"{file.name} ({file.type}, sha256 {file.sha256})\n" for file in field.files)
+
+
+def _read(field: EditField) -> str:
+    return field.reading or _said(field)

@@ -1,0 +1,112 @@
+"""An action with the content that was approved, read in one go."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F
+
+from accounts.credentials import CannotDecrypt
+from accounts.statements import Select, columns_of, instance, slot
+from approvals.core.at_rest import open_part
+from approvals.core.digest import digest_of
+from approvals.core.types import ApprovedAction, LeaseLost
+from approvals.models import Blob, PendingAction
+
+_with_content = Select(
+    lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk"), revisions__number=F("revision"))
+    .order_by().values_list(
+        *columns_of(PendingAction),
+        "revisions__payload", "revisions__sealed_payload", "revisions__digest", "preparation__notes",
+        "preparation__digest",
+    )
+)  # fmt: skip
+_blob = Select(
+    lambda: Blob.objects.filter(action=slot(Blob, "action"), sha256=slot(Blob, "sha256")).values_list("content")
+)
+
+
+def _not_to_be_called() -> None:
+    raise LeaseLost
+
+
+def _nothing_to_be_kept(notes: Mapping[str, Any]) -> None:
+    raise LeaseLost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """A row as it was, the payload and the digest of its current revision, and what was prepared for it before;
+    `outdated` is what was prepared for an earlier revision."""
+
+    action: PendingAction
+    payload: dict[str, Any]
+    digest: str
+    prepared: dict[str, Any]
+    outdated: dict[str, Any] | None
+
+    def approved(
+        self,
+        *,
+        wire_started: Callable[[], None] = _not_to_be_called,
+        keep: Callable[[Mapping[str, Any]], None] = _nothing_to_be_kept,
+    ) -> ApprovedAction:
+        """The frozen payload, checked against the digest that was approved; ValueError when it is another."""
+        action = self.action
+        if not action.digest == self.digest == digest_of(self.payload):
+            raise ValueError("the revision is not the one that was approved")
+        return ApprovedAction(
+            id=action.pk,
+            kind=action.kind,
+            mailbox_id=action.mailbox_id,
+            payload=self.payload,
+            digest=self.digest,
+            message_id=action.message_id,
+            wire_started=wire_started,
+            blob=self._blob,
+            keep=keep,
+            prepared=self.prepared,
+            receipt=action.receipt,
+        )
+
+    def _blob(self, sha256: str) -> bytes:
+        """Read when it is asked for: who only looks whether it is due needs no attachments."""
+        found = _blob.first(action=self.action.pk, sha256=sha256)
+        if found is None:
+            raise KeyError(sha256)
+        row = Blob(action_id=self.action.pk, sha256=sha256, content=found[0])
+        content = bytes(row.content)
+        # The digest names the bytes by their hash, so it says nothing about bytes that only stand under that name.
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise ValueError("the bytes are not the ones that were approved")
+        return content
+
+
+def read_action(action_id: UUID) -> Read | None:
+    """The action as it stands now; None when there is none."""
+    found = _with_content.first(pk=action_id)
+    if found is None:
+        return None
+    *_, payload, sealed, digest, notes, prepared_for = found
+    action = instance(PendingAction, found)
+    if sealed is not None:
+        try:
+            payload = open_part("payload", payload, sealed, action.pk, action.revision)
+        except CannotDecrypt:  # its digest is that of nothing that was approved
+            payload = {}
+    current = notes is not None and prepared_for == action.digest
+    return Read(
+        action=action, payload=payload, digest=digest, prepared=notes if current else {},
+        outdated=None if current else notes,
+    )  # fmt: skip
+
+
+def approved_action(
+    action_id: UUID, *, keep: Callable[[Mapping[str, Any]], None] = _nothing_to_be_kept
+) -> ApprovedAction:
+    """The frozen payload of an action, as a kind gets it."""
+    read = read_action(action_id)
+    assert read is not None, "an action is never deleted"
+    return read.approved(keep=keep)

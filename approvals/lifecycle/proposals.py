@@ -1,0 +1,200 @@
+"""Storing a proposal for a person to decide."""
+
+import hashlib
+from dataclasses import asdict
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from accounts.caller import Caller
+from accounts.limits import TOKENS_OF_A_PERSON
+from accounts.models import Mailbox
+from accounts.problems import Problem, not_found
+from accounts.statements import database_now
+from accounts.transactions import retry_if_rolled_back
+from approvals.audit import chain
+from approvals.core.digest import digest_of
+from approvals.core.states import Status
+from approvals.core.types import Proposal
+from approvals.lifecycle import queries
+from approvals.models import Blob, IdempotencyRecord, PendingAction, Revision
+from approvals.rules.policy import blocked, lifetime_of, policy_of
+
+WAIT_SECONDS = 60  # nobody knows when a person decides
+
+
+def replay(
+    *, caller: Caller, mailbox: Mailbox, tool: str, key: str | None, request_digest: str
+) -> PendingAction | None:
+    """The action this key already led to, or None. Raises `idempotency_mismatch` when the request was another."""
+    if key is None:
+        return None
+    record = (
+        IdempotencyRecord.objects.filter(
+            mailbox=mailbox, proposer=caller.user, proposer_name=caller.name, tool=tool, key=key
+        )
+        .select_related("action__mailbox")
+        .first()
+    )
+    if record is None:
+        return None
+    if record.request_digest != request_digest:
+        raise Problem("idempotency_mismatch", "This key was used for another request. Use a new key for a new request.")
+    return record.action
+
+
+@retry_if_rolled_back
+@transaction.atomic
+def propose(
+    *,
+    caller: Caller,
+    mailbox: Mailbox,
+    tool: str,
+    proposal: Proposal,
+    key: str | None,
+    request_digest: str,
+    replaces: str | None = None,
+) -> tuple[PendingAction, bool]:
+    """Store a proposal for a person to decide. Returns the action, and whether the key had led to it before.
+
+    1. The action that it replaces, if any, is locked; `not_found` or `conflict` when it cannot be.
+    2. The action, its first revision and the bytes it names.
+    3. The idempotency record; when another request with this key was faster, its action is the answer.
+    4. The one it replaces is superseded.
+    5. The audit events.
+
+    Raises `policy_blocked` when the rules of the mailbox do not let mail go to all of its targets, and `rate_limited`
+    when too much of this caller waits already.
+    """
+    now = database_now()
+    digest = digest_of(proposal.payload)
+    policy = policy_of(mailbox)
+    refusal = blocked(policy, [target.address for target in proposal.preview.targets])
+    if refusal:
+        raise refusal
+    if replaces is None:
+        _refuse_when_full(caller, mailbox)
+    try:
+        replaced = None if replaces is None else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
+    except Problem:
+        # The same request may have been faster, and have replaced it.
+        earlier = replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest)
+        if earlier is None:
+            raise
+        return earlier, True
+    try:
+        with transaction.atomic():  # a savepoint: an IntegrityError must not poison the whole
+            action = PendingAction.objects.create(
+                kind=proposal.kind,
+                tool=tool,
+                mailbox=mailbox,
+                proposer=caller.user,
+                proposer_name=caller.name,
+                token_id=caller.token.id if caller.token else None,
+                replaces=replaced,
+                digest=digest,
+                message_id=proposal.message_id,
+                fingerprint=proposal.preview.fingerprint,
+                approvals_needed=policy.approvals_needed,
+                created_at=now,
+                send_at=proposal.send_at,
+                # Waiting for its moment is no reason to expire before it.
+                expires_at=max(now, proposal.send_at or now) + lifetime_of(policy),
+            )
+            if key is not None:
+                IdempotencyRecord.objects.create(
+                    mailbox=mailbox,
+                    proposer=caller.user,
+                    proposer_name=caller.name,
+                    tool=tool,
+                    key=key,
+                    request_digest=request_digest,
+                    action=action,
+                )
+    except IntegrityError:
+        earlier = replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest)
+        if earlier is None:
+            raise
+        return earlier, True
+    Revision.objects.create(
+        action=action,
+        number=1,
+        author=caller.user,
+        payload=proposal.payload,
+        preview=asdict(proposal.preview),
+        digest=digest,
+        created_at=now,
+    )
+    Blob.objects.bulk_create(
+        Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content) for content in proposal.blobs
+    )
+    if replaced is not None:
+        moved = replaced.move(Status.PENDING, Status.SUPERSEDED, finished_at=now)
+        assert moved, "the row is locked"
+        chain.record(
+            mailbox=mailbox, event="superseded", actor=actor_of(caller), action_id=replaced.id, by=str(action.id)
+        )
+    chain.record(
+        mailbox=mailbox, event="created", actor=actor_of(caller), action_id=action.id, digest=digest, tool=tool
+    )
+    return action, False
+
+
+def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
+    """Raise `rate_limited` when a token, or all tokens of its person, have too many proposals waiting in a mailbox.
+
+    It is one count by an index. Proposals that arrive in the same moment may exceed the limit by their number.
+    """
+    if caller.token is None:
+        return
+    most = settings.MAILHUB_PENDING_PROPOSALS
+    waiting = PendingAction.objects.filter(mailbox=mailbox, status=Status.PENDING, proposer=caller.user).order_by()
+    of_person = waiting[: most * TOKENS_OF_A_PERSON].count()
+    if of_person < most:
+        return
+    if of_person >= most * TOKENS_OF_A_PERSON or waiting.filter(proposer_name=caller.name)[:most].count() >= most:
+        raise Problem(
+            "rate_limited",
+            "Too many proposals of this token wait for a person in this mailbox. Nothing was stored. Withdraw some, or "
+            "propose again when they are decided.",
+            retry_after=WAIT_SECONDS,
+        )
+
+
+@transaction.atomic
+def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingAction:
+    """The caller's own action of this mailbox that a new proposal may take the place of; locked, inside a transaction.
+
+    Raises `not_found` for any other, and `conflict` when it is decided, or when a reviewer has changed it and asks for
+    nothing more.
+    """
+    found = queries.find(queries.of_caller(caller).filter(mailbox=mailbox, proposer=caller.user), action_id)
+    if found is None:
+        raise not_found("The action to be replaced")
+    action = PendingAction.objects.select_for_update(no_key=True, of=("self",)).get(pk=found.pk)
+    if action.status != Status.PENDING:
+        raise Problem("conflict", f"It cannot be replaced any more: it is {Status(action.status).label}.")
+    review = queries.review_of(action)
+    if review is not None and review["verdict"] == "edited":
+        raise Problem("conflict", "A reviewer has changed it already and goes on with that. Do not propose it again.")
+    return action
+
+
+def duplicates_of(*, mailbox: Mailbox, fingerprint: str, window: timedelta) -> bool:
+    """Whether somebody would call an action of this mailbox, within the window, the same."""
+    return PendingAction.objects.filter(
+        mailbox=mailbox, fingerprint=fingerprint, created_at__gt=timezone.now() - window
+    ).exists()
+
+
+def open_twin(*, mailbox: Mailbox, fingerprint: str) -> bool:
+    """Whether the same is waiting already, however long."""
+    return PendingAction.objects.filter(
+        mailbox=mailbox, fingerprint=fingerprint, status__in=(Status.PENDING, Status.APPROVED)
+    ).exists()
+
+
+def actor_of(caller: Caller) -> str:
+    return f"token:{caller.token.id}" if caller.token else f"user:{caller.user.pk}"

@@ -1,0 +1,256 @@
+"""Reading actions: for programs in the contract's shape, for pages as rows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.urls import reverse
+
+from accounts import access
+from accounts.caller import Caller
+from accounts.credentials import CannotDecrypt
+from accounts.models import Mailbox, User
+from accounts.problems import Problem
+from approvals.core.at_rest import open_part
+from approvals.core.states import FINAL, Status
+from approvals.lifecycle import reconcile
+from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
+from approvals.rules import sentences
+
+log = structlog.get_logger(__name__)
+
+RULE_CHANGES = 20
+
+
+def visible_to(person: User) -> QuerySet[PendingAction]:
+    """The actions of mailboxes this person is a member of."""
+    return PendingAction.objects.filter(mailbox__memberships__user=person)
+
+
+def of_caller(caller: Caller) -> QuerySet[PendingAction]:
+    """A token sees what was proposed under its own name in its mailboxes; a person sees their mailboxes'."""
+    if caller.token is None:
+        return visible_to(caller.user)
+    return PendingAction.objects.filter(
+        proposer=caller.user, proposer_name=caller.name, mailbox__in=access.mailboxes(caller)
+    )
+
+
+def find(actions: QuerySet[PendingAction], action_id: str | UUID) -> PendingAction | None:
+    """The action with this id among these; None for an unknown or malformed one."""
+    try:
+        wanted = UUID(str(action_id))
+    except ValueError:
+        return None
+    return actions.select_related("mailbox", "proposer").filter(pk=wanted).first()
+
+
+def with_preview(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
+    """Adds `shown`, what the current revision's preview says readably, in the same query and without its payload.
+
+    `open_shown` adds what is encrypted of it.
+    """
+    current = Revision.objects.filter(action=OuterRef("pk"), number=OuterRef("revision"))
+    return actions.annotate(
+        shown=Subquery(current.values("preview")[:1]), sealed_shown=Subquery(current.values("sealed_preview")[:1])
+    )
+
+
+def open_shown(actions: Iterable[PendingAction]) -> list[PendingAction]:
+    """Open what is encrypted of the `shown` of these rows; what no key opens stays out."""
+    found = list(actions)
+    for action in found:
+        action.shown = opened_preview(action.shown, action.sealed_shown, action.pk, action.revision)  # type: ignore[attr-defined]
+    return found
+
+
+def opened_preview(preview: Any, sealed: Any, action_id: UUID, revision: int) -> dict[str, Any]:
+    """Return the whole preview from its readable and its encrypted part."""
+    readable: dict[str, Any] = preview or {}
+    if sealed is None:
+        return readable
+    try:
+        return open_part("preview", readable, sealed, action_id, revision)
+    except CannotDecrypt:
+        log.warning("content_not_decrypted", action=str(action_id), kind="preview")
+        return readable
+
+
+def review_url(action: PendingAction) -> str:
+    return settings.MAILHUB_PUBLIC_URL + reverse("review", args=[action.pk])
+
+
+def described(action: PendingAction) -> dict[str, Any]:
+    """The contract's `action` object; members marked optional there are left out when empty."""
+    members: dict[str, Any] = {
+        "id": str(action.pk),
+        "state": str(action.status),
+        "tool": action.tool,
+        "mailbox": action.mailbox.address,
+        "review_url": review_url(action),
+        "created_at": _rfc3339(action.created_at),
+        "expires_at": _rfc3339(action.expires_at),
+    }
+    if action.receipt:
+        members["receipt"] = action.receipt
+    if action.unsettled_at:
+        members["unsettled_at"] = _rfc3339(action.unsettled_at)
+    if action.error:
+        members["error"] = action.error
+    if review := review_of(action):
+        members["review"] = review
+    if at := reconcile.may_have_left(action):
+        members["may_have_been_sent_at"] = _rfc3339(at)
+    if at := reconcile.also_left(action):
+        members["also_sent_at"] = _rfc3339(at)
+    if action.status == Status.SUPERSEDED and (successor := PendingAction.objects.filter(replaces=action).first()):
+        members["superseded_by"] = str(successor.pk)
+    return members
+
+
+def _rfc3339(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
+
+
+def review_of(action: PendingAction) -> dict[str, Any] | None:
+    """What people said or did last, in the contract's words; None before anybody has.
+
+    `changed` names what a reviewer changed of what was proposed: the mail goes on like that, it need not be proposed
+    again.
+    """
+    counts = ~Q(verdict=Decision.Verdict.APPROVED) | Q(approval_round=action.approval_round, revision=action.revision)
+    said = action.decisions.filter(counts).select_related("person").last()
+    edit = _last_edit(action) if action.revision > 1 else None
+    if edit is not None and (said is None or said.created_at < edit.created_at):
+        review = {"by": str(edit.author), "verdict": "edited"}
+    elif said is not None:
+        review = {"by": str(said.person), "verdict": said.verdict} | ({"note": said.note} if said.note else {})
+    else:
+        return None
+    return review | ({"changed": edit.changed} if edit is not None and edit.changed else {})
+
+
+def _last_edit(action: PendingAction) -> Revision | None:
+    """The newest revision with other content than the one before; the rest only adds what was found out."""
+    revisions = list(
+        action.revisions.select_related("author").defer("payload", "preview", "sealed_payload", "sealed_preview")
+    )
+    return next((after for before, after in reversed(list(pairwise(revisions))) if after.digest != before.digest), None)
+
+
+def warnings_of(action: PendingAction) -> list[dict[str, str]]:
+    """The contract's warnings of the current revision; none once its content has been purged."""
+    found = action.current.preview.get("warnings", [])
+    return [{"code": warning["code"], "text": f"{warning['title']} {warning['text']}".strip()} for warning in found]
+
+
+def risks(preview: Mapping[str, Any]) -> tuple[str, ...]:
+    """The codes of what asks for a closer look, and for a fresh sign-in, before anybody approves it."""
+    return tuple(warning["code"] for warning in preview.get("warnings", ()) if warning["severity"] == "risk")
+
+
+def page(
+    actions: QuerySet[PendingAction], *, cursor: str | None, limit: int, newest_first: bool
+) -> tuple[list[PendingAction], str | None]:
+    """One keyset page by (created_at, id), and the cursor of the next. Raises `invalid_input` for a foreign cursor."""
+    order = ("-created_at", "-id") if newest_first else ("created_at", "id")
+    actions = actions.filter(beyond(cursor, newest_first=newest_first))
+    rows = list(actions.select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
+    if len(rows) <= limit:
+        return rows, None
+    last = rows[limit - 1]
+    return rows[:limit], cursor_of(last.created_at, last.pk)
+
+
+def cursor_of(at: datetime, action_id: UUID) -> str:
+    """Where a page ends that ends with this action."""
+    return f"{at.isoformat()}~{action_id.hex}"
+
+
+def beyond(cursor: str | None, *, newest_first: bool, by: str = "created_at") -> Q:
+    """What comes after a cursor in the order of `by` and id; all of it without one.
+
+    Raises `invalid_input` for what no list has given.
+    """
+    if not cursor:
+        return Q()
+    text, _, key = cursor.partition("~")
+    try:
+        at, action_id = datetime.fromisoformat(text), UUID(key)
+    except ValueError:
+        at, action_id = None, None
+    if at is None or at.tzinfo is None:
+        raise Problem("invalid_input", "The cursor is not one that this list gave.")
+    further = "lt" if newest_first else "gt"
+    return Q(**{f"{by}__{further}": at}) | Q(**{by: at, f"id__{further}": action_id})
+
+
+def blob_of(action: PendingAction, sha256: str) -> bytes:
+    """Bytes that the action's payload names; raises KeyError when their content has been purged."""
+    blob = Blob.objects.filter(action=action, sha256=sha256).first()
+    if blob is None:
+        raise KeyError(sha256)
+    return bytes(blob.content)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleChange:
+    """A change of a mailbox's rules: when, by whom, and what holds since."""
+
+    at: datetime
+    by: str
+    said: list[str]
+
+
+def rule_changes(mailbox: Mailbox, *, since: datetime | None = None, until: datetime | None = None) -> list[RuleChange]:
+    """The changes of a mailbox's rules, the newest first; for one action those between its proposal and its end."""
+    events = AuditEvent.objects.filter(mailbox=mailbox, event="policy_changed").order_by("-sequence")
+    if since is not None:
+        events = events.filter(at__gte=since)
+    if until is not None:
+        events = events.filter(at__lte=until)
+    found = list(events[:RULE_CHANGES])
+    people = {f"user:{person.pk}": str(person) for person in User.objects.filter(pk__in=_people_of(found))}
+    return [
+        RuleChange(at=event.at, by=people.get(event.actor, event.actor), said=sentences.changes(event.data["changed"]))
+        for event in found
+    ]
+
+
+def rule_changes_of(action: PendingAction) -> list[RuleChange]:
+    """The changes of the rules that this action has met, for its history."""
+    return rule_changes(action.mailbox, since=action.created_at, until=action.finished_at)
+
+
+def _people_of(events: list[AuditEvent]) -> set[int]:
+    return {int(event.actor.removeprefix("user:")) for event in events if event.actor.startswith("user:")}
+
+
+def unfinished(mailbox: Mailbox) -> dict[str, int]:
+    """What there is in a mailbox that has not ended: waiting for a person, about to leave, unknown."""
+    of = PendingAction.objects.filter(mailbox=mailbox)
+    return {
+        "waiting": of.filter(status=Status.PENDING).count(),
+        "leaving": of.filter(status__in=(Status.APPROVED, Status.EXECUTING)).count(),
+        "unknown": of.filter(status=Status.UNKNOWN).count(),
+    }
+
+
+def named_by_open_actions(*members: str) -> set[str]:
+    """What stands as these members in the payloads of actions that have not ended, or have work left to do."""
+    open_ = Revision.objects.filter(~Q(action__status__in=FINAL) | Q(action__settle_at__isnull=False))
+    payloads = open_.defer("preview", "sealed_preview").iterator(chunk_size=100)
+    return {str(value) for revision in payloads for member in members if (value := _member(revision.payload, member))}
+
+
+def _member(payload: Any, path: str) -> Any:
+    """The value at a path of names joined by `__`; None where there is none."""
+    for name in path.split("__"):
+        payload = payload.get(name) if isinstance(payload, dict) else None
+    return payload

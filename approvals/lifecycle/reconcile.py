@@ -1,0 +1,142 @@
+"""Attempts after which it is not proven that nothing was sent, and what can still be found out about them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from approvals.audit import chain
+from approvals.core.states import Status
+from approvals.core.types import ApprovedAction, Kind, Outcome, Prepares
+from approvals.lifecycle.outcomes import record_outcome
+from approvals.models import Attempt, AuditEvent, PendingAction
+
+log = structlog.get_logger(__name__)
+
+DESTROYED = "draft_destroyed"  # the code of an attempt whose order names nothing any more
+PROOFS = ("outcome_accepted", "outcome_refused", "outcome_not_sent", "proven_unsent")
+SEEN_UNSENT_TWICE = "still_a_draft"  # what older versions took for proof
+
+
+class NotLookedAt(Exception):
+    """Whether the mail was sent already could not be looked up."""
+
+
+class SentAlready(Exception):
+    """An earlier attempt has sent the mail."""
+
+
+def unproven() -> Q:
+    """Of an attempt: it was on the wire, and nothing but a person's word says that it did not send."""
+    not_proven = Q(evidence="person") | Q(code=SEEN_UNSENT_TWICE)
+    unclear = Q(verdict=None) | Q(verdict=Attempt.Verdict.UNKNOWN)
+    return Q(phase=Attempt.Phase.WIRE_STARTED) & (unclear | (Q(verdict=Attempt.Verdict.NOT_SENT) & not_proven))
+
+
+def doubtful(action_id: UUID, *, before: int | None = None) -> QuerySet[Attempt]:
+    """The unproven attempts of an action, oldest first; with `before` those of an earlier claim."""
+    found = Attempt.objects.filter(unproven(), action=action_id).order_by("fence")
+    return found if before is None else found.filter(fence__lt=before)
+
+
+def may_have_left(action: PendingAction) -> datetime | None:
+    """When the first unproven attempt began to hand the mail over; None when there is none.
+
+    The attempt of a worker that is handing it over just now is no doubt yet.
+    """
+    if not action.fence:
+        return None
+    now_leaving = action.fence if action.status == Status.EXECUTING else None
+    return doubtful(action.pk, before=now_leaving).values_list("wire_started_at", flat=True).first()
+
+
+def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
+    """Return what `may_have_left` said at that time. The audit tells it, so the answer stays the same later on."""
+    in_doubt: set[int] = set()
+    for link in AuditEvent.objects.filter(action_id=action_id, at__lte=at).order_by("chain", "sequence"):
+        fence, by_person = link.data.get("fence"), link.data.get("evidence") == "person"
+        if link.event == "outcome_unknown":
+            in_doubt.add(fence)
+        elif link.event in PROOFS and not (link.event == "outcome_not_sent" and by_person):
+            in_doubt.discard(fence)
+    return (
+        Attempt.objects.filter(action=action_id, fence__in=in_doubt)
+        .order_by("fence").values_list("wire_started_at", flat=True).first()
+    )  # fmt: skip
+
+
+def also_left(action: PendingAction) -> datetime | None:
+    """When a mail was handed over and accepted that the state does not tell of; None when there is none.
+
+    That is one whose action ended otherwise, or a second copy.
+    """
+    if not action.fence:
+        return None
+    accepted = action.attempts.filter(verdict=Attempt.Verdict.ACCEPTED).order_by("fence")
+    times = list(accepted.values_list("wire_started_at", flat=True))
+    return next(iter(times[action.status == Status.SUCCEEDED :]), None)
+
+
+def sent_already(kind: Kind, approved: ApprovedAction) -> Outcome | None:
+    """Look for the mail in Sent, and touch nothing. Raises NotLookedAt."""
+    try:
+        found = kind.reconcile(replace(approved, prepared={}))
+    except Exception:  # whatever a provider's library raises: nothing was found out
+        log.exception("look_failed", action=str(approved.id))
+        raise NotLookedAt from None
+    return found if found is not None and found.verdict == "accepted" else None
+
+
+def settle_doubts(kind: Kind, approved: ApprovedAction, *, fence: int) -> ApprovedAction:
+    """Look once more before a mail leaves again that may have left already; returns what is to be carried out.
+
+    1. Look in Sent. A mail that lies there closes the action: raises SentAlready.
+    2. Destroy what the earlier orders name. A confirmed destruction proves that they cannot be carried out any more.
+    3. Whatever an earlier order names is not used again: without proof it could be sent twice.
+
+    Raises NotLookedAt when Sent could not be looked at.
+    """
+    earlier = list(doubtful(approved.id, before=fence))
+    if not earlier:
+        return approved
+    found = sent_already(kind, approved)
+    if found is not None:
+        record_outcome(approved.id, earlier[-1].fence, found, evidence="probe")
+        raise SentAlready
+    orders = [approved.prepared if attempt.notes is None else attempt.notes for attempt in earlier]
+    for attempt, order in zip(earlier, orders, strict=True):
+        destroy_order(kind, approved, attempt.fence, order)
+    if any(order and order.items() <= approved.prepared.items() for order in orders):
+        approved.keep({})
+        return replace(approved, prepared={})
+    return approved
+
+
+def destroy_order(kind: Kind, approved: ApprovedAction, fence: int, order: Mapping[str, Any]) -> bool:
+    """Destroy what an unproven order names; returns whether the attempt is now proven to have sent nothing."""
+    if not (order and isinstance(kind, Prepares) and kind.destroy(replace(approved, prepared=order))):
+        return False
+    return record_destroyed(approved.id, fence)
+
+
+@transaction.atomic
+def record_destroyed(action_id: UUID, fence: int) -> bool:
+    """Note the proof that an attempt sent nothing; returns whether the attempt was still in doubt.
+
+    An attempt that is still unknown is left to `record_outcome`, which moves the action as well.
+    """
+    action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
+    known = doubtful(action_id).filter(fence=fence, verdict=Attempt.Verdict.NOT_SENT)
+    changed = known.update(evidence="probe", code=DESTROYED, ended_at=Now())
+    if changed:
+        chain.record(
+            mailbox=action.mailbox_id, event="proven_unsent", actor="worker", action_id=action_id, fence=fence,
+            code=DESTROYED,
+        )  # fmt: skip
+    return bool(changed)

@@ -1,0 +1,87 @@
+"""Back to a person: what was approved and may not leave any more, with the reason."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import Q
+
+from accounts.statements import Select, slot
+from approvals.audit import chain
+from approvals.core.states import Status
+from approvals.core.types import PreviewWarning
+from approvals.lifecycle.revisions import add_notice
+from approvals.models import PendingAction
+from approvals.rules.conditions import VOID, void
+
+log = structlog.get_logger(__name__)
+
+UNDECIDED: dict[str, Any] = {
+    "approvals_given": 0, "approved_at": None, "approved_until": None, "undo_until": None, "not_before": None,
+}  # fmt: skip
+
+
+_is_void = Select(
+    lambda: PendingAction.objects.filter(void(), pk=slot(PendingAction, "id", "pk"), status=Status.APPROVED)
+    .values_list("pk")
+)  # fmt: skip
+
+
+def return_if_void(action_id: UUID) -> bool:
+    """Send an approved action back when its approval counts no more; returns whether it went."""
+    # Most that cannot be claimed is only held back: asked without a lock first.
+    return bool(_is_void(pk=action_id)) and _return_if_void(action_id)
+
+
+@transaction.atomic
+def _return_if_void(action_id: UUID) -> bool:
+    approved = PendingAction.objects.filter(void(), pk=action_id, status=Status.APPROVED)
+    action = approved.select_for_update(no_key=True, skip_locked=True).first()
+    if action is None:
+        return False
+    for code, (condition, detail) in VOID.items():
+        if _returned(action, code=code, detail=detail, only_if=condition()):
+            return True
+    return False
+
+
+@transaction.atomic
+def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarning]) -> bool:
+    """Send back what the kind found changed since the approval that `action` shows; False when it has moved since.
+
+    The news stands in a new revision of the same content, so that the next approval is given in view of it.
+    """
+    moved = _returned(
+        action, code=warnings[0].code, detail=warnings[0].text, warnings=[asdict(warning) for warning in warnings],
+        only_if=Q(approval_round=action.approval_round),
+    )  # fmt: skip
+    if moved:
+        add_notice(action, warnings)
+    return moved
+
+
+@transaction.atomic
+def return_unproven(action: PendingAction) -> bool:
+    """Send back what has no proof that mailhub's own code approved it; False when it has moved since."""
+    log.warning("approval_unproven", action=str(action.pk), fence=action.fence)
+    return _returned(
+        action, code="approval_unproven",
+        detail="The approval carries no valid seal. It is from before an upgrade or a change of keys, or somebody "
+        "wrote it into the database. Look at the message and decide again.",
+        only_if=Q(approval_round=action.approval_round),
+    )  # fmt: skip
+
+
+def _returned(
+    action: PendingAction, *, code: str, detail: str, only_if: Q, warnings: Sequence[dict[str, Any]] = ()
+) -> bool:
+    moved = action.move(
+        Status.APPROVED, Status.PENDING, only_if, **UNDECIDED, approval_round=action.approval_round + 1,
+        error=None, returned={"code": code, "detail": detail, "warnings": list(warnings)},
+    )  # fmt: skip
+    if moved:
+        chain.record(mailbox=action.mailbox_id, event="returned", actor="worker", action_id=action.pk, code=code)
+    return moved

@@ -1,0 +1,59 @@
+"""Adding a revision to what waits: the row, the bytes it names, and every decision so far void."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from accounts.models import User
+from accounts.statements import database_now
+from approvals.core.digest import digest_of
+from approvals.core.types import PreviewWarning
+from approvals.models import Blob, PendingAction, Revision
+
+
+def add_revision(
+    action: PendingAction,
+    *,
+    author: User,
+    payload: Mapping[str, Any],
+    preview: Mapping[str, Any],
+    changed: Sequence[str],
+    blobs: Iterable[bytes] = (),
+    **more: Any,
+) -> None:
+    """Put new content, or news about the same content, in the place of the present one. The row is locked.
+
+    Decisions count for the revision they name, so those given are void. `more` goes with the update.
+    """
+    number, digest = action.revision + 1, digest_of(payload)
+    Revision.objects.create(
+        action=action, number=number, author=author, payload=payload, preview=preview, changed=list(changed),
+        digest=digest, created_at=database_now(),
+    )  # fmt: skip
+    Blob.objects.bulk_create(
+        (Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content) for content in blobs),
+        ignore_conflicts=True,  # the same bytes as before
+    )
+    PendingAction.objects.filter(pk=action.pk).update(revision=number, digest=digest, approvals_given=0, **more)
+    action.refresh_from_db()
+
+
+def add_notice(action: PendingAction, warnings: Sequence[PreviewWarning], **more: Any) -> None:
+    """The same content once more, with what was found out about it since. The row is locked and pending.
+
+    Its author is the proposer: nobody has written anything.
+    """
+    current = action.current
+    told = {warning.code for warning in warnings}
+    kept = [warning for warning in current.preview.get("warnings", []) if warning["code"] not in told]
+    preview = {**current.preview, "warnings": [*kept, *(asdict(warning) for warning in warnings)]}
+    add_revision(
+        action, author=action.proposer, payload=current.payload, preview=preview, changed=current.changed, **more
+    )
+
+
+def untold(action: PendingAction, warnings: Iterable[PreviewWarning]) -> tuple[PreviewWarning, ...]:
+    """Those of the warnings that the present revision does not show yet."""
+    told = {(w["code"], w.get("mark", "")) for w in action.current.preview.get("warnings", [])}
+    return tuple(warning for warning in warnings if (warning.code, warning.mark) not in told)

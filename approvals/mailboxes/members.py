@@ -1,0 +1,244 @@
+"""Who belongs to a mailbox: inviting, joining, changing a role, leaving. Each with its audit event."""
+
+import hashlib
+import secrets
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from accounts.access import has_role
+from accounts.address_proof import prove_account
+from accounts.models import Invitation, Mailbox, Membership, Role, User, digest_of
+from accounts.problems import Problem, not_found
+from accounts.quotas import Quota, take
+from accounts.transactions import retry_if_rolled_back
+from accounts.witness import told
+from approvals.audit import chain
+from approvals.core.states import Status
+from approvals.models import Decision, PendingAction
+from approvals.rules.policy import counted, policy_of
+
+INVITATION_LIFETIME = timedelta(days=7)
+HOUR = 3600  # seconds
+TOO_MANY = "Too many invitations were made within an hour. Nothing was sent. Try again later."
+LAST_MANAGER = "This is the only manager of the mailbox. Make somebody else a manager first."
+USED_UP = "This invitation was used already, was withdrawn, or is too old. Ask who manages the mailbox for a new one."
+
+
+def invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
+    """Invite a person by their address; return the secret part of the link, which is known only now.
+
+    It is the same work whether the address has an account or not. Raises `forbidden`, `conflict` for a member, and
+    `rate_limited`. An earlier invitation of the address to this mailbox ends.
+    """
+    email = email.strip().lower()
+    _refuse_others(mailbox, person)  # an attempt of another member must not use up what the managers may do
+    try:
+        _count(mailbox, person, email)
+    except Problem:
+        told("invitation_limited", person=person, mailbox=mailbox)
+        raise
+    return _invite(mailbox=mailbox, person=person, email=email, role=role)
+
+
+def _count(mailbox: Mailbox, person: User, email: str) -> None:
+    """Count an invitation for the person, the mailbox and the address; raises `rate_limited`."""
+    address = hashlib.sha256(email.encode()).hexdigest()
+    for name, amount, subject in (
+        ("invitations-of-person", settings.MAILHUB_INVITATIONS_PER_HOUR, f"user:{person.pk}"),
+        ("invitations-to-mailbox", settings.MAILHUB_MAILBOX_INVITATIONS_PER_HOUR, str(mailbox.pk)),
+        ("invitations-of-address", settings.MAILHUB_ADDRESS_MAILS_PER_HOUR, address),
+    ):
+        take(Quota(name=name, amount=amount, seconds=HOUR, refusal=TOO_MANY), subject)
+
+
+@retry_if_rolled_back
+@transaction.atomic
+def _invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
+    _locked(mailbox, person)
+    if Membership.objects.filter(mailbox=mailbox, user__email=email).exists():
+        raise Problem("conflict", "This person is a member already.")
+    Invitation.open().filter(mailbox=mailbox, email=email).update(expires_at=timezone.now())
+    secret = secrets.token_urlsafe(32)
+    invitation = Invitation.objects.create(
+        mailbox=mailbox, email=email, role=role, digest=digest_of(secret), invited_by=person,
+        expires_at=timezone.now() + INVITATION_LIFETIME,
+    )  # fmt: skip
+    told("invited", person=person, mailbox=mailbox, invitation=invitation.pk, role=role.value)
+    return secret
+
+
+@retry_if_rolled_back
+@transaction.atomic
+def new_link(*, mailbox: Mailbox, email: str) -> str:
+    """Give the open invitation of this address a new secret, for an operator who hands it over; the old one ends.
+
+    Raises `not_found` when there is no open invitation.
+    """
+    invitation = (
+        Invitation.open().select_for_update(no_key=True).filter(mailbox=mailbox, email=email.strip().lower()).first()
+    )
+    if invitation is None:
+        raise not_found("The invitation")
+    secret = secrets.token_urlsafe(32)
+    Invitation.objects.filter(pk=invitation.pk).update(digest=digest_of(secret))
+    told("invitation_link_made", person=None, mailbox=mailbox, invitation=invitation.pk)
+    return secret
+
+
+@retry_if_rolled_back
+@transaction.atomic
+def withdraw_invitation(*, mailbox: Mailbox, person: User, invitation_id: int) -> None:
+    _locked(mailbox, person)
+    if not Invitation.open().filter(mailbox=mailbox, pk=invitation_id).update(expires_at=timezone.now()):
+        raise not_found("The invitation")
+    chain.record(mailbox=mailbox, event="invitation_withdrawn", actor=f"user:{person.pk}", invitation=invitation_id)
+
+
+def invitation_behind(secret: str) -> Invitation | None:
+    """The invitation as long as it can be used: its inviter still manages the mailbox, and that is connected."""
+    invitation = Invitation.open().select_related("mailbox", "invited_by").filter(digest=digest_of(secret)).first()
+    if invitation is None or invitation.mailbox.status == Mailbox.Status.DISCONNECTED:
+        return None
+    return invitation if has_role(invitation.invited_by, invitation.mailbox, Role.MANAGER) else None
+
+
+def has_account(email: str) -> bool:
+    """Whether a person is known here by this address, with an open account or a closed one."""
+    return User.objects.filter(email=email).exists()
+
+
+def accept_invitation(*, secret: str, person: User | None) -> tuple[Invitation, User]:
+    """Join by an invitation, as the person who is signed in, or as a new person whose account begins now.
+
+    Nobody is taken for an existing person because of a link. A new account has no password, and its address is proven:
+    the link reached that address only. Raises `conflict` when the invitation is used up, `forbidden` when it is for
+    another person, `unauthenticated` when the invited person has to sign in first.
+    """
+    invitation = invitation_behind(secret)
+    if invitation is None:
+        raise Problem("conflict", USED_UP)
+    try:
+        return _join(invitation, person)
+    except Problem as problem:
+        if problem.code == "forbidden":
+            told("invitation_refused", person=person, mailbox=invitation.mailbox, invitation=invitation.pk)
+        raise
+
+
+@retry_if_rolled_back
+@transaction.atomic
+def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User]:
+    if person is not None and person.email != invitation.email:
+        raise Problem(
+            "forbidden", f"This invitation is for {invitation.email}, and you are signed in as {person.email}."
+        )
+    if person is None and has_account(invitation.email):
+        raise Problem("unauthenticated", f"Sign in as {invitation.email} first, then join.")
+    # Only one of two simultaneous uses gets in.
+    if not Invitation.open().filter(pk=invitation.pk).update(used_at=timezone.now()):
+        raise Problem("conflict", USED_UP)
+    member = person or User.objects.create_user(invitation.email)
+    Membership.objects.get_or_create(mailbox=invitation.mailbox, user=member, defaults={"role": invitation.role})
+    told("joined", person=member, mailbox=invitation.mailbox, invitation=invitation.pk, role=invitation.role)
+    prove_account(member, how="invitation")
+    return invitation, member
+
+
+@retry_if_rolled_back
+@transaction.atomic
+def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> None:
+    """Let a member do more or less. Raises `forbidden`, `not_found`, and `conflict` for the last manager."""
+    _locked(mailbox, person)
+    member = _member(mailbox, user_id)
+    before = Role(member.role)
+    if before is role:
+        return
+    if before is Role.MANAGER:
+        _another_manages(mailbox, member)
+    gains = role.covers(Role.APPROVER) and not before.covers(Role.APPROVER)
+    Membership.objects.filter(pk=member.pk).update(
+        # What they said in an earlier time as an approver does not come back to life.
+        role=role, created_at=Now() if gains else member.created_at
+    )  # fmt: skip
+    lost: list[UUID] = []
+    if before.covers(Role.APPROVER) and not role.covers(Role.APPROVER):
+        lost = _forget_decisions(mailbox, user_id)
+    chain.record(
+        mailbox=mailbox, event="role_changed", actor=f"user:{person.pk}", member=user_id, role=role.value,
+        before=before.value,
+    )  # fmt: skip
+    _record_lost(mailbox, user_id, lost)
+
+
+@retry_if_rolled_back
+@transaction.atomic
+def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
+    """Take somebody out of a mailbox, or leave it oneself; their approvals of what waits count no more.
+
+    What is approved already comes back to a person at the claim. Raises `forbidden`, `not_found`, `conflict`.
+    """
+    _locked(mailbox, None if person.pk == user_id else person)
+    member = _member(mailbox, user_id)
+    if member.role == Role.MANAGER:
+        _another_manages(mailbox, member)
+    member.delete()
+    lost = _forget_decisions(mailbox, user_id)
+    event = "left" if person.pk == user_id else "member_removed"
+    chain.record(mailbox=mailbox, event=event, actor=f"user:{person.pk}", member=user_id)
+    _record_lost(mailbox, user_id, lost)
+
+
+def _forget_decisions(mailbox: Mailbox, user_id: int) -> list[UUID]:
+    """Count the approvals again of what waits and they had approved; return the actions that lost one.
+
+    The audit comes after it: whoever approves holds an action and wants the chain.
+    """
+    lost = []
+    policy = policy_of(mailbox)
+    waiting = PendingAction.objects.select_for_update(no_key=True, of=("self",)).filter(
+        mailbox=mailbox, status=Status.PENDING, decisions__person=user_id,
+        decisions__verdict=Decision.Verdict.APPROVED,
+    ).order_by("pk")  # fmt: skip
+    for action in waiting:
+        given = counted(action, policy).values("person").distinct().count()
+        if given != action.approvals_given:
+            PendingAction.objects.filter(pk=action.pk, status=Status.PENDING).update(approvals_given=given)
+            lost.append(action.pk)
+    return lost
+
+
+def _record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
+    """Let the history of each action say that a voice was lost."""
+    for action_id in actions:
+        chain.record(mailbox=mailbox, event="approval_lost", actor="worker", action_id=action_id, member=user_id)
+
+
+def _locked(mailbox: Mailbox, person: User | None) -> None:
+    """One change of the members at a time; raises `forbidden` when this person may not make it."""
+    Mailbox.objects.select_for_update(no_key=True).get(pk=mailbox.pk)
+    if person is not None:
+        _refuse_others(mailbox, person)
+
+
+def _refuse_others(mailbox: Mailbox, person: User) -> None:
+    """Raise `forbidden` for a person who does not manage the mailbox."""
+    if not has_role(person, mailbox, Role.MANAGER):
+        raise Problem("forbidden", "Only managers of the mailbox may change who belongs to it.")
+
+
+def _member(mailbox: Mailbox, user_id: int) -> Membership:
+    member = Membership.objects.filter(mailbox=mailbox, user=user_id).first()
+    if member is None:
+        raise not_found("The member")
+    return member
+
+
+def _another_manages(mailbox: Mailbox, member: Membership) -> None:
+    others = Membership.objects.filter(mailbox=mailbox, role=Role.MANAGER, user__is_active=True).exclude(pk=member.pk)
+    if not others.exists():
+        raise Problem("conflict", LAST_MANAGER)

@@ -1,0 +1,121 @@
+"""Approving several at once: of one sender and one asker, with the same warnings, and spelled out once more."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from accounts.auth import sign_in_method
+from accounts.models import User
+from accounts.problems import Problem
+from approvals.core.states import Status
+from approvals.decisions import verdicts
+from approvals.lifecycle import queries
+from approvals.models import PendingAction
+from approvals.pages.forms import ApproveForm
+
+MOST = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """One of the list, with the seal of what the person saw when they chose it."""
+
+    action: PendingAction
+    digest: str
+    revision: int
+
+    @property
+    def value(self) -> str:
+        return f"{self.action.pk}:{self.digest}:{self.revision}"
+
+    @property
+    def preview(self) -> dict[str, Any]:
+        shown: dict[str, Any] = self.action.shown or {}  # type: ignore[attr-defined]
+        return shown
+
+    @property
+    def warnings(self) -> list[dict[str, str]]:
+        return list(self.preview.get("warnings", ()))
+
+
+@login_required
+@never_cache
+@require_POST
+def confirm(request: HttpRequest) -> HttpResponse:
+    """The chosen ones spelled out, with one button for all of them; nothing is decided here."""
+    chosen = _chosen(request)
+    context = {"chosen": chosen, "refusal": _refusal(chosen), "people": _people(chosen)}
+    return render(request, "approvals/bulk.html", context, status=409 if context["refusal"] else 200)
+
+
+@login_required
+@never_cache
+@require_POST
+def approve(request: HttpRequest) -> HttpResponse:
+    """Each of them with its own digest and revision; what has changed meanwhile is left out and said."""
+    chosen = _chosen(request)
+    refusal = _refusal(chosen)
+    if refusal:
+        context: dict[str, Any] = {"chosen": chosen, "refusal": refusal, "people": _people(chosen)}
+        return render(request, "approvals/bulk.html", context, status=409)
+    results: list[tuple[Chosen, Problem | None]] = []
+    method = sign_in_method(request)
+    for each in chosen:
+        try:
+            verdicts.approve(
+                action_id=each.action.pk, person=cast(User, request.user), digest=each.digest, revision=each.revision,
+                method=method,
+            )  # fmt: skip
+            results.append((each, None))
+        except Problem as problem:
+            results.append((each, problem))
+    refused = [each for each in results if each[1]]
+    context = {"results": results, "refused": len(refused), "approved": len(results) - len(refused)}
+    return render(request, "approvals/bulk_done.html", context, status=409 if refused else 200)
+
+
+def _chosen(request: HttpRequest) -> list[Chosen]:
+    seals: dict[UUID, tuple[str, int]] = {}
+    for item in request.POST.getlist("item")[:MOST]:
+        action_id, _, seal = item.partition(":")
+        digest, _, revision = seal.partition(":")
+        form = ApproveForm({"digest": digest, "revision": revision})
+        try:
+            key = UUID(action_id)
+        except ValueError:
+            continue
+        if form.is_valid():
+            seals[key] = (form.cleaned_data["digest"], form.cleaned_data["revision"])
+    found = queries.with_preview(
+        queries.visible_to(cast(User, request.user)).filter(pk__in=seals, status=Status.PENDING)
+    )
+    rows = queries.open_shown(found.select_related("mailbox", "proposer").order_by("created_at", "id"))
+    return [Chosen(action=row, digest=seals[row.pk][0], revision=seals[row.pk][1]) for row in rows]
+
+
+def _people(chosen: list[Chosen]) -> int:
+    return len({target["address"].lower() for each in chosen for target in each.preview.get("targets", ())})
+
+
+def _refusal(chosen: list[Chosen]) -> str:
+    """Why these may not be approved together; empty when they may."""
+    if not chosen:
+        return gettext("Nothing that still waits was chosen.")
+    if len({each.action.mailbox_id for each in chosen}) > 1:
+        return gettext("They leave from different mailboxes. Choose mails of one sender.")
+    if len({(each.action.proposer_id, each.action.proposer_name) for each in chosen}) > 1:
+        return gettext("Different programs or people asked for them. Choose what one of them asked for.")
+    if any(warning["severity"] == "risk" for each in chosen for warning in each.warnings):
+        return gettext("One of them carries a serious warning. Such a mail is decided alone, on its own page.")
+    if len({frozenset(warning["code"] for warning in each.warnings) for each in chosen}) > 1:
+        return gettext("They carry different warnings. Choose mails with the same ones.")
+    if any(each.digest != each.action.digest or each.revision != each.action.revision for each in chosen):
+        return gettext("One of them has changed since you chose it. Go back and look again.")
+    return ""

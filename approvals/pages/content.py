@@ -1,0 +1,58 @@
+"""The content of a message at addresses of its own: its HTML for the sandboxed frame, its whole text and source."""
+
+from typing import Literal
+from uuid import UUID
+
+from csp.decorators import csp_replace
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.clickjacking import xframe_options_sameorigin
+from django.views.decorators.http import require_safe
+
+from approvals.pages.review import rendered, visible_action
+
+# The message may bring its own inline styles and pictures it carries along; nothing is fetched, nothing runs.
+BODY_POLICY = {
+    "default-src": ["'none'"],
+    "script-src": ["'none'"],
+    "style-src": ["'unsafe-inline'"],
+    "img-src": ["data:"],
+    "connect-src": ["'none'"],
+    "frame-src": ["'none'"],
+    "form-action": ["'none'"],
+    "base-uri": ["'none'"],
+    "frame-ancestors": ["'self'"],
+    "sandbox": True,
+}
+
+
+@login_required
+@never_cache
+@require_safe
+@xframe_options_sameorigin
+@csp_replace(BODY_POLICY)  # type: ignore[arg-type]  # its types know views without arguments only
+def body(request: HttpRequest, action_id: UUID) -> HttpResponse:
+    """The HTML of the message alone, for the sandboxed frame of the review page."""
+    action = visible_action(request, action_id)
+    content = rendered(action, action.current.payload)
+    if content is None or content.html is None:
+        raise Http404
+    return render(request, "approvals/body.html", {"html": content.html})
+
+
+@login_required
+@never_cache
+@require_safe
+def whole(request: HttpRequest, action_id: UUID, part: Literal["text", "source"]) -> HttpResponse:
+    """All of the text or of the bytes, as a file that no browser interprets."""
+    action = visible_action(request, action_id)
+    content = rendered(action, action.current.payload)
+    if content is None:
+        raise Http404
+    response = HttpResponse(getattr(content, part), content_type="text/plain; charset=utf-8")
+    name = f"{action.pk}.{'txt' if part == 'text' else 'eml'}"
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response

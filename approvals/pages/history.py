@@ -1,0 +1,65 @@
+"""Everything that happened to one action, in order: what people said and changed, what was tried, what was refused."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from accounts.models import User
+from approvals.audit.words import words_of
+from approvals.lifecycle.queries import rule_changes_of
+from approvals.models import AuditEvent, PendingAction
+
+# Events that no row of their own tells; the others are told by decisions, revisions and attempts.
+TOLD = (
+    "undone", "cancelled", "returned", "expired", "superseded", "approval_refused", "rejection_refused", "edit_refused",
+    "ask_back_refused", "ruling_refused", "late_outcome", "proven_unsent", "approval_lost",
+    "approvals_void",
+)  # fmt: skip
+
+
+CONTENT = ("payload", "preview", "sealed_payload", "sealed_preview")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Past:
+    """One thing that happened; `what` is the row that tells it."""
+
+    at: datetime
+    sort: str
+    what: Any
+    who: str = ""
+    title: str = ""
+
+
+def of(action: PendingAction) -> list[Past]:
+    """Oldest first. Names of people are looked up once for all."""
+    revisions = list(action.revisions.select_related("author").defer(*CONTENT))
+    found = [
+        Past(at=after.created_at, sort="edited", what=after, who=str(after.author))
+        for before, after in pairwise(revisions)
+        if after.digest != before.digest
+    ]
+    found += [
+        Past(at=decision.created_at, sort="decision", what=decision, who=str(decision.person))
+        for decision in action.decisions.select_related("person")
+    ]
+    found += [
+        Past(at=attempt.started_at, sort="attempt", what=attempt, who=str(number))
+        for number, attempt in enumerate(action.attempts.all(), start=1)
+    ]
+    found += [Past(at=change.at, sort="rules", what=change, who=change.by) for change in rule_changes_of(action)]
+    events = list(AuditEvent.objects.filter(action_id=action.pk, event__in=TOLD).order_by("at", "pk"))
+    people = User.objects.in_bulk({int(e.actor[5:]) for e in events if e.actor.startswith("user:")})
+    for event in events:
+        person = people.get(int(event.actor[5:])) if event.actor.startswith("user:") else None
+        found.append(
+            Past(
+                at=event.at,
+                sort="event",
+                what=event,
+                who=str(person) if person else "",
+                title=words_of(event.event),
+            )
+        )
+    return sorted(found, key=lambda each: each.at)

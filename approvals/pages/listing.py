@@ -1,0 +1,204 @@
+"""Pages of actions for people: by keyset, filtered, and bounded however many there are.
+
+One index (mailbox, status, created_at, id) serves everything: for each mailbox and state it gives the next few in
+order, and these are merged. A search looks through the next `WINDOW` of them and says where it stopped; a list never
+reads a payload.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Greatest
+
+from accounts.models import Mailbox, User
+from approvals.core.states import Status
+from approvals.lifecycle.queries import beyond, cursor_of, open_shown, opened_preview, with_preview
+from approvals.lifecycle.reconcile import unproven
+from approvals.models import ApprovalPolicy, Attempt, PendingAction
+
+WINDOW = 2000
+TERM = re.compile(r'(?:(from|to|warning):)?(?:"([^"]*)"|(\S+))')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a list is to hold beside its states; everything given must hold."""
+
+    words: tuple[str, ...] = ()
+    asked_by: tuple[str, ...] = ()
+    to: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    warned: bool = False
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.words or self.asked_by or self.to or self.warnings or self.warned)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """`next_cursor` leads on; `stopped_early` when a search had looked through its window before the page was full."""
+
+    rows: list[PendingAction]
+    next_cursor: str | None
+    stopped_early: bool = False
+
+
+def wanted(text: str, *, warned: bool = False) -> Wanted:
+    """What somebody typed: words, `from:agent`, `to:domain`, `warning:code`; quotes hold words together."""
+    found: dict[str, list[str]] = {"": [], "from": [], "to": [], "warning": []}
+    for field, quoted, bare in TERM.findall(text[:300]):
+        if term := (quoted or bare).strip():
+            found[field].append(term)
+    return Wanted(
+        words=tuple(found[""]), asked_by=tuple(found["from"]), to=tuple(found["to"]),
+        warnings=tuple(found["warning"]), warned=warned,
+    )  # fmt: skip
+
+
+def mailboxes_of(person: User) -> list[Mailbox]:
+    """The mailboxes whose actions this person may see."""
+    columns = ("id", "address", "name", "status", "provider")
+    return list(Mailbox.objects.filter(memberships__user=person).only(*columns).order_by("address"))
+
+
+def page(
+    mailboxes: Sequence[Mailbox],
+    statuses: Sequence[Status],
+    *,
+    cursor: str | None,
+    limit: int,
+    newest_first: bool,
+    what: Wanted | None = None,
+) -> Listed:
+    """One page, with `shown` on each row. Raises `invalid_input` for a cursor that no list has given."""
+    what = what or Wanted()
+    order = ("-created_at", "-id") if newest_first else ("created_at", "id")
+    take = WINDOW if what.anything else limit + 1
+    keys = _keys(mailboxes, statuses, after=beyond(cursor, newest_first=newest_first), order=order, take=take)
+    if not keys:
+        return Listed(rows=[], next_cursor=None)
+    found = _matching([key for _, key in keys], what, at_most=limit + 1, order=order)
+    rows = open_shown(_with_what_a_row_shows(found).select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
+    if len(rows) > limit:
+        rows = rows[:limit]
+        return Listed(rows=rows, next_cursor=cursor_of(rows[-1].created_at, rows[-1].pk))
+    stopped = what.anything and len(keys) == take
+    return Listed(rows=rows, next_cursor=cursor_of(*keys[-1]) if stopped else None, stopped_early=stopped)
+
+
+def these(mailboxes: Sequence[Mailbox], ids: Sequence[UUID], *, what: Wanted) -> list[PendingAction]:
+    """Those of these actions that belong to the mailboxes and match."""
+    if not ids:
+        return []
+    order = ("created_at", "id")
+    found = _matching(ids, what, at_most=len(ids), order=order).filter(mailbox__in=[each.pk for each in mailboxes])
+    return open_shown(_with_what_a_row_shows(found).select_related("mailbox", "proposer").order_by(*order))
+
+
+def count(mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, at_most: int = 100) -> int:
+    """How many, counted no further than `at_most` in each mailbox: nobody reads 'pending 48,113' as a number."""
+    merged = _merged(mailboxes, statuses, after=Q(), order=("created_at", "id"), take=at_most)
+    return 0 if merged is None else merged.count()
+
+
+def waiting_for(person: User) -> int:
+    """How many wait for a decision, as far as anybody counts."""
+    return count(mailboxes_of(person), (Status.PENDING,))
+
+
+def next_after(mailboxes: Sequence[Mailbox], action: PendingAction) -> PendingAction | None:
+    """The next that waits, oldest first: what came after this one, else what is left from before it."""
+    for cursor in (cursor_of(action.created_at, action.pk), None):
+        listed = page(mailboxes, (Status.PENDING,), cursor=cursor, limit=2, newest_first=False)
+        for row in listed.rows:
+            if row.pk != action.pk:
+                return row
+    return None
+
+
+def place_of(mailboxes: Sequence[Mailbox], action: PendingAction, *, at_most: int = 99) -> int:
+    """Where it stands among what waits, 1 for the oldest; 0 when that is too far down to say."""
+    keys = _keys(mailboxes, (Status.PENDING,), after=Q(), order=("created_at", "id"), take=at_most)
+    return next((number for number, (_, key) in enumerate(keys, start=1) if key == action.pk), 0)
+
+
+def _with_what_a_row_shows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
+    """Adds `shown`; `needed`, how many must approve by the rules of now, as `policies.needed_for` says of one; and
+    `doubtful`, whether it may have been sent without proof of either."""
+    now = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values("approvals_needed")[:1]
+    doubtful = Exists(Attempt.objects.filter(unproven(), action=OuterRef("pk")))
+    needed = Greatest("approvals_needed", Coalesce(Subquery(now), 1))
+    return with_preview(actions).annotate(needed=needed, doubtful=doubtful)
+
+
+def _keys(
+    mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, after: Q, order: tuple[str, str], take: int
+) -> list[tuple[Any, UUID]]:
+    merged = _merged(mailboxes, statuses, after=after, order=order, take=take)
+    return [] if merged is None else list(merged.order_by(*order)[:take])
+
+
+def _merged(
+    mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, after: Q, order: tuple[str, str], take: int
+) -> QuerySet[PendingAction, tuple[Any, UUID]] | None:
+    """The first `take` of each mailbox and state, together. SQLite takes no LIMIT in a part of a UNION, so each part
+    names its rows by their keys."""
+    parts = []
+    for mailbox in mailboxes:
+        for status in statuses:
+            first = PendingAction.objects.filter(after, mailbox=mailbox, status=status).order_by(*order)[:take]
+            rows = PendingAction.objects.filter(pk__in=first.values("pk")).order_by()
+            parts.append(rows.values_list("created_at", "id"))
+    return parts[0].union(*parts[1:], all=True) if len(parts) > 1 else parts[0] if parts else None
+
+
+def _matching(ids: Sequence[UUID], what: Wanted, *, at_most: int, order: tuple[str, str]) -> QuerySet[PendingAction]:
+    """Those of these actions that match, the first `at_most` of them.
+
+    The beginning of the text is encrypted, so the rows are compared here and not in the database.
+    """
+    actions = PendingAction.objects.filter(pk__in=ids)
+    if not what.anything:
+        return actions
+    columns = (
+        "pk", "revision", "revisions__preview", "revisions__sealed_preview", "proposer_name", "proposer__email",
+        "proposer__first_name", "proposer__last_name",
+    )  # fmt: skip
+    current = actions.filter(revisions__number=F("revision")).order_by(*order).values_list(*columns)
+    found: list[UUID] = []
+    for action_id, revision, preview, sealed, *proposer in current.iterator(chunk_size=200):
+        if _matches(what, preview or {}, proposer, lambda: opened_preview(preview, sealed, action_id, revision)):  # noqa: B023
+            found.append(action_id)
+            if len(found) == at_most:
+                break
+    return PendingAction.objects.filter(pk__in=found)
+
+
+def _matches(
+    what: Wanted, preview: Mapping[str, Any], proposer: Sequence[str], whole: Callable[[], Mapping[str, Any]]
+) -> bool:
+    """Return True if the current revision of an action is what is wanted; `whole` opens its encrypted part."""
+    warnings = preview.get("warnings") or ()
+    if what.warned and not warnings:
+        return False
+    targets = [f"{target.get('name', '')} {target.get('address', '')}" for target in preview.get("targets", ())]
+    said = {str(value).casefold() for warning in warnings for value in warning.values()}
+    if not (
+        all(_in(word, *targets) for word in what.to)
+        and all(_in(word, *proposer) for word in what.asked_by)
+        and all(word.casefold() in said for word in what.warnings)
+    ):
+        return False
+    open_text = (str(preview.get("title", "")), *targets, proposer[0])
+    left = [word for word in what.words if not _in(word, *open_text)]
+    excerpt = str(whole().get("excerpt", "")) if left else ""
+    return all(_in(word, excerpt) for word in left)
+
+
+def _in(word: str, *texts: str) -> bool:
+    return any(word.casefold() in text.casefold() for text in texts)

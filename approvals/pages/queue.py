@@ -1,0 +1,139 @@
+"""The queue: what waits for a person, and what became of the rest."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from accounts.models import Mailbox, Role, User
+from accounts.problems import Problem
+from approvals.core.states import Status
+from approvals.models import SavedView
+from approvals.pages import listing, live
+from approvals.pages.frame import keys_are_on, leaving_now
+
+PAGE = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tab:
+    """A tab of the queue; `oldest_first` where somebody works through it, `counted` where the number says something."""
+
+    key: str
+    label: Promise
+    statuses: tuple[Status, ...]
+    oldest_first: bool = False
+    counted: bool = False
+
+
+TABS = (
+    Tab(key="pending", label=_("Pending"), statuses=(Status.PENDING,), oldest_first=True, counted=True),
+    Tab(
+        key="leaving",
+        label=_("Leaving"),
+        statuses=(Status.APPROVED, Status.EXECUTING),
+        oldest_first=True,
+        counted=True,
+    ),
+    Tab(key="unknown", label=_("Unknown"), statuses=(Status.UNKNOWN,), oldest_first=True, counted=True),
+    Tab(key="sent", label=_("Sent"), statuses=(Status.SUCCEEDED,)),
+    Tab(key="failed", label=_("Failed"), statuses=(Status.FAILED,)),
+    Tab(key="rejected", label=_("Rejected"), statuses=(Status.REJECTED, Status.CANCELLED, Status.SUPERSEDED)),
+    Tab(key="expired", label=_("Expired"), statuses=(Status.EXPIRED,)),
+)
+TROUBLED = (Mailbox.Status.ERROR, Mailbox.Status.NEEDS_REAUTH, Mailbox.Status.PAUSED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the address asks for: a tab, a search, one mailbox, only what has a warning."""
+
+    tab: Tab
+    text: str = ""
+    mailbox: str = ""
+    warned: bool = False
+
+    @classmethod
+    def by(cls, query: QueryDict) -> "Asked":
+        return cls(
+            tab=next((tab for tab in TABS if tab.key == query.get("tab")), TABS[0]),
+            text=query.get("q", "").strip()[:200],
+            mailbox=query.get("mailbox", "")[:64],
+            warned=query.get("warned") == "1",
+        )
+
+    @property
+    def filtered(self) -> bool:
+        return bool(self.text or self.mailbox or self.warned)
+
+    @property
+    def filters(self) -> str:
+        """The filters alone, to be put behind another tab."""
+        given = {"q": self.text, "mailbox": self.mailbox, "warned": "1" if self.warned else ""}
+        return urlencode({name: value for name, value in given.items() if value})
+
+    @property
+    def query(self) -> str:
+        return "&".join(part for part in (f"tab={self.tab.key}", self.filters) if part)
+
+    def among(self, mailboxes: list[Mailbox]) -> list[Mailbox]:
+        return [mailbox for mailbox in mailboxes if not self.mailbox or str(mailbox.pk) == self.mailbox]
+
+
+@login_required
+@never_cache
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    person = cast(User, request.user)
+    asked = Asked.by(request.GET)
+    event = live.last_event()  # before the list is read: what happens meanwhile is told again, not lost
+    mailboxes = listing.mailboxes_of(person)
+    try:
+        listed = listing.page(
+            asked.among(mailboxes),
+            asked.tab.statuses,
+            cursor=request.GET.get("cursor"),
+            limit=PAGE,
+            newest_first=not asked.tab.oldest_first,
+            what=listing.wanted(asked.text, warned=asked.warned),
+        )
+    except Problem:  # an address somebody typed or shortened: the first page is what they want
+        return redirect(f"{request.path}?{asked.query}")
+    counts = tab_counts(mailboxes)
+    looking = live.present((row.pk for row in listed.rows), mailboxes=mailboxes, but=person)
+    for row in listed.rows:
+        row.looking = looking.get(row.pk, [])  # type: ignore[attr-defined]
+    context = {
+        "listed": listed,
+        "rows": listed.rows,
+        "asked": asked,
+        "tab": asked.tab,
+        "tabs": tabs_with(counts),
+        "waiting": counts["pending"],
+        "mailboxes": mailboxes,
+        "several": len(mailboxes) > 1,
+        "may_decide": person.memberships.filter(role__in=Role.at_least(Role.APPROVER)).exists(),
+        "unreachable": [mailbox for mailbox in mailboxes if mailbox.status in TROUBLED],
+        "saved_views": SavedView.objects.filter(person=person),
+        "event": event,
+        "keys_on": keys_are_on(request),
+        "toast": leaving_now(mailboxes),
+    }
+    return render(request, "approvals/queue.html", context)
+
+
+def tab_counts(mailboxes: list[Mailbox]) -> dict[str, int]:
+    return {tab.key: listing.count(mailboxes, tab.statuses) for tab in TABS if tab.counted}
+
+
+def tabs_with(counts: dict[str, int]) -> list[tuple[Tab, int]]:
+    """The tabs with their numbers; the unknown comes first when there is any."""
+    found: list[tuple[Any, int]] = [(tab, counts.get(tab.key, 0)) for tab in TABS]
+    return sorted(found, key=lambda each: not (each[0].key == "unknown" and each[1]))

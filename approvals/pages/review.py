@@ -1,0 +1,177 @@
+"""The review page: exactly what will leave, and what may be done about it."""
+
+from typing import Any, cast
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template import TemplateDoesNotExist
+from django.template.loader import get_template
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from accounts.credentials import CannotDecrypt
+from accounts.models import User
+from accounts.problems import Problem
+from approvals.core.kinds import kind_named
+from approvals.core.states import Status
+from approvals.core.types import Rendered
+from approvals.decisions import edits, rulings, verdicts
+from approvals.lifecycle import queries, reconcile
+from approvals.lifecycle.changes import FieldChange
+from approvals.models import PendingAction
+from approvals.pages import history, listing, live
+from approvals.pages.frame import leaving_now, seconds_left
+from approvals.pauses import switch
+from approvals.rules.policy import needed_for, policy_of, undo_of
+
+VIEWS = ("preview", "text", "source", "changes", "history")
+# More than that of a text or a source has its own address: the page stays quick, whatever somebody sends.
+SHOWN_CHARACTERS = 40_000
+
+
+@login_required
+@never_cache
+@require_safe
+def page(request: HttpRequest, action_id: UUID) -> HttpResponse:
+    action = visible_action(request, action_id)
+    return render_review(request, action, seen=edits.last_seen(action, cast(User, request.user)))
+
+
+@login_required
+@never_cache
+@require_safe
+def peek(request: HttpRequest, action_id: UUID) -> HttpResponse:
+    """The message and its decision alone, to be shown beside the queue."""
+    action = visible_action(request, action_id)
+    context = {**about(request, action), "beside_queue": True, "view": "preview"}
+    return render(request, "approvals/peek.html", context)
+
+
+def visible_action(request: HttpRequest, action_id: UUID) -> PendingAction:
+    """404 for a stranger's action exactly as for one that does not exist."""
+    action = queries.find(queries.visible_to(cast(User, request.user)), action_id)
+    if action is None:
+        raise Http404
+    return action
+
+
+def render_review(
+    request: HttpRequest,
+    action: PendingAction,
+    *,
+    problem: Problem | None = None,
+    shown: tuple[str, int] | None = None,
+    seen: int | None = None,
+) -> HttpResponse:
+    """The page, with what went wrong on top when a decision was refused; the status is that of the problem.
+
+    `shown` is the digest and revision of the form that was posted, `seen` the revision that the person had before them
+    the last time: how the present one differs from either is shown.
+    """
+    person = cast(User, request.user)
+    mailboxes = listing.mailboxes_of(person)
+    changed_meanwhile = shown is not None and shown[0] != action.digest
+    context = {
+        **about(request, action),
+        "waiting": listing.count(mailboxes, (Status.PENDING,)),
+        "several": len(mailboxes) > 1,
+        "place": listing.place_of(mailboxes, action) if action.status == Status.PENDING else None,
+        "others": live.present([action.pk], mailboxes=[action.mailbox], but=person).get(action.pk, []),
+        "toast": leaving_now(mailboxes, but=action),
+        "problem": problem,
+        "changed_meanwhile": changed_meanwhile,
+        "difference": _difference(action, shown[1] if changed_meanwhile and shown else seen),
+        "event": live.last_event(),
+    }
+    response = render(request, "approvals/review.html", context, status=problem.status if problem else 200)
+    wait = _refresh_after(action, context["undo_seconds"])
+    if wait and not problem:
+        response["Refresh"] = str(wait)  # without JavaScript too: the page follows the mail until it is out
+    return response
+
+
+def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
+    """What the message part of a page needs."""
+    person = cast(User, request.user)
+    view = request.GET.get("view")
+    current = action.current
+    policy = policy_of(action.mailbox)
+    content = rendered(action, current.payload)
+    refusal = verdicts.refusal_to_approve(person, action)
+    return {
+        "action": action,
+        "preview": current.preview,
+        "payload": current.payload,
+        "content": content,
+        "cut": SHOWN_CHARACTERS,
+        "cut_slice": f":{SHOWN_CHARACTERS}",
+        "kind_template": f"approvals/previews/{action.kind}.html",
+        "state_templates": (f"approvals/states/{action.kind}.html", "approvals/state.html"),
+        "aside_template": _aside(action) if content else None,
+        "view": view if view in VIEWS else "preview",
+        "views": VIEWS,
+        "domains": _domains(current.preview),
+        "may_decide": verdicts.may_decide(person, action),
+        "may_approve": refusal is None,
+        "refusal": refusal,
+        "may_edit": edits.may_edit(person, action),
+        "changes": _difference(action, 1) if view == "changes" else (),
+        "past": history.of(action) if view == "history" or not content else (),
+        "decisions": action.decisions.select_related("person"),
+        "attempts": action.attempts.all(),
+        "may_have_left": reconcile.may_have_left(action),
+        "also_left": reconcile.also_left(action),
+        "not_again": rulings.may_order_again(action, person) if action.status == Status.UNKNOWN else None,
+        "undo_seconds": seconds_left(action),
+        "paused": action.status == Status.APPROVED and switch.is_paused(action.mailbox),
+        "undo_window": int(undo_of(policy).total_seconds()),
+        "needed": needed_for(action, policy),
+        "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",
+    }
+
+
+def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChange, ...]:
+    """How the present content differs from that of an earlier revision."""
+    if revision is None or not 0 < revision < action.revision:
+        return ()
+    return edits.changes_since(action, revision)
+
+
+def rendered(action: PendingAction, payload: Any) -> Rendered | None:
+    """None when the content has been purged."""
+    if not payload:
+        return None
+    try:
+        return kind_named(action.kind).rendered(payload, lambda sha256: queries.blob_of(action, sha256))
+    except CannotDecrypt:  # the bytes; the page says so
+        return None
+
+
+def _aside(action: PendingAction) -> str | None:
+    """What a kind shows beside the message, such as the conversation it belongs to."""
+    name = f"approvals/previews/{action.kind}.aside.html"
+    try:
+        get_template(name)
+    except TemplateDoesNotExist:
+        return None
+    return name
+
+
+def _domains(preview: dict[str, Any]) -> list[tuple[str, int]]:
+    """Where many recipients are, in how large a number, the most first."""
+    tally: dict[str, int] = {}
+    for target in preview.get("targets", ()):
+        domain = target["address"].rpartition("@")[2]
+        tally[domain] = tally.get(domain, 0) + 1
+    return sorted(tally.items(), key=lambda each: (-each[1], each[0]))
+
+
+def _refresh_after(action: PendingAction, undo_seconds: int) -> int:
+    match action.status:
+        case Status.APPROVED:
+            return undo_seconds + 1 if undo_seconds else 5
+        case Status.EXECUTING:
+            return 2
+    return 0

@@ -1,0 +1,129 @@
+"""The send journal: what was handed over, written to a file outside the database just before the point of no return.
+
+A database that was restored, rolled back or replaced by an older replica has forgotten sends that this file knows.
+Only `approvals.pauses.restored` reads it. Each line is synced before the mail leaves, so the file is never behind a
+send.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+
+TAIL_BYTES = 16 * 1024  # holds some 100 lines: more than are handed over at the same moment
+ROTATE_BYTES = 64 * 1024 * 1024
+_rotating = threading.Lock()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One action that was about to be handed over, with the fence of the attempt."""
+
+    at: datetime
+    action_id: UUID
+    fence: int
+
+
+def journal_file() -> Path:
+    return Path(settings.MAILHUB_SEND_JOURNAL or Path(settings.MAILHUB_HOME) / "send-journal.jsonl")
+
+
+def append(action_id: UUID, fence: int) -> None:
+    """Write that the attempt is about to be handed over. Returns when the line is on the disk; raises OSError."""
+    _write({"at": timezone.now().isoformat(), "action": str(action_id), "fence": fence})
+
+
+def append_mark(identity: UUID) -> None:
+    """Write that everything before this line was reconciled with the database."""
+    _write({"at": timezone.now().isoformat(), "reconciled": str(identity)})
+
+
+def newest() -> list[Entry]:
+    """Return the entries of the last lines that nobody has reconciled, oldest first."""
+    path = journal_file()
+    try:
+        with path.open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return []
+    return _after_mark(_parsed(lines))
+
+
+def entries() -> list[Entry]:
+    """Return all entries that nobody has reconciled, oldest first."""
+    path = journal_file()
+    lines = [line for each in (_older(path), path) if each.exists() for line in each.read_bytes().splitlines()]
+    return _after_mark(_parsed(lines))
+
+
+def _write(said: dict[str, Any]) -> None:
+    path = journal_file()
+    new = not path.exists()
+    line = json.dumps(said).encode() + b"\n"
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        size = os.fstat(file).st_size
+        # A power cut may have left half a line: a line of its own keeps it from spoiling the next.
+        torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
+        os.write(file, (b"\n" if torn else b"") + line)
+        os.fsync(file)
+    finally:
+        os.close(file)
+    if new:
+        sync_folder(path.parent)
+    if size > ROTATE_BYTES:
+        _rotate(path)
+
+
+def _rotate(path: Path) -> None:
+    """Keep one older file, so that the journal does not grow without bound."""
+    with _rotating:
+        if path.stat().st_size > ROTATE_BYTES:
+            path.replace(_older(path))
+            sync_folder(path.parent)
+
+
+def _older(path: Path) -> Path:
+    return path.with_suffix(".older.jsonl")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new name in a folder outlive a power cut (fsync(2))."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _parsed(lines: list[bytes]) -> Iterator[Entry | None]:
+    """Yield the entries, and None for a mark. A torn line was never acted upon: its mail did not leave."""
+    for line in lines:
+        try:
+            said = json.loads(line)
+            if "reconciled" in said:
+                yield None
+            else:
+                at = datetime.fromisoformat(said["at"])
+                yield Entry(at=at, action_id=UUID(said["action"]), fence=int(said["fence"]))
+        except (ValueError, KeyError, TypeError):
+            continue
+
+
+def _after_mark(found: Iterator[Entry | None]) -> list[Entry]:
+    kept: list[Entry] = []
+    for each in found:
+        if each is None:
+            kept.clear()
+        else:
+            kept.append(each)
+    return kept

@@ -1,0 +1,201 @@
+"""Does this database still know what was sent from this home? If not, nothing more is sent until an operator says so.
+
+A restored backup, a rolled-back volume, a promoted asynchronous replica and a copy of production that is started as
+staging all hold actions as approved that were sent long ago. Four things outside the database tell:
+
+1. the instance id in the home, which a copy elsewhere does not have;
+2. the anchored heads of the audit chains, which a shorter or other chain does not fit;
+3. the send journal, whose newest lines an older database does not know;
+4. Sent: what was approved before this process began is looked up there before its first try
+   (`approvals.lifecycle.reconcile`). That tells even if the home came back together with the database.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.backends.signals import connection_created
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.statements import database_now
+from approvals.audit import anchors, chain, proof
+from approvals.models import Attempt, AuditEvent, Instance, Pause, PendingAction
+from approvals.pauses import journal
+from approvals.pauses.journal import sync_folder
+
+log = structlog.get_logger(__name__)
+
+REASONS = {
+    "instance": "This database belongs to another home of mailhub, or the home is new.",
+    "anchors": "The database is older than the audit heads that were kept outside it, or another one.",
+    "journal": "The send journal knows mails that the database does not know as sent.",
+    "sent": "A mail that the database holds as approved and never tried is in Sent already.",
+    "operator": "An operator has restored an older copy of the database.",
+}
+WARNED = "may_have_been_sent"  # the warning about what an older copy may have forgotten
+_verified: set[tuple[UUID, int]] = set()
+_compared = threading.Event()
+_began: list[datetime] = []  # one value, once it is known
+_lock = threading.Lock()
+
+
+def identity_file() -> Path:
+    return Path(settings.MAILHUB_HOME) / "instance-id"
+
+
+def compare() -> bool:
+    """Compare the database with what is kept outside it, and pause everything on a difference.
+
+    Returns whether it differs. The whole comparison is made once in each process and what it forks. The newest lines of
+    the journal are compared each time: lines that this process has seen in the database are not asked about again,
+    until it has another connection, which may lead to another server.
+    """
+    code = _difference()
+    return code is not None and _pause(code, again=_difference)
+
+
+def _difference() -> str | None:
+    if not _compared.is_set():
+        if not _began:
+            _began.append(database_now())
+        if not _same_instance():
+            return "instance"
+        if proof.compare_with_anchors():
+            return "anchors"
+        _compared.set()
+    with _lock:
+        fresh = [entry for entry in journal.newest() if (entry.action_id, entry.fence) not in _verified]
+    if missing_of(fresh):
+        return "journal"
+    note(*((entry.action_id, entry.fence) for entry in fresh))
+    return None
+
+
+def is_from_before(at: datetime | None) -> bool:
+    """Return whether this was written before this process began, so perhaps into a database that came back since."""
+    return at is not None and at <= began()
+
+
+def began() -> datetime:
+    """Return when this process, or the one that forked it, first looked at the database, by the database's clock."""
+    return _began[0]
+
+
+def missing_of(entries: list[journal.Entry]) -> list[journal.Entry]:
+    """Return the entries whose attempt the database does not know as handed over."""
+    missing: list[journal.Entry] = []
+    for start in range(0, len(entries), 100):
+        part = entries[start : start + 100]
+        asked = Q()
+        for entry in part:
+            asked |= Q(action=entry.action_id, fence=entry.fence)
+        known = set(Attempt.objects.filter(asked, phase=Attempt.Phase.WIRE_STARTED).values_list("action_id", "fence"))
+        missing += [entry for entry in part if (entry.action_id, entry.fence) not in known]
+    return missing
+
+
+def warned_of(action_id: UUID) -> bool:
+    """Return whether a restore left a warning on this action: it may have been sent as it is."""
+    events = AuditEvent.objects.filter(action_id=action_id, event__in=("noticed", "returned"))
+    return events.filter(data__code=WARNED).exists()
+
+
+def note(*handed_over: tuple[UUID, int]) -> None:
+    """Remember attempts that this process has seen in the database as handed over."""
+    with _lock:
+        _verified.update(handed_over)
+
+
+def adopt_home() -> None:
+    """Let the workers of this home send for this database. Only an operator's command calls it."""
+    _write_identity(_identity() or _begin())
+
+
+def pause_for(code: str) -> None:
+    """Pause everything for one of the REASONS, until `after_restore` has gone through it."""
+    _pause(code)
+
+
+def reason() -> str:
+    """Return why everything is paused, as a sentence, if it was not a person who did it; else an empty string."""
+    code = Pause.objects.filter(mailbox=None).values_list("reason", flat=True).first()
+    return REASONS.get(code, code) if code else ""
+
+
+def begin_anew() -> None:
+    """Give database and home a new common id, and end the pause last. What was restored has been reconciled."""
+    with transaction.atomic():
+        Instance.objects.all().delete()
+        identity = _begin()
+        chain.record(mailbox=None, event="restore_reconciled", actor="command", instance=str(identity))
+    _write_identity(identity)
+    anchors.begin_another()
+    journal.append_mark(identity)
+    Pause.objects.filter(mailbox=None).exclude(reason="").delete()
+
+
+def _same_instance() -> bool:
+    """Return whether home and database belong together. New ones, without any action, are joined here."""
+    path = identity_file()
+    kept = path.read_text().strip() if path.exists() else ""
+    identity = _identity()
+    if identity is not None:
+        return kept == str(identity)
+    if kept and PendingAction.objects.exists():
+        return False
+    _write_identity(_begin())
+    return True
+
+
+def _identity() -> UUID | None:
+    return Instance.objects.values_list("identity", flat=True).first()
+
+
+def _begin() -> UUID:
+    """Return the id of the database, which is made if there is none; another process may be faster."""
+    return Instance.objects.get_or_create(pk=1, defaults={"identity": uuid4()})[0].identity
+
+
+def _write_identity(identity: UUID) -> None:
+    path = identity_file()
+    written = path.with_suffix(f".{threading.get_ident()}.new")
+    written.touch(mode=0o600)
+    with written.open("w") as file:
+        file.write(str(identity))
+        file.flush()
+        os.fsync(file.fileno())  # a power cut must not part the home from its database
+    written.replace(path)
+    sync_folder(path.parent)
+
+
+def _pause(code: str, *, again: Callable[[], str | None] | None = None) -> bool:
+    """Pause everything; returns whether it is paused. With `again`, a new pause needs the difference a second time.
+
+    `after_restore` puts everything right and then ends the pause. Who looked before that must not pause after it.
+    """
+    with transaction.atomic():
+        pause, new = Pause.objects.get_or_create(mailbox=None, defaults={"since": timezone.now(), "reason": code})
+        if new and again is not None and again() is None:
+            transaction.set_rollback(True)
+            return False
+        if not new and not pause.reason:
+            Pause.objects.filter(pk=pause.pk).update(reason=code)
+        if new or not pause.reason:
+            chain.record(mailbox=None, event="paused", actor="worker", code=code)
+            log.error("everything_paused", code=code, reason=REASONS[code], process="manage.py after_restore")
+    return True
+
+
+def _forget_verified(**_: object) -> None:
+    with _lock:
+        _verified.clear()
+
+
+connection_created.connect(_forget_verified)

@@ -1,0 +1,59 @@
+"""Figures for whoever watches over the queue, read from the database at the moment they are asked for."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Count, F, Min
+from django.utils import timezone
+
+from approvals.core.states import OPEN, Status
+from approvals.models import Attempt, DeadLetter, PendingAction
+from approvals.worker import heartbeats
+
+COUNTED = 10_000  # nobody acts differently on 10,000 waiting actions than on 11,000
+SINCE = {
+    Status.PENDING: "created_at",
+    Status.APPROVED: "approved_at",
+    Status.EXECUTING: "attempts__started_at",
+    Status.UNKNOWN: "attempts__ended_at",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """How many are in each open state (no further than COUNTED), how long the oldest has been, and what came of
+    attempts; no figure says whose."""
+
+    counts: dict[str, int]
+    oldest_seconds: dict[str, float]
+    attempts: dict[str, int]
+    workers: int
+    dead_letters: int
+    heartbeat_seconds: float | None = field(default=None)
+
+
+def figures() -> Figures:
+    now = timezone.now()
+    in_state = {status: PendingAction.objects.filter(status=status).order_by() for status in OPEN}
+    oldest = {status: _oldest(status) for status in OPEN}
+    ended = Attempt.objects.exclude(verdict=None).order_by().values("verdict").annotate(number=Count("pk"))
+    verdicts = dict.fromkeys(Attempt.Verdict.values, 0) | {str(row["verdict"]): row["number"] for row in ended}
+    return Figures(
+        counts={status.value: actions[:COUNTED].count() for status, actions in in_state.items()},
+        oldest_seconds={
+            status.value: max((now - since).total_seconds(), 0.0) if since else 0.0 for status, since in oldest.items()
+        },
+        attempts=verdicts,
+        workers=len(heartbeats.alive()),
+        dead_letters=DeadLetter.objects.count(),
+        heartbeat_seconds=heartbeats.seconds_since_last(),
+    )
+
+
+def _oldest(status: Status) -> datetime | None:
+    """Since when the oldest is in this state."""
+    actions = PendingAction.objects.filter(status=status)
+    if SINCE[status].startswith("attempts__"):
+        actions = actions.filter(attempts__fence=F("fence"))
+    since: datetime | None = actions.aggregate(since=Min(SINCE[status]))["since"]
+    return since

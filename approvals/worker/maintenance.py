@@ -1,0 +1,308 @@
+"""The sweeper: puts right what time or a crash has left behind. Any number may run at once.
+
+Each chore lists what it may have to do without a lock, and takes one row at a time: locked if nobody else has it, and
+only while the reason still holds.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models.functions import Now
+from django.utils.module_loading import import_string
+
+from accounts import requests
+from accounts.models import Mailbox
+from accounts.statements import Questions, Select, Slot, Update, slot
+from approvals.audit import anchors, chain
+from approvals.core.kinds import kind_named
+from approvals.core.queue import queue
+from approvals.core.states import FINAL, Status
+from approvals.core.types import Outcome
+from approvals.lifecycle.backoff import PROBES, next_probe, next_try
+from approvals.lifecycle.load import approved_action, read_action
+from approvals.lifecycle.outcomes import record_outcome
+from approvals.lifecycle.returns import return_if_void
+from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
+from approvals.rules import conditions
+from approvals.rules.policy import closed, turn_windows
+from approvals.webhooks import courier, outbox
+from approvals.worker import dead_letters, dispatch, preparation
+from approvals.worker.background import Beside
+
+log = structlog.get_logger(__name__)
+
+BATCH = 100
+LISTED = 1000  # of the work that waits for providers: a mailbox with much of it must not hide the others
+SETTLE_TRIES = 104  # with the waits of retry.next_try, a minute at least: a day
+OTHERS_SECONDS = 3600.0
+
+
+def sweep(*, resident: bool = False) -> datetime | None:
+    """One round: expire, end dead leases, open the next send windows, send back what is void, look for lost answers,
+    settle, tidy, purge, ring, tell webhooks.
+
+    One statement asks what there is to do, and again after something was done. Returns when the next approved action
+    may leave that may not leave yet. A chore that fails keeps none of the others from being done.
+
+    A `resident` process only begins the work that waits for providers, and does not wait for its end.
+    """
+    kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
+    next_due: datetime | None
+    there_is, next_due = _questions(kept=kept)
+    for name, chore in CHORES.items():
+        if not there_is[name]:
+            continue
+        if isinstance(chore, Beside):
+            _done(chore.start if resident else chore.finish)
+            continue
+        _done(chore)
+        there_is, next_due = _questions(kept=kept)
+    _done(_anchor)
+    if time.monotonic() >= _others_due():
+        _done(purge_others)
+    return next_due
+
+
+def _done(chore: Callable[[], None]) -> None:
+    try:
+        chore()
+    except (OperationalError, InterfaceError):
+        raise  # the database is away: the worker waits and begins again on another connection
+    except Exception:  # one mailbox's trouble, whatever it is, must not stop the mail of all others
+        log.exception("chore_failed", process=chore.__name__)
+
+
+def purge_others() -> None:
+    """Let the other packages forget what is old; once an hour is often enough for what is kept for days."""
+    _others["at"] = time.monotonic()
+    for path in settings.MAILHUB_CHORES:
+        import_string(path)()
+
+
+_others: dict[str, float] = {}
+
+
+def _others_due() -> float:
+    return _others.get("at", -OTHERS_SECONDS) + OTHERS_SECONDS
+
+
+def _anchor() -> None:
+    anchors.sync()
+    anchors.anchor(at_most_every=anchors.ANCHOR_SECONDS)
+
+
+def _ring() -> None:
+    """One of each mailbox: when it has left, the next one is rung for."""
+    for head in dispatch.heads()[:BATCH]:
+        queue().ring(head.action)
+
+
+def due(limit: int = BATCH) -> list[UUID]:
+    """Approved actions whose time has come and that nothing holds back, the longest waiting first; at most BATCH."""
+    return [action_id for (action_id,) in _due()[:limit]]
+
+
+def next_due() -> datetime | None:
+    """When the next approved action may leave that may not leave yet."""
+    return next((not_before for (not_before,) in _waiting()), None)
+
+
+def _late() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(status__in=(Status.PENDING, Status.APPROVED), expires_at__lte=Now())
+
+
+def _dead() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(status=Status.EXECUTING, lease_until__lt=Now())
+
+
+def _void() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(conditions.due(), conditions.void(), status=Status.APPROVED)
+
+
+def _to_probe() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(
+        status=Status.UNKNOWN,
+        next_probe_at__lte=Now(),
+        mailbox__in=Mailbox.objects.filter(status__in=conditions.MAY_LOOK),
+    )
+
+
+def _to_settle() -> QuerySet[PendingAction]:
+    """A mailbox that must be connected again costs no try: the work waits for it."""
+    return PendingAction.objects.filter(
+        status=Status.SUCCEEDED,
+        settle_at__lte=Now(),
+        mailbox__in=Mailbox.objects.filter(status__in=conditions.MAY_LOOK),
+    )
+
+
+def _not_yet() -> QuerySet[PendingAction, Any]:
+    waiting = PendingAction.objects.filter(status=Status.APPROVED, not_before__gt=Now())
+    return waiting.order_by("not_before").values_list("not_before")
+
+
+def _old(kept: timedelta | Slot) -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(
+        status__in=FINAL,
+        finished_at__isnull=False,
+        finished_at__lt=Now() - kept,
+        purged_at__isnull=True,
+    )
+
+
+def expire() -> None:
+    """Close what nobody decided, or what could not leave, in time."""
+    dead_letters.each("late", _late(), _expire, limit=BATCH)
+
+
+def _expire(action_id: UUID) -> None:
+    action = _late().select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
+    if action is None:
+        return
+    source = Status(action.status)
+    error = {"code": "expired_approval", "detail": "It could not leave before it expired."}
+    action.move(source, Status.EXPIRED, finished_at=Now(), error=error if source is Status.APPROVED else action.error)
+    chain.record(mailbox=action.mailbox_id, event="expired", actor="worker", action_id=action.pk)
+
+
+def end_dead_leases() -> None:
+    """A worker died or froze: what never reached the wire is approved again, what may have is unknown."""
+    dead_letters.each("dead", _dead(), _end_dead_lease, limit=BATCH)
+
+
+def _end_dead_lease(action_id: UUID) -> None:
+    action = _dead().select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
+    if action is None:
+        return
+    attempt = Attempt.objects.get(action=action, fence=action.fence)
+    on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
+    outcome = Outcome(verdict="unknown" if on_wire else "not_sent", code="worker_lost")
+    record_outcome(action.pk, action.fence, outcome, evidence="lease_expired")
+    log.warning("lease_expired", action=str(action.pk), fence=action.fence, phase=attempt.phase)
+
+
+def send_back() -> None:
+    """What was approved and may not leave any more waits for a person again, with the reason."""
+    dead_letters.each("void", _void(), return_if_void, limit=BATCH)
+
+
+def _probe(action_id: UUID) -> None:
+    """Ask the provider whether what was handed over has gone out; no evidence leaves it unknown.
+
+    1. Taken by pushing the time on, as if the look had failed: a crash is not the end of looking. 2. Look.
+    3. Evidence moves the action; a look that found nothing may have been the last."""
+    action = PendingAction.objects.get(pk=action_id)
+    if action.status != Status.UNKNOWN:
+        return
+    made = action.probes + 1
+    mine = PendingAction.objects.filter(pk=action.pk, status=Status.UNKNOWN, probes=action.probes, fence=action.fence)
+    lost_for = ExpressionWrapper(Now() - F("ended_at"), DurationField())
+    since_lost = action.attempts.filter(fence=action.fence).values_list(lost_for, flat=True).get()
+    again = next_probe(made, since_lost=since_lost, failed=True)
+    if not mine.filter(next_probe_at__lte=Now()).update(probes=min(made, len(PROBES)), next_probe_at=Now() + again):
+        return
+    try:
+        still_unknown = Q(status=Status.UNKNOWN, fence=action.fence)
+        approved = approved_action(action.pk, keep=partial(preparation.keep, action, held=still_unknown))
+        outcome = kind_named(action.kind).reconcile(approved)
+    except Exception:  # a probe that fails is no evidence; the next one tries again
+        log.exception("probe_failed", action=str(action.pk), count=made)
+        return
+    if outcome is not None:
+        record_outcome(action.pk, action.fence, outcome, evidence="probe")
+    elif next_probe(made, since_lost=since_lost) is None:
+        mine_now = PendingAction.objects.filter(pk=action.pk, status=Status.UNKNOWN, fence=action.fence)
+        mine_now.update(next_probe_at=None)
+
+
+_take_to_settle = Update(
+    lambda: PendingAction.objects.filter(
+        pk=slot(PendingAction, "id", "pk"), settle_at__lte=Now(), settle_tries=slot(PendingAction, "settle_tries")
+    ),
+    lambda: {"settle_tries": F("settle_tries") + 1, "settle_at": Now() + Slot("again", DurationField())},
+)
+_settled = Update(lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")), lambda: {"settle_at": None})
+
+
+def settle_one(action_id: UUID) -> None:
+    read = read_action(action_id)
+    assert read is not None, "an action is never deleted"
+    tries = read.action.settle_tries + 1
+    again = max(next_try(tries), timedelta(minutes=1))
+    # Taken by pushing the time on: whoever comes second finds nothing to do, and a crash is tried again later.
+    if not _take_to_settle(pk=action_id, settle_tries=read.action.settle_tries, again=again):
+        return
+    try:
+        kind_named(read.action.kind).settle(read.approved())
+    except Exception:  # what was sent stays sent; this is only the work after it
+        log.exception("settle_failed", action=str(action_id), count=tries)
+        if tries >= SETTLE_TRIES:
+            _give_up_settling(read.action, tries)
+        return
+    preparation.forget(read)
+    _settled(pk=action_id)
+
+
+@transaction.atomic
+def _give_up_settling(action: PendingAction, tries: int) -> None:
+    mine = PendingAction.objects.filter(pk=action.pk, settle_tries=tries, unsettled_at=None)
+    if mine.update(settle_at=None, unsettled_at=Now()):
+        chain.record(mailbox=action.mailbox_id, event="settling_given_up", actor="worker", action_id=action.pk)
+
+
+def purge() -> None:
+    """Forget the content of what ended long ago; the row, its state and its idempotency key stay, and so do the
+    decisions without their notes."""
+    old = _old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
+    dead_letters.each("old", old.order_by("finished_at"), _purge, limit=BATCH)
+
+
+def _purge(action_id: UUID) -> None:
+    mine = PendingAction.objects.filter(pk=action_id, purged_at__isnull=True)
+    if mine.select_for_update(no_key=True, skip_locked=True).first() is None:
+        return
+    Revision.objects.filter(action=action_id).update(payload={}, preview={}, sealed_payload=None, sealed_preview=None)
+    Blob.objects.filter(action=action_id).delete()
+    Preparation.objects.filter(action=action_id).delete()
+    Decision.objects.filter(action=action_id).exclude(note="").update(note="")
+    mine.update(purged_at=Now(), settle_at=None, returned=None)
+
+
+_due = Select(
+    lambda: PendingAction.objects.filter(conditions.may_execute()).order_by("not_before").values_list("pk")[:BATCH]
+)
+LOOKS = Beside("looks", lambda: _to_probe().order_by("next_probe_at").values_list("mailbox", "pk")[:LISTED], _probe)
+SENT_COPIES = Beside(
+    "sent-copies", lambda: _to_settle().order_by("settle_at").values_list("mailbox", "pk")[:LISTED], settle_one
+)
+CLEAN_UP = Beside(
+    "clean-up",
+    lambda: preparation.to_tidy().order_by("tidy_at").values_list("action__mailbox", "pk")[:LISTED],
+    preparation.tidy,
+)
+reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
+# In the order in which they are done: what one leaves behind, the next may find.
+CHORES: dict[str, Callable[[], None] | Beside] = {
+    "late": expire, "dead": end_dead_leases, "closed": turn_windows, "void": send_back, "to_probe": LOOKS,
+    "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "old": purge, "to_forget": requests.forget_old, "due": _ring,
+    "to_tell": outbox.gather, "to_deliver": courier.deliver_beside,
+}  # fmt: skip
+_questions = Questions(
+    lambda: {
+        "late": _late(), "dead": _dead(), "closed": closed(), "void": _void(), "to_probe": _to_probe(),
+        "to_settle": _to_settle(), "to_tidy": preparation.to_tidy(),
+        "old": _old(Slot("kept", DurationField())), "to_forget": requests.old(Slot("kept", DurationField())),
+        "due": PendingAction.objects.filter(conditions.may_execute()),
+        "to_tell": outbox.behind(), "to_deliver": courier.due(),
+    },
+    _not_yet,
+)  # fmt: skip
+_waiting = Select(lambda: _not_yet()[:1])

@@ -1,0 +1,97 @@
+"""What a kind leaves on the other side before the effect: kept for the next try, taken away when nothing leaves."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from accounts.models import Mailbox
+from approvals.core.kinds import kind_named
+from approvals.core.states import FINAL, Status
+from approvals.core.types import ApprovedAction, Kind, LeaseLost, Prepares
+from approvals.lifecycle.load import Read, approved_action
+from approvals.lifecycle.outcomes import SENT_AFTER_ALL
+from approvals.lifecycle.reconcile import destroy_order, doubtful, unproven
+from approvals.models import Attempt, PendingAction, Preparation
+from approvals.rules import conditions
+
+log = structlog.get_logger(__name__)
+
+TIDY_AGAIN = timedelta(minutes=5)
+UNSENT = (Status.PENDING, *(status for status in FINAL if status is not Status.SUCCEEDED))
+
+
+@transaction.atomic
+def keep(action: PendingAction, notes: Mapping[str, Any], *, held: Q) -> None:
+    """Commit the notes; raises LeaseLost when the action is not `held` any more."""
+    if (
+        not PendingAction.objects.select_for_update(no_key=True)
+        .filter(held, pk=action.pk, digest=action.digest)
+        .exists()
+    ):
+        raise LeaseLost
+    Preparation.objects.update_or_create(action=action, defaults={"digest": action.digest, "notes": dict(notes)})
+
+
+def discard_outdated(kind: Kind, approved: ApprovedAction, notes: Mapping[str, Any]) -> None:
+    """What was prepared for an earlier revision goes before this one is prepared, or nobody would know of it."""
+    if isinstance(kind, Prepares):
+        kind.discard(replace(approved, prepared=notes))
+    Preparation.objects.filter(action=approved.id).exclude(digest=approved.digest).delete()
+
+
+def notes_of(mailbox: Mailbox) -> list[dict[str, Any]]:
+    """Return the notes of everything that is prepared in a mailbox, or that an unproven order there names."""
+    prepared = Preparation.objects.filter(action__mailbox=mailbox).values_list("notes", flat=True)
+    ordered = Attempt.objects.filter(unproven(), action__mailbox=mailbox).values_list("notes", flat=True)
+    return [notes for notes in (*prepared, *ordered) if notes]
+
+
+def to_tidy() -> QuerySet[Preparation]:
+    """What was prepared for what did not leave in the end."""
+    return Preparation.objects.filter(
+        tidy_at__lte=Now(), action__status__in=UNSENT, action__mailbox__status__in=conditions.MAY_LOOK
+    )
+
+
+def tidy(action_id: UUID) -> None:
+    """Take away what lies there for an action that will not leave.
+
+    What an unproven order names is destroyed for good, which proves that it sent nothing; a draft in a bin could still
+    be sent by it.
+
+    Without its digest it is of no use to a worker that may begin now: that one would discard it too, first.
+    """
+    mine = Preparation.objects.filter(pk=action_id, action__status__in=UNSENT, tidy_at__lte=Now())
+    notes = mine.values_list("notes", flat=True).first()
+    if notes is None or not mine.update(digest="", tidy_at=Now() + TIDY_AGAIN):
+        return
+    try:
+        approved = approved_action(action_id)
+        kind = kind_named(approved.kind)
+        if isinstance(kind, Prepares):
+            for attempt in doubtful(action_id):
+                destroy_order(kind, approved, attempt.fence, attempt.notes or notes)
+            kind.discard(replace(approved, prepared=notes))
+    except Exception:  # it lies there a little longer; nothing leaves by that
+        log.exception("tidy_failed", action=str(action_id))
+        return
+    Preparation.objects.filter(pk=action_id, digest="").delete()
+
+
+def forget(read: Read) -> None:
+    """Forget what was prepared for a mail that has gone out. What a second attempt prepared in vain is taken away."""
+    kind, action = kind_named(read.action.kind), read.action
+    in_vain = action.fence > 1 and read.prepared and action.attempts.filter(code=SENT_AFTER_ALL).exists()
+    if in_vain and isinstance(kind, Prepares):
+        try:
+            kind.discard(read.approved())
+        except Exception:  # it lies there unsent, and its person can delete it
+            log.exception("tidy_failed", action=str(action.pk))
+    Preparation.objects.filter(action=action.pk).delete()

@@ -1,0 +1,111 @@
+"""After a restore: what was approved is looked up in Sent, and only a person can let it leave again."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+
+from approvals.audit import chain
+from approvals.core.kinds import kind_named
+from approvals.core.states import Status
+from approvals.core.types import PreviewWarning
+from approvals.lifecycle.load import approved_action
+from approvals.lifecycle.outcomes import close_as_sent
+from approvals.lifecycle.returns import return_with_warnings
+from approvals.lifecycle.revisions import add_notice
+from approvals.models import PendingAction
+from approvals.pauses import journal, restored
+
+log = structlog.get_logger(__name__)
+
+Found = Literal["in_sent", "not_in_sent", "not_looked_at", "journal"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reconciled:
+    """What became of one action: closed as sent, or waiting for a person with a warning."""
+
+    action_id: UUID
+    found: Found
+
+
+def reconcile_after_restore() -> Iterator[Reconciled]:
+    """Look up every approved action in Sent, while everything is paused.
+
+    1. An action that still waits, and that the send journal knows as handed over, gets a warning that says so. It comes
+       first: looking into Sent takes a while, and a person who decides meanwhile has to be told.
+    2. An approved action that is found in Sent is closed as sent.
+    3. Not found, or nobody could look: it goes back to a person, with a warning that says so.
+
+    It may be interrupted and run again. Nothing is sent by it.
+    """
+    yield from _warn_of_handed_over()
+    for action_id in PendingAction.objects.filter(status=Status.APPROVED).values_list("pk", flat=True):
+        yield _reconcile(action_id)
+    yield from _warn_of_handed_over()  # an approval that was undone in between
+
+
+def _warn_of_handed_over() -> Iterator[Reconciled]:
+    for entry in restored.missing_of(journal.entries()):
+        action = PendingAction.objects.filter(pk=entry.action_id, status=Status.PENDING).first()
+        if action is not None and _warn(action, _said_by_journal(entry)):
+            yield Reconciled(action_id=action.pk, found="journal")
+
+
+def _reconcile(action_id: UUID) -> Reconciled:
+    found: Found = "not_in_sent"
+    try:
+        approved = approved_action(action_id)
+        outcome = kind_named(approved.kind).reconcile(approved)
+    except Exception:  # whatever a provider's library raises: nothing was found out
+        log.exception("probe_failed", action=str(action_id))
+        outcome, found = None, "not_looked_at"
+    if (
+        outcome is not None
+        and outcome.verdict == "accepted"
+        and close_as_sent(action_id, outcome, worker="after_restore", actor="command")
+    ):
+        return Reconciled(action_id=action_id, found="in_sent")
+    action = PendingAction.objects.get(pk=action_id)
+    return_with_warnings(action, [_warning(found)])
+    return Reconciled(action_id=action_id, found=found)
+
+
+@transaction.atomic
+def _warn(action: PendingAction, warning: PreviewWarning) -> bool:
+    current = PendingAction.objects.select_for_update(no_key=True, of=("self",)).get(pk=action.pk)
+    told = {each["code"] for each in current.current.preview.get("warnings", [])}
+    if current.status != Status.PENDING or warning.code in told:
+        return False
+    add_notice(current, [warning], approval_round=current.approval_round + 1)
+    chain.record(
+        mailbox=current.mailbox_id, event="noticed", actor="command", action_id=current.pk,
+        revision=current.revision, code=warning.code,
+    )  # fmt: skip
+    return True
+
+
+def _warning(found: Found) -> PreviewWarning:
+    looked = {"not_looked_at": "mailhub could not look into Sent."}.get(
+        found, "It is not in Sent, which proves nothing."
+    )
+    return PreviewWarning(
+        code=restored.WARNED,
+        title="It may have been sent already",
+        text=f"mailhub was restored from an older copy, in which this was approved. {looked} Look into the Sent "
+        "folder, or ask a recipient, before you approve it.",
+        severity="risk",
+    )
+
+
+def _said_by_journal(entry: journal.Entry) -> PreviewWarning:
+    return PreviewWarning(
+        code=restored.WARNED,
+        title="It may have been sent already",
+        text=f"mailhub was restored from an older copy. Its send journal says that this was handed over on "
+        f"{entry.at:%d %B %Y at %H:%M} UTC. Look into the Sent folder, or ask a recipient, before you approve it.",
+        severity="risk",
+    )
