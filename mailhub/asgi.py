@@ -21,7 +21,7 @@ from mailhub.intake.asgi import limited  # noqa: E402
 @cache
 def _mcp() -> Any:
     # The library takes half a second to load, and many servers never need it: the first request loads it.
-    from tools.mcp import http_app
+    from tools.surfaces.mcp import http_app
 
     return http_app
 

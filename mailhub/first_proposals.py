@@ -5,7 +5,7 @@ import structlog
 from accounts.caller import Caller
 from accounts.models import ApiToken, Mailbox, User
 from accounts.problems import Problem
-from tools.services import call_tool
+from tools.catalog.calls import call_tool
 
 log = structlog.get_logger(__name__)
 

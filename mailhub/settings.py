@@ -92,11 +92,11 @@ GMAIL_TOKEN_PATH = ENV.GMAIL_TOKEN_PATH
 
 # What the gate can hold. A kind is found by its path, so that approvals need not import tools.
 MAILHUB_KINDS = {
-    "mail.send": "tools.sends.SendMail",
-    "mail.reply": "tools.sends.ReplyMail",
-    "mail.forward": "tools.sends.ForwardMail",
+    "mail.send": "tools.sending.kinds.SendMail",
+    "mail.reply": "tools.sending.kinds.ReplyMail",
+    "mail.forward": "tools.sending.kinds.ForwardMail",
     "m365.command": "tools.m365.RunCommand",
-    "draft.change": "tools.held_drafts.ChangeDraft",
+    "draft.change": "tools.sending.held_drafts.ChangeDraft",
 }
 # These act with the sign-in of the whole server, so only its staff may approve them.
 MAILHUB_STAFF_KINDS = ("m365.command",)
@@ -114,7 +114,7 @@ MAILHUB_QUEUES = {
 # What the sweeper sees to beside its own.
 MAILHUB_CHORES = [
     "mailhub.agent.models.purge",
-    "tools.handles.purge",
+    "tools.providers.handles.purge",
     "approvals.webhooks.outbox.forget_old",
     "accounts.quotas.forget_old",
     "accounts.guessing.record_counted",

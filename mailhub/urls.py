@@ -8,7 +8,7 @@ from mailhub import health, metrics
 from mailhub.second_factor import second_factor
 from mailhub.styleguide import styleguide
 from mailhub.welcome import welcome
-from tools.api import download, make_api, reference
+from tools.surfaces.rest import download, make_api, reference
 
 # The admin signs in through the same door as everybody, second factor included.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign,no-untyped-call]
@@ -17,7 +17,7 @@ urlpatterns = [
     path("", include("approvals.urls")),
     path("", include("accounts.urls")),
     path("", include("mailhub.agent.urls")),
-    path("", include("tools.urls")),
+    path("", include("tools.surfaces.urls")),
     path("files/<str:secret>", download, name="file"),
     path("api/v1/docs", reference, name="api_docs"),
     path("api/v1/", make_api().urls),

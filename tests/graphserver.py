@@ -37,7 +37,7 @@ from tests.graphstore import (
     matching,
     selected,
 )
-from tools.html import text_of
+from tools.mail.html.clean import text_of
 
 ALL = ("Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read")
 SECONDS = 10

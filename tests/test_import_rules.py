@@ -10,10 +10,11 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("accounts", "approvals", "tools")
 # Adapters and views translate between HTTP and the rules; nothing else knows HTTP.
 HTTP_IS_THEIRS = (
-    "adapters.py", "admin.py", "api.py", "auth.py", "mcp.py", "step_up.py", "urls.py", "views.py", "zones.py",
+    "adapters.py", "admin.py", "api.py", "auth.py", "step_up.py", "urls.py", "zones.py",
     # What a request says of who asks: body, browser, cookie, network, session.
     "bodies.py", "browsers.py", "devices.py", "events.py", "guessing.py", "networks.py", "sessions.py",
 )  # fmt: skip
+PACKAGES_OF_HTTP = {"migrations", "pages", "surfaces", "views"}
 
 
 def _modules() -> list[Path]:
@@ -21,7 +22,9 @@ def _modules() -> list[Path]:
         path
         for package in PACKAGES
         for path in sorted((ROOT / package).rglob("*.py"))
-        if "migrations" not in path.parts and "views" not in path.parts and path.name not in HTTP_IS_THEIRS
+        if not PACKAGES_OF_HTTP & set(path.parts)
+        and not path.name.endswith("views.py")
+        and path.name not in HTTP_IS_THEIRS
     ]
 
 

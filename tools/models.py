@@ -59,7 +59,7 @@ class Acquaintance(models.Model):
 
 
 class MessageHandle(models.Model):
-    """The short name of something a provider names at length. See `tools.handles`."""
+    """The short name of something a provider names at length. See `tools.providers.handles`."""
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
     handle = models.CharField(max_length=20)

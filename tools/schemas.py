@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from approvals.core.states import Status
-from tools.addresses import bare_address, body_text, file_name, header_text
+from tools.mail.text.addresses import bare_address, body_text, file_name, header_text
 
 Address = Annotated[str, Field(max_length=254), AfterValidator(bare_address)]
 MessageId = Annotated[str, Field(min_length=1, max_length=1000)]

@@ -51,7 +51,7 @@ class Preview:
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """What a kind hands to `approvals.services.propose`.
+    """What a kind hands to `approvals.lifecycle.proposals.propose`.
 
     `payload` is JSON and complete: nothing is derived anew after approval. `blobs` are bytes it names by SHA-256.
     `message_id` is the marker by which the effect can be found again. With `send_at` it leaves no earlier than then.

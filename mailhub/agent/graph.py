@@ -1,4 +1,4 @@
-"""The agent: LangChain's ReAct graph, whose every call of a tool goes through `tools.services.call_tool`.
+"""The agent: LangChain's ReAct graph, whose every call of a tool goes through `tools.catalog.calls.call_tool`.
 
 The tools that the graph knows are descriptions alone. What a model asks for is judged here: by the mode, then by the
 catalogue's own rules for whoever is signed in. Nothing here can approve.
@@ -33,10 +33,10 @@ from mailhub.agent.checkpoints import DatabaseSaver
 from mailhub.agent.history import BUDGET, RESULT_CHARS, compacted, cut, fitted, rounds, size
 from mailhub.agent.models import Thread
 from mailhub.agent.policy import Mode, blocked, proposes
-from tools.catalog import TOOLS, Effect, Tool
-from tools.published import published_parameters
-from tools.redaction import redacted
-from tools.services import call_tool, tools_for
+from tools.catalog.calls import call_tool, tools_for
+from tools.catalog.entries import TOOLS, Effect, Tool
+from tools.catalog.tool_schema import published_parameters
+from tools.mail.text.redaction import redacted
 
 log = structlog.get_logger(__name__)
 

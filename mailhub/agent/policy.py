@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Literal, get_args
 
-from tools.catalog import Effect, Tool
+from tools.catalog.entries import Effect, Tool
 
 Mode = Literal["readOnly", "default", "safeWrite"]
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.caller import Caller
 from mailhub.agent.models import INPUT_CHARS, TITLE_CHARS, Message, Thread, ToolCall
-from tools.redaction import redacted
+from tools.mail.text.redaction import redacted
 
 RUN_SECONDS = 300
 TURNS_A_MINUTE = 20

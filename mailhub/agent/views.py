@@ -28,7 +28,7 @@ from approvals.pages import listing
 from mailhub.agent import on_demand, stream, threads
 from mailhub.agent.models import Message, Thread
 from mailhub.agent.policy import MODES, Mode
-from tools.api import problem_response
+from tools.surfaces.rest import problem_response
 
 PROMPT_CHARS = 20_000
 SHOWN_THREADS = 30

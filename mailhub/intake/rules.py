@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from accounts.problems import Problem
-from tools.catalog import TOOLS
+from tools.catalog.entries import TOOLS
 
 KILOBYTE = 1024
 MEGABYTE = 1024 * KILOBYTE

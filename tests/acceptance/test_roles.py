@@ -19,9 +19,9 @@ from accounts.models import SCOPES, ApiToken, Invitation, Membership, Role, User
 from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, make_mailbox
 from tests.people import RULES, browser
-from tools.catalog import TOOLS as CATALOG
-from tools.mcp import Visit, _call
+from tools.catalog.entries import TOOLS as CATALOG
 from tools.providers.memory import MemoryServer
+from tools.surfaces.mcp import Visit, _call
 
 pytestmark = pytest.mark.django_db
 ROLES = [*Role, None]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from approvals.core.types import ApprovedAction, Outcome, PreviewWarning
-from tools.sends import SendMail
+from tools.sending.kinds import SendMail
 
 
 @dataclass

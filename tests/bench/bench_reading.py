@@ -26,8 +26,8 @@ from tests.gmailbox import connected
 from tests.gmailserver import GmailServer
 from tests.graphserver import GraphServer, graph_mailbox
 from tests.office import Office, letter, office, opened
-from tools.catalog import DEFAULT_TOOLSETS, TOOLS, Tool
-from tools.published import published_hints, published_parameters
+from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
+from tools.catalog.tool_schema import published_hints, published_parameters
 
 __all__ = ["dovecot", "office"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]

@@ -157,9 +157,9 @@ def _actions(api: Api, alice: User, bob: User, script: Script, server: MemorySer
         script.instead = instead
         execute(action[name].pk, worker="test")
     more = {
-        "mail.reply": "tools.sends.ReplyMail",
-        "mail.forward": "tools.sends.ForwardMail",
-        "draft.change": "tools.held_drafts.ChangeDraft",
+        "mail.reply": "tools.sending.kinds.ReplyMail",
+        "mail.forward": "tools.sending.kinds.ForwardMail",
+        "draft.change": "tools.sending.held_drafts.ChangeDraft",
     }
     settings.MAILHUB_KINDS = {**settings.MAILHUB_KINDS, **more}
     kind_named.cache_clear()

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.contract.conftest import Side
-from tools.compose import Request, new_message
-from tools.content import forwarding
-from tools.originals import as_original, travelling
-from tools.reading import readable
+from tools.mail.message.compose import Request, new_message
+from tools.mail.message.content import forwarding
+from tools.mail.message.page_text import readable
+from tools.reading.originals import as_original, travelling
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 

@@ -60,12 +60,12 @@ MUTATIONS = {
         finds=frozenset({"sent_twice"}),
     ),
     "a lost answer is tried again": Mutation(
-        edits=(("tools/sends/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),),
+        edits=(("tools/sending/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),),
         plan=trouble(faults=LOST_ANSWERS, fault_rate=0.5),
         finds=frozenset({"sent_twice"}),
     ),
     "a lost answer is tried again, of Microsoft 365": Mutation(
-        edits=(("tools/sends/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),),
+        edits=(("tools/sending/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),),
         plan=trouble(api_faults=LOST_API_ANSWERS, fault_rate=0.5),
         finds=frozenset({"sent_twice"}),
         kinds=("graph at once",),
@@ -184,7 +184,7 @@ MOMENTS = {
         edit=(EXECUTION, "if claim.fence > 1:", "if False:"), tests=DOUBTS, chosen="found_in_sent"
     ),
     "a draft that lies there is proof": Moment(
-        edit=("tools/sends/kinds.py", "if not provider.destroy(approved.prepared):", "if False:"),
+        edit=("tools/sending/kinds.py", "if not provider.destroy(approved.prepared):", "if False:"),
         tests=LATE,
         chosen="late_order",
     ),
@@ -203,13 +203,13 @@ MOMENTS = {
         chosen="late_order",
     ),
     "tools reach a prepared draft": Moment(
-        edit=("tools/prepared.py", "if any(provider.is_prepared", "if False and any(provider.is_prepared"),
+        edit=("tools/sending/prepared.py", "if any(provider.is_prepared", "if False and any(provider.is_prepared"),
         tests="tests/security/test_prepared_drafts.py",
         chosen="prepared_draft_at_gmail",
     ),
     "what is found in Sent is not compared": Moment(
         edit=(
-            "tools/sends/kinds.py",
+            "tools/sending/kinds.py",
             "changed = provider.differs_in_sent(approved.message_id, envelope)",
             "changed = ()",
         ),

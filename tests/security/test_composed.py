@@ -6,9 +6,18 @@ from email import message_from_bytes, policy
 import pytest
 
 from tests.tools.test_compose import ASK, asked
-from tools.compose import Attachment, ComposeError, chain, check, media_type, new_message, parent, reply_subject
-from tools.content import Original
-from tools.html import clean, seen_by_reader
+from tools.mail.html.clean import clean, seen_by_reader
+from tools.mail.message.compose import (
+    Attachment,
+    ComposeError,
+    chain,
+    check,
+    media_type,
+    new_message,
+    parent,
+    reply_subject,
+)
+from tools.mail.message.content import Original
 
 NOTE = Attachment(name="note.txt", type="text/plain", content=b"pay 10")
 ORIGINAL = Original(

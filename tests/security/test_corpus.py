@@ -11,18 +11,18 @@ import pytest
 from accounts.problems import Problem
 from tests.security import corpus
 from tools import warnings
-from tools.compose import ComposeError, Request, new_message, reply_subject
-from tools.content import Content
-from tools.draft_source import read_draft
-from tools.extract import CannotExtract, text_from
-from tools.markup import answer_content, author_content, page_for_reader
-from tools.originals import as_original
-from tools.parsers import run
-from tools.preview import of_message
+from tools.mail.message.compose import ComposeError, Request, new_message, reply_subject
+from tools.mail.message.content import Content
+from tools.mail.message.draft_source import read_draft
+from tools.mail.message.extract import CannotExtract, text_from
+from tools.mail.message.markup import answer_content, author_content, page_for_reader
+from tools.mail.message.page_text import readable
+from tools.mail.parsers import run
 from tools.providers import lenient
 from tools.providers.base import Message, Refused, SearchQuery
 from tools.providers.imap.search import criteria
-from tools.reading import readable
+from tools.reading.originals import as_original
+from tools.sending.preview import of_message
 
 QUICK, FULL = 6, 300
 OWN = warnings.Context(own_domains=frozenset({"lovelace.example"}))

@@ -19,7 +19,7 @@ from mailhub.agent.models import Message, Thread
 from tests.acceptance.test_roles import TOOLS, called
 from tests.conftest import Api, make_api, make_mailbox
 from tests.people import browser
-from tools.catalog import TOOLS as CATALOG
+from tools.catalog.entries import TOOLS as CATALOG
 from tools.models import Upload
 from tools.providers.memory import MemoryServer
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.dovecot import dovecot
 from tests.office import Office, letter, office
-from tools.bare import TOO_COMPLEX
+from tools.mail.html.tags import TOO_COMPLEX
 from tools.providers.lenient import MORE_ADDRESSES, UNREADABLE
 
 __all__ = ["dovecot", "office"]

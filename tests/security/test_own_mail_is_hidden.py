@@ -25,9 +25,9 @@ from tests.graphserver import GraphServer
 from tests.mailserver import ADA
 from tests.office import Office, letter, office
 from tests.outlook import graph, mailbox
-from tools.catalog import TOOLS
+from tools.catalog.calls import call_tool
+from tools.catalog.entries import TOOLS
 from tools.providers import provider_for
-from tools.services import call_tool
 
 __all__ = ["dovecot", "graph", "mailbox", "office"]
 pytestmark = pytest.mark.django_db

@@ -15,8 +15,8 @@ import pytest
 
 from tests.processes import until
 from tests.security import jobs
-from tools.parsers import Unparsable
-from tools.parsers.pool import Limits, Pool
+from tools.mail.parsers import Unparsable
+from tools.mail.parsers.pool import Limits, Pool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SECONDS = 2.0  # for a job; on a busy machine also for one that does next to nothing
@@ -25,7 +25,7 @@ SCRIPT = """
 import sys, threading, time
 sys.path.insert(0, {root!r})
 from tests.security import jobs
-from tools.parsers.pool import Limits, Pool
+from tools.mail.parsers.pool import Limits, Pool
 pool = Pool(Limits(seconds=3, memory=512 * 1024**2, processes=2))
 print(pool.run(jobs.pid), flush=True)
 {rest}

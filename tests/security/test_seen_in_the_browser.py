@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 from tests.browser.conftest import browser
 from tests.security.hiding import WORD, carrying_forms, hiding_forms
 from tests.tools.warnings.messages import OWN, message
-from tools.html import clean, seen_by_reader, text_of
+from tools.mail.html.clean import clean, seen_by_reader, text_of
 from tools.warnings import Context, of
 
 __all__ = ["browser"]

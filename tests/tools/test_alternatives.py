@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.alternatives import differ, passages
+from tools.mail.message.alternatives import differ, passages
 
 GMAIL = (
     "Hi *Mira*,\n\nsee our plan <https://northwind.example/plan?id=1> and write to\nbob@northwind.example\n"

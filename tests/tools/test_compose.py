@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.addresses import header_text
-from tools.compose import ComposeError, Request, check, new_message, stamped
-from tools.content import written
-from tools.html import clean
+from tools.mail.html.clean import clean
+from tools.mail.message.compose import ComposeError, Request, check, new_message, stamped
+from tools.mail.message.content import written
+from tools.mail.text.addresses import header_text
 
 ASK = Request(
     from_address="alice@lovelace.example",

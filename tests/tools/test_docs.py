@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command, get_commands
 
 from accounts.problems import STATUS, TITLES
-from tools.catalog import TOOLS
+from tools.catalog.entries import TOOLS
 
 pytestmark = pytest.mark.static
 DOCS = Path(__file__).parent.parent.parent / "docs"

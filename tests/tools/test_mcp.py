@@ -17,7 +17,7 @@ from mailhub.asgi import application
 from tests.conformance.served import ERAS, Door, served
 from tests.conftest import HELLO, Api, make_api
 from tests.processes import request
-from tools.catalog import DEFAULT_TOOLSETS, TOOLS, Effect
+from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Effect
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -5,8 +5,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import Field, ValidationError
 
-from tools.catalog import TOOLS, Effect, Tool
-from tools.published import published_hints, published_parameters
+from tools.catalog.entries import TOOLS, Effect, Tool
+from tools.catalog.tool_schema import published_hints, published_parameters
 from tools.schemas import ListActions, MailboxParameters, Parameters
 
 

@@ -7,7 +7,7 @@ from django.test import Client
 
 from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, problem_of
-from tools.catalog import TOOLS
+from tools.catalog.entries import TOOLS
 
 pytestmark = pytest.mark.django_db
 

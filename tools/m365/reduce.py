@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tools.redaction import redacted
+from tools.mail.text.redaction import redacted
 
 MAX_CHARS = 4000
 MARK = " …[truncated]"

@@ -17,13 +17,13 @@ from accounts.problems import Problem
 from approvals.core.digest import digest_of
 from approvals.core.types import Preview, PreviewWarning, Proposal, Target
 from approvals.lifecycle import proposals
-from tools.addresses import domain_of
 from tools.m365.classify import Command, Nature, Refused, classified, for_the_server, refuse_ambiguous, rewritten
 from tools.m365.commands import known_commands
 from tools.m365.reduce import reduced
-from tools.preview import as_warnings
+from tools.mail.text.addresses import domain_of
 from tools.schemas import M365RunCommand
-from tools.sends import Proposed, proposed, request_digest
+from tools.sending.preview import as_warnings
+from tools.sending.proposals import Proposed, proposed, request_digest
 
 log = structlog.get_logger(__name__)
 

@@ -13,8 +13,8 @@ from email.utils import getaddresses, parsedate_to_datetime
 from html import unescape
 
 from accounts import own_mail
-from tools.bare import TAG
-from tools.charsets import codec_of
+from tools.mail.html.tags import TAG
+from tools.mail.text.charsets import codec_of
 
 REFERENCE = re.compile(r"<[^<>\s]+>")
 # Where servers that give a message a Message-ID of their own keep the one it came with: Outlook.com and others.
@@ -133,7 +133,7 @@ def text_of(content: bytes, charset: str, *, whole: bool = True) -> str:
 
 
 def read_as(content: bytes, charset: str, *, whole: bool) -> str | None:
-    """The text in this character set, one of `tools.charsets`, or None when it is in another."""
+    """The text in this character set, one of `tools.mail.text.charsets`, or None when it is in another."""
     for left_out in range(1 if whole else CUT_CHARACTER):
         # Some of Python's codecs raise a bare UnicodeError, and a name with NUL in it is a ValueError.
         with suppress(LookupError, ValueError):

@@ -7,8 +7,8 @@ High risk (severity `risk`) asks for a fresh sign-in and cannot be approved in b
 from collections.abc import Callable, Sequence
 
 from approvals.core.types import PreviewWarning
-from tools.compose import OutgoingMessage
-from tools.hidden import HiddenText, hidden_texts
+from tools.mail.message.compose import OutgoingMessage
+from tools.mail.message.hidden import HiddenText, hidden_texts
 from tools.warnings.context import Context, Later
 from tools.warnings.course import no_sent_copy, possible_duplicate, quote_by_provider, thread_moved
 from tools.warnings.files import attachment_missing, attachment_type

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
-from tools.compose import OutgoingMessage
-from tools.content import Content
-from tools.html import cleaned, seen_by_reader, text_of
+from tools.mail.html.clean import cleaned, seen_by_reader, text_of
+from tools.mail.message.compose import OutgoingMessage
+from tools.mail.message.content import Content
 
 HTML_CHARACTERS = 500_000  # of HTML that is parsed
 JUDGED_CHARACTERS = 200_000  # of a text: more than a person writes, and a bound for what the patterns may cost

@@ -3,7 +3,7 @@
 import hashlib
 
 from approvals.core.types import PreviewWarning
-from tools.compose import OutgoingMessage
+from tools.mail.message.compose import OutgoingMessage
 from tools.warnings.context import Context, Later
 
 

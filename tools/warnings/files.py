@@ -4,7 +4,7 @@ import re
 from pathlib import PurePath
 
 from approvals.core.types import PreviewWarning
-from tools.compose import Attachment, OutgoingMessage
+from tools.mail.message.compose import Attachment, OutgoingMessage
 from tools.warnings.context import Context, own_words
 
 SENTENCE = re.compile(r"[^.!?。！？\n]+")

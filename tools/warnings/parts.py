@@ -3,8 +3,8 @@
 from pathlib import PurePath
 
 from approvals.core.types import PreviewWarning
-from tools.alternatives import differ
-from tools.compose import Attachment, OutgoingMessage
+from tools.mail.message.alternatives import differ
+from tools.mail.message.compose import Attachment, OutgoingMessage
 from tools.warnings.context import Context
 
 NAMED = 3

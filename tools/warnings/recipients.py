@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from approvals.core.types import PreviewWarning
-from tools.addresses import domain_of
-from tools.compose import OutgoingMessage
+from tools.mail.message.compose import OutgoingMessage
+from tools.mail.text.addresses import domain_of
 from tools.warnings import lookalike
 from tools.warnings.context import Context
 

@@ -14,9 +14,9 @@ from urllib.parse import unquote
 from ada_url import URL
 
 from approvals.core.types import PreviewWarning
-from tools.characters import without_invisible
-from tools.compose import OutgoingMessage
-from tools.html import ordered
+from tools.mail.html.clean import ordered
+from tools.mail.message.compose import OutgoingMessage
+from tools.mail.text.characters import without_invisible
 from tools.warnings.context import HTML_CHARACTERS, Context, own_words
 
 LONG_QUERY = 256  # campaign marks and shared documents stay below; what somebody wants carried out does not

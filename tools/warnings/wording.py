@@ -3,8 +3,8 @@
 from html import unescape
 
 from approvals.core.types import PreviewWarning
-from tools.characters import invisible_in
-from tools.compose import OutgoingMessage
+from tools.mail.message.compose import OutgoingMessage
+from tools.mail.text.characters import invisible_in
 from tools.warnings import injections, secrets
 from tools.warnings.context import JUDGED_CHARACTERS, Context, own_words, unseen_in
 

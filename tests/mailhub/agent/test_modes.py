@@ -15,7 +15,7 @@ from tests.m365 import M365
 from tests.mailhub.agent.conftest import Chat
 from tests.model_server import ModelServer, Says
 from tests.work import work
-from tools.catalog import TOOLS, Effect
+from tools.catalog.entries import TOOLS, Effect
 from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(90)]

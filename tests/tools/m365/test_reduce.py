@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tools.m365.reduce import reduced
-from tools.redaction import redacted
+from tools.mail.text.redaction import redacted
 
 
 def mail(number: int) -> dict[str, object]:

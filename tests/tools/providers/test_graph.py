@@ -17,8 +17,8 @@ from tests.conftest import Api, problem_of
 from tests.graphserver import GraphServer, graph_mailbox
 from tests.mailserver import ADA, CHARLES
 from tests.outlook import api, graph, letter, mailbox
-from tools import handles
 from tools.models import MessageHandle
+from tools.providers import handles
 from tools.providers.base import Refused, SearchQuery, Unavailable
 from tools.providers.graph import GraphProvider
 from tools.providers.graph.outgoing import differences, parsed

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tools.compose import OutgoingMessage, Request, new_message
-from tools.content import Content, written
+from tools.mail.message.compose import OutgoingMessage, Request, new_message
+from tools.mail.message.content import Content, written
 from tools.warnings import Context, of
 
 OWN = frozenset({"lovelace.example"})

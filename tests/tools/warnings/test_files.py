@@ -6,8 +6,8 @@ import zipfile
 import pytest
 
 from tests.tools.warnings.messages import codes, message
-from tools.compose import Attachment
-from tools.content import Original, answering, written
+from tools.mail.message.compose import Attachment
+from tools.mail.message.content import Original, answering, written
 
 PDF, PNG, EXE, OLE = b"%PDF-1.7\n", b"\x89PNG\r\n\x1a\n", b"MZ\x90\x00\x03\x00", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 TEXT = b"a,b\n1,2\n"

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.tools.warnings.messages import OWN, codes, message
-from tools.compose import Attachment
-from tools.content import Original, answering, forwarding, written
+from tools.mail.message.compose import Attachment
+from tools.mail.message.content import Original, answering, forwarding, written
 from tools.warnings import Context, of
 
 AWS = "AKIA" + "ABCDEFGH12345678"

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from accounts.auth import caller_of_token
 from accounts.problems import Problem
-from tools.mcp import serve_stdio, toolsets_of
+from tools.surfaces.mcp import serve_stdio, toolsets_of
 
 
 class Command(BaseCommand):

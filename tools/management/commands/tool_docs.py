@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from tools.catalog import TOOLS, Tool
+from tools.catalog.entries import TOOLS, Tool
 
 HEAD = """# The tools
 

@@ -13,7 +13,7 @@ from email.message import Message as Block
 from hashlib import sha256
 from typing import Any, Literal
 
-from tools.compose import REPLY_PREFIX
+from tools.mail.message.compose import REPLY_PREFIX
 from tools.providers import lenient
 from tools.providers.base import (
     Envelope,

@@ -17,8 +17,7 @@ from accounts import credentials
 from accounts.connect import microsoft
 from accounts.connect.refreshing import access_token
 from accounts.models import Mailbox
-from tools import handles
-from tools.providers import lenient
+from tools.providers import handles, lenient
 from tools.providers.base import AttachmentInfo, Refused, role_of
 from tools.providers.graph.client import GraphClient
 from tools.providers.graph.outgoing import address_of

@@ -11,7 +11,7 @@ from email.message import EmailMessage
 from html.parser import HTMLParser
 from typing import Any
 
-from tools.html import text_of
+from tools.mail.html.clean import text_of
 
 # Our id of a message, whatever id Exchange gives it: a named string property in a set of our own.
 MARKER = "String {6e3f1f52-8f0b-4d9e-9a0c-7d1f2b9c4a11} Name MailhubMessageId"
@@ -87,8 +87,10 @@ def as_recipients(addresses: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def parsed(source: bytes, *, recipients: tuple[str, ...] | None = None) -> Outgoing:
-    """Read the bytes that `tools.compose` made. Whoever is in `recipients` and in no header gets it as Bcc; a draft
-    has its own Bcc header."""
+    """Read the bytes that `tools.mail.message.compose` made.
+
+    A recipient that is in no header gets it as Bcc. Without `recipients` it is a draft, which has its own Bcc header.
+    """
     message = message_from_bytes(source, policy=policy.default)
     to, cc, bcc = (_addresses(message, header) for header in ("To", "Cc", "Bcc"))
     if recipients is not None:

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from tools import handles
-from tools.providers import lenient
+from tools.providers import handles, lenient
 from tools.providers.base import (
     AttachmentInfo,
     Card,

@@ -14,8 +14,8 @@ from urllib.parse import quote
 from django.conf import settings
 
 from accounts.connect.microsoft import DRAFT
-from tools.compose import MESSAGE_ID
-from tools.content import in_html, same_in_html
+from tools.mail.message.compose import MESSAGE_ID
+from tools.mail.message.content import in_html, same_in_html
 from tools.providers import lenient
 from tools.providers.base import (
     Envelope,

@@ -1,0 +1,103 @@
+"""The one way in: every surface calls a tool here."""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+
+from accounts import access, limits, requests
+from accounts.caller import Caller
+from accounts.problems import Problem, invalid
+from tools.catalog.entries import TOOLS, Effect, Tool
+from tools.schemas import IDEMPOTENCY_KEY
+from tools.sending.proposals import Proposed
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A tool's result. `proposal` is set when the result is one, so that an adapter can say 202 and where."""
+
+    result: dict[str, Any]
+    proposal: Proposed | None = None
+
+
+def call_tool(caller: Caller, name: str, arguments: Mapping[str, Any], idempotency_key: str | None = None) -> Answer:
+    """Call a tool of the catalogue.
+
+    1. The tool, and whether the caller's scopes cover it.
+    2. The idempotency key, from beside or inside the arguments, and the parameters; an unknown field is an error.
+    3. The mailbox, by the one ownership check.
+    4. The tool itself.
+
+    Raises Problem and nothing else.
+    """
+    started = time.monotonic()
+    outcome = "error"
+    result: Any = None
+    try:
+        tool = _tool(caller, name)
+        parameters = _parameters(tool, arguments, idempotency_key)
+        if tool.effect is Effect.SEND and parameters.confirm:
+            limits.count_proposal(caller)
+        if tool.need is None:
+            result = tool.run(caller, parameters)
+        else:
+            mailbox = access.get_mailbox(caller, parameters.mailbox, need=tool.need)
+            result = tool.run(caller, mailbox, parameters)
+        outcome = "ok"
+    except Problem as problem:
+        outcome = problem.code
+        raise
+    finally:
+        known, took = name if name in TOOLS else "unknown", round((time.monotonic() - started) * 1000)
+        log.info("tool_called", tool=known, surface=caller.surface, outcome=outcome, duration_ms=took)
+        proposed = result if isinstance(result, Proposed) else None
+        requests.record(
+            caller, tool=known, outcome=outcome, duration_ms=took,
+            action_id=proposed.action_id if proposed else None, replayed=bool(proposed and proposed.replayed),
+        )  # fmt: skip
+    if isinstance(result, Proposed):
+        return Answer(result=result.result, proposal=result)
+    return Answer(result=result)
+
+
+def tools_for(caller: Caller) -> list[Tool]:
+    """The tools this caller's scopes cover, in the catalogue's order."""
+    return [tool for tool in TOOLS.values() if caller.may(tool.scope)]
+
+
+def _tool(caller: Caller, name: str) -> Tool:
+    tool = TOOLS.get(name)
+    if tool is None:
+        raise Problem("not_found", "There is no such tool.")
+    if not caller.may(tool.scope):
+        raise Problem("forbidden", f"The token lacks the scope {tool.scope}.")
+    return tool
+
+
+def _parameters(tool: Tool, arguments: Mapping[str, Any], key: str | None) -> Any:
+    given = dict(arguments)
+    if "idempotency_key" in tool.parameters.model_fields:
+        given["idempotency_key"] = _one_key(given.get("idempotency_key"), key)
+    try:
+        return tool.parameters.model_validate(given)
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def _one_key(inside: object, beside: str | None) -> str | None:
+    """The key, wherever it stood. 400 in every case, as the header's draft says; nothing is stored."""
+    if beside is not None and inside is not None and beside != inside:
+        raise Problem("invalid_input", "Header and body name different idempotency keys.", status=400)
+    key = inside if beside is None else beside
+    if key is None:
+        return None
+    if not isinstance(key, str) or not re.fullmatch(IDEMPOTENCY_KEY, key):
+        raise Problem("invalid_input", "An idempotency key has 1 to 255 printable ASCII characters.", status=400)
+    return key

@@ -1,0 +1,211 @@
+"""HTML of a message that is to leave: cleaned once, at the proposal; what is stored, shown and sent is the result.
+
+Also what a reader sees of foreign HTML, and the plain-text reading of both. Pure.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from html import escape
+from html.parser import HTMLParser
+
+import nh3
+from inscriptis import get_text
+from inscriptis.model.config import ParserConfig
+
+from tools.mail.html.visibility import VOID, Seen, legible, seen
+
+# Attributes by name; tools.mail.html.properties says which values may stay.
+_ATTRIBUTES = {
+    "*": {"style", "dir", "lang", "align", "valign", "width", "height", "bgcolor"},
+    "a": {"href"},
+    "img": {"src", "alt", "border"},
+    "table": {"cellpadding", "cellspacing", "border", "role"},
+    "td": {"colspan", "rowspan"},
+    "th": {"colspan", "rowspan", "scope"},
+    "col": {"span"},
+    "colgroup": {"span"},
+    "hr": {"size", "color"},
+    "ol": {"start"},
+    "font": {"color", "size", "face"},
+}
+# Without those that hide their content (details, ruby) or turn it around (bdo).
+_HIDING_TAGS = set("area bdo details map rp rt rtc ruby summary".split())
+_TAGS = (nh3.ALLOWED_TAGS | {"font", "tt", "big"}) - _HIDING_TAGS
+_WITH_CONTENT = {"script", "style", "title", "noscript", "template", "svg", "math", "iframe", "object", "select"}
+_SEEN_BY = {"style", "class", "id", "hidden", "open", "dir", "lang", "bgcolor", "background", "color", "size", "align",
+            "valign", "width", "height", "href", "src", "alt", "cellpadding", "cellspacing", "border",
+            "colspan", "rowspan", "face", "start"}  # fmt: skip
+WRITTEN_OUT = {("a", "href"), ("img", "src"), ("img", "alt")}
+# What a parser adds or drops without anybody losing anything.
+_SCAFFOLD = {"html", "head", "body", "tbody", "meta", "title", "colgroup"}
+_SCHEMES = {"http", "https", "mailto", "tel", "cid"}
+# A fragment has no body of its own: its ground would be lost, and light text on it would be taken for hidden.
+_BODY = re.compile(r"<body(?=[\s/])", re.IGNORECASE)
+# An element that holds nothing: it stands for a body while the bodies are looked for, and mail does not use it.
+_MARK = "basefont"
+_MARK_OF_OTHERS = re.compile(rf"<(?={_MARK})", re.IGNORECASE)
+_TAG_NAME = re.compile(r"<([a-z][^\s/>\x00]{0,60})", re.IGNORECASE)
+_STYLE_SHEET = re.compile(r"<style\b[^>]{0,500}>([^<]{0,50000})", re.IGNORECASE)
+MOST_TAG_NAMES = 200
+# Elements inside each other. Parsers take quadratic time for more, and nobody sees the difference.
+DEEPEST = 256
+_TAG = re.compile(r"<(/?)([a-z][^\s/>\x00]{0,60})[^<>]{0,20000}>", re.IGNORECASE)
+# An element of these ends by itself, or it cannot hold another of its kind.
+_ENDS_ITSELF = frozenset("p li dt dd td th tr tbody thead tfoot option".split()) | VOID
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cleaned:
+    """HTML that may leave. `removed`: more was taken away than a browser would not miss."""
+
+    html: str
+    removed: bool
+
+
+def clean(html: str) -> Cleaned:
+    """Return the HTML without anything that runs, loads by itself, or hides a part of it."""
+    allowed = nh3.clean(
+        _prepared(html),
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        clean_content_tags=_WITH_CONTENT,
+        url_schemes=_SCHEMES,
+        link_rel=None,
+        strip_comments=True,
+    )
+    found = legible(allowed)
+    return Cleaned(html=found.html, removed=found.changed or _lost_something(html, allowed))
+
+
+def cleaned(html: str) -> str:
+    """Return only the HTML of `clean`."""
+    return clean(html).html
+
+
+def seen_by_reader(html: str) -> Seen:
+    """Return what a person sees of foreign HTML, still to be cleaned, and the text that they do not see."""
+    return seen(ordered(html), "\n".join(match[1] for match in _STYLE_SHEET.finditer(html)))
+
+
+def ordered(html: str) -> str:
+    """Return foreign HTML as a browser's parser understands it, with its styles and all its elements but scripts.
+
+    It is for judging only: it must not be shown or sent.
+    """
+    # Any element can be hidden, also one that browsers do not know.
+    names = {match[1].lower() for match in _TAG_NAME.finditer(html)}
+    tags = _TAGS | set(sorted(names)[:MOST_TAG_NAMES]) - _WITH_CONTENT
+    return nh3.clean(
+        _prepared(html),
+        tags=tags | _HIDING_TAGS,
+        attributes={"*": _SEEN_BY},
+        clean_content_tags=_WITH_CONTENT,
+        url_schemes=_SCHEMES,
+        link_rel=None,
+        strip_comments=True,
+    )
+
+
+def _prepared(html: str) -> str:
+    """Return the HTML with its body as a block, and without elements that are too deep in others; texts stay."""
+    html = _with_body_as_block(html)
+    if html.count("<") <= DEEPEST:
+        return html
+    depth = 0
+
+    def flattened(tag: re.Match[str]) -> str:
+        nonlocal depth
+        if tag[2].lower() in _ENDS_ITSELF:
+            return tag[0]
+        depth = max(0, depth - 1) if tag[1] else depth + 1
+        return tag[0] if depth + bool(tag[1]) < DEEPEST else ""
+
+    return _TAG.sub(flattened, html)
+
+
+def _with_body_as_block(html: str) -> str:
+    """Return the HTML inside a block that has the attributes of its body.
+
+    A body that is written in a comment or an attribute is none. Of several, the first one wins for each attribute,
+    and its end tag ends nothing: browsers do the same.
+    """
+    if _BODY.search(html) is None:
+        return html
+    # The empty block ends elements that a body ends too, such as a picture.
+    marked = _BODY.sub(f"<div></div><{_MARK}", _MARK_OF_OTHERS.sub("<x-", html))
+    reader = _Bodies()
+    reader.feed(nh3.clean(marked, tags={_MARK}, attributes={_MARK: _SEEN_BY}, clean_content_tags=_WITH_CONTENT))
+    if not reader.attributes:
+        return html
+    attributes = "".join(f' {name}="{escape(value)}"' for name, value in reader.attributes.items())
+    return f"<div{attributes}>{html}"
+
+
+class _Bodies(HTMLParser):
+    """Collects the attributes of all bodies."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.attributes: dict[str, str] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == _MARK:
+            for name, value in attrs:
+                self.attributes.setdefault(name, value or "")
+
+
+def text_of(html: str) -> str:
+    """The plain-text reading of HTML; a nesting too deep for the renderer falls back to the bare text."""
+    # The renderer decodes once more what its parser has decoded: "&amp;lt;" is the text "&lt;", and no tag.
+    once = html.replace("&amp;", "&amp;amp;")
+    try:
+        return str(get_text(once, ParserConfig(display_links=False))).strip("\n")
+    except RecursionError:
+        return nh3.clean(html, tags=set(), clean_content_tags=_WITH_CONTENT).strip()
+
+
+def attribute_values(html: str) -> list[str]:
+    """Return the targets of links, and the sources and names of pictures."""
+    reader = _Values()
+    reader.feed(html)
+    return reader.found
+
+
+class _Values(HTMLParser):
+    """Collects the attributes that a plain-text version of HTML writes out."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if value and (tag, name) in WRITTEN_OUT]
+
+
+def _lost_something(before: str, after: str) -> bool:
+    """Return True if tags, attributes or comments were taken away that a browser would miss."""
+    tallies = []
+    for html in (before, after):
+        tally = _Tally()
+        tally.feed(html)
+        tallies.append(tally.counts)
+    return bool(tallies[0] - tallies[1])
+
+
+class _Tally(HTMLParser):
+    """Counts tags, attributes and comments."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.counts: Counter[str] = Counter()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in _SCAFFOLD and (given.get("http-equiv") or "content-type").lower() == "content-type":
+            return
+        self.counts["div" if tag == "body" else tag] += 1
+        self.counts.update(f"{tag} {name}" for name in given if name not in ("class", "style"))
+
+    def handle_comment(self, data: str) -> None:
+        self.counts["<!--"] += 1

@@ -1,0 +1,379 @@
+"""What a person sees of HTML: the one judgement for reading a mail, for showing one, and for warning about one.
+
+`seen` leaves out of foreign HTML what its reader would not see. `legible` rewrites HTML that is to leave until
+nothing in it is hidden. Both take what an HTML parser has put in order (`tools.mail.html.clean`), read it once without
+recursion, and keep a few numbers for each open element. Pure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from html import escape, unescape
+from html.parser import HTMLParser
+
+from tools.mail.html.looks import (
+    GROUNDS,
+    LARGEST,
+    LINK,
+    SMALLEST,
+    WHITE,
+    Attributes,
+    Look,
+    ground_of,
+    ink_of,
+    opacity_of,
+    painted,
+    size_of,
+    sticks_out,
+)
+from tools.mail.html.properties import CELLS, HARMLESS, INLINE, NO_GROUND, kept_attributes, kept_properties
+from tools.mail.html.styles import SIDES, Colour, as_hex, contrast, declared, number, pixels, sheet
+from tools.mail.text.characters import without_invisible
+
+# Elements without an end tag, also those of old: the parser in front writes none for them.
+VOID = frozenset(
+    "area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr".split()
+)
+MOST_UNSEEN = 2_000  # characters of hidden text that are kept to be shown
+TINY = 5.0  # pixels: a letter of that height is a line of dots
+FAR = 200.0  # pixels: what is moved so far, nobody finds
+BEYOND = 3_000.0
+INDENTED = 240.0  # pixels of indentation in all; a phone is 360 wide
+USUAL_INDENT = {"blockquote": 80.0, "figure": 80.0, "ul": 40.0, "ol": 40.0, "dd": 40.0}
+PLAIN_LINK: Colour = (0, 0, 238)
+LINK_SEEN = 2.5  # contrast: which blue a program gives to links is not known exactly
+BLACK: Colour = (0, 0, 0)
+MARKED = ((255, 255, 0), 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """`html` without what nobody sees; `unseen` is the beginning of that text, one line for each element."""
+
+    html: str
+    unseen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Legible:
+    """`html` as it may leave. `changed`: a style or an attribute could not be kept."""
+
+    html: str
+    changed: bool = False
+
+
+def seen(html: str, css: str = "") -> Seen:
+    """Leave out the elements and texts of `html` that its reader would not see. `css` holds its style sheets."""
+    reader = _Seen(sheet(css) if css else {})
+    reader.feed(html)
+    reader.close()
+    return Seen(html="".join(reader.out), unseen=tuple(reader.unseen))
+
+
+def legible(html: str) -> Legible:
+    """Keep of `html` only styles and attributes that hide nothing, and put a ground behind text that needs one."""
+    writer = _Legible()
+    writer.feed(html)
+    writer.close()
+    return Legible(html="".join(writer.out), changed=writer.changed)
+
+
+Given = list[tuple[str, str | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Box:
+    """An open element. `carries`: it is a part of a line and lays its ground behind its own text only."""
+
+    tag: str = ""
+    look: Look = field(default_factory=Look)
+    indent: float = 0.0
+    rtl: bool = False
+    carries: bool = False
+    unseen: bool = False
+    opacity: float = 1.0
+
+
+class _Reader(HTMLParser):
+    """Hands each text over whole, with its entities as they were."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.out: list[str] = []
+        self.open = [_Box()]
+        self._text: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self._text.append(data)
+
+    def handle_entityref(self, name: str) -> None:
+        self._text.append(f"&{name};")
+
+    def handle_charref(self, name: str) -> None:
+        self._text.append(f"&#{name};")
+
+    def handle_starttag(self, tag: str, attrs: Given) -> None:
+        self.flush()
+        self.begin(tag, {name: value or "" for name, value in reversed(attrs)})
+
+    def handle_endtag(self, tag: str) -> None:
+        self.flush()
+        if len(self.open) > 1 and tag not in VOID:
+            self.end(self.open.pop().tag)
+
+    def close(self) -> None:
+        super().close()
+        self.flush()
+
+    def flush(self) -> None:
+        if self._text:
+            text, self._text = "".join(self._text), []
+            self.text(text)
+
+    def begin(self, tag: str, attributes: Attributes) -> None:
+        raise NotImplementedError
+
+    def end(self, tag: str) -> None:
+        raise NotImplementedError
+
+    def text(self, text: str) -> None:
+        raise NotImplementedError
+
+
+class _Seen(_Reader):
+    def __init__(self, rules: Mapping[str, Mapping[str, str]]) -> None:
+        super().__init__()
+        self.rules = rules
+        self.unseen: list[str] = []
+        self._left_out = 0  # open elements, the outermost of which is hidden
+        self._lost: list[str] = []
+        self._room = MOST_UNSEEN
+
+    def begin(self, tag: str, attributes: Attributes) -> None:
+        parent = self.open[-1]
+        style = self._style(tag, attributes)
+        if self._left_out or _vanishes(tag, attributes, style, parent.look.size):
+            if tag not in VOID:
+                self._left_out += 1
+                self.open.append(_Box(tag=tag))
+            return
+        self.out.append(self.get_starttag_text() or "")
+        if tag not in VOID:
+            self.open.append(_box(tag, attributes, style, parent))
+
+    def end(self, tag: str) -> None:
+        if not self._left_out:
+            self.out.append(f"</{tag}>")
+            return
+        self._left_out -= 1
+        if not self._left_out:
+            self._note("".join(self._lost))
+            self._lost = []
+
+    def text(self, text: str) -> None:
+        box = self.open[-1]
+        if self._left_out:
+            self._lost.append(f"{text} ")
+        elif text.strip() and (box.unseen or box.opacity < 0.15 or not box.look.is_seen()):
+            self._note(text)
+        else:
+            self.out.append(text)
+
+    def close(self) -> None:
+        super().close()
+        self._note("".join(self._lost))
+
+    def _note(self, text: str) -> None:
+        text = " ".join(without_invisible(unescape(text)).split())
+        if text and self._room > 0:
+            self.unseen.append(text[: self._room])
+            self._room -= len(text)
+
+    def _style(self, tag: str, attributes: Attributes) -> Mapping[str, str]:
+        own = declared(attributes.get("style", ""))
+        if not self.rules:
+            return own
+        names = attributes.get("class", "").lower().split()[:20]
+        selectors = ["*", tag, *(f".{n}" for n in names), *(f"{tag}.{n}" for n in names)]
+        selectors.append(f"#{attributes.get('id', '').lower()}")
+        found: dict[str, str] = {}
+        for selector in selectors:
+            found |= self.rules.get(selector, {})
+        return {**found, **own}
+
+
+def _box(tag: str, attributes: Attributes, style: Mapping[str, str], parent: _Box) -> _Box:
+    """Return how an element of foreign HTML looks, whatever it says of itself."""
+    ground = ground_of(tag, attributes, style)
+    look = painted(parent.look, ink=ink_of(tag, attributes, style), ground=ground)
+    if "background-image" in style or "background" in style or "background" in attributes:
+        look = replace(look, pictured=True)
+    elif ground is not None and ground[1] > 0.5:
+        look = replace(look, pictured=False)
+    size, _ = size_of(tag, attributes, style, parent.look.size)
+    unseen = {"hidden": True, "collapse": True, "visible": False}.get(style.get("visibility", ""), parent.unseen)
+    return _Box(
+        tag=tag, look=replace(look, size=size, faded=look.faded or size < TINY), unseen=unseen,
+        opacity=parent.opacity * opacity_of(style),
+    )  # fmt: skip
+
+
+def _vanishes(tag: str, attributes: Attributes, style: Mapping[str, str], size: float) -> bool:
+    """Return True if the element is not seen, whatever is inside."""
+    if "hidden" in attributes or tag == "rp" or (tag == "dialog" and "open" not in attributes):
+        return True
+    if style.get("display") == "none" or style.get("mso-hide") == "all" or style.get("content-visibility") == "hidden":
+        return True
+    return _has_no_room(tag, style, size) or _is_moved_away(style, size)
+
+
+def _has_no_room(tag: str, style: Mapping[str, str], size: float) -> bool:
+    # Browsers make the cell of a table as large as its text, whatever width or height it names.
+    grows = tag in CELLS and "display" not in style
+    names = ("max-height", "max-width") if grows else ("height", "max-height", "width", "max-width")
+    narrow = [style.get(name, "") for name in names]
+    room = [length for value in narrow if (length := pixels(value, size)) is not None]
+    cut_off = any(style.get(name, "") in ("hidden", "clip") for name in ("overflow", "overflow-x", "overflow-y"))
+    if room and (min(room) <= 0 or (cut_off and min(room) <= TINY)):
+        return True
+    clip = style.get("clip-path", "") or style.get("clip", "")
+    if clip.startswith(("rect(", "inset(", "circle(", "polygon(", "ellipse(")):
+        numbers = clip.partition("(")[2].replace(",", " ").replace(")", " ").split()
+        lengths = [pixels(word, size) for word in numbers]
+        if clip.startswith("inset("):
+            return any((part := _share(word)) is not None and part >= 45 for word in numbers)
+        return all(length is not None and length <= TINY for length in lengths) or numbers[:1] in (["0"], ["0%"])
+    return number(style.get("zoom", "")) == 0
+
+
+def _share(word: str) -> float | None:
+    return number(word.removesuffix("%")) if word.endswith("%") else None
+
+
+def _is_moved_away(style: Mapping[str, str], size: float) -> bool:
+    moved = [style.get("text-indent", ""), *(style.get(side, "") for side in SIDES)]
+    moved += [style.get(f"margin-{side}", "") for side in SIDES] + [style.get(f"padding-{side}", "") for side in SIDES]
+    lengths = [length for value in moved if value and (length := pixels(value, size)) is not None]
+    if any(length <= -FAR or length >= BEYOND for length in lengths):
+        return True
+    closer = pixels(style.get("letter-spacing", ""), size)
+    if closer is not None and (closer <= -size / 2 or closer >= BEYOND):
+        return True
+    return _is_turned_away(style.get("transform", "") + style.get("filter", ""), size)
+
+
+def _is_turned_away(functions: str, size: float) -> bool:
+    for call in functions.split(")")[:20]:
+        name, _, inside = call.strip().partition("(")
+        values = inside.replace(",", " ").split()
+        numbers = [number(value.removesuffix("deg").removesuffix("%")) for value in values]
+        lengths = [pixels(value, size) or 0.0 for value in values]
+        if name.startswith(("scale", "opacity")) and any(n is not None and abs(n) < 0.1 for n in numbers):
+            return True
+        if name.startswith("translate") and any(abs(length) >= FAR for length in lengths):
+            return True
+        if name in ("rotatex", "rotatey") and any(n is not None and abs(n) % 180 == 90 for n in numbers):
+            return True
+    return False
+
+
+class _Legible(_Reader):
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed = False
+
+    def begin(self, tag: str, attributes: Attributes) -> None:
+        parent = self.open[-1]
+        style = declared(attributes.get("style", ""))
+        direction = style.get("direction") or attributes.get("dir", "").lower()
+        rtl = direction == "rtl" or (parent.rtl and direction != "ltr")
+        size, kept = _kept_size(tag, attributes, style, parent.look.size)
+        look, colours = _kept_colours(tag, attributes, style, parent.look)
+        kept |= colours | kept_properties(tag, style, size=size, rtl=rtl)
+        named = kept_attributes(tag, attributes, rtl=rtl)
+        if tag == "pre":
+            kept["white-space"] = "pre-wrap"
+        indent = parent.indent + _indented(tag, named, kept, parent.indent)
+        for name, property_ in (("bgcolor", "background-color"), ("color", "color")):
+            if property_ in kept or name not in named or tag == "hr":
+                continue
+            del named[name]  # it was not legible
+        lost = [name for name in style if name not in kept and not name.startswith(HARMLESS)]
+        self.changed = self.changed or bool(lost) or any(n not in named and n != "style" for n in attributes)
+        if kept:
+            named["style"] = "; ".join(f"{name}: {value}" for name, value in kept.items())
+        self.out.append(f"<{tag}{''.join(f' {name}={_quoted(value)}' for name, value in sorted(named.items()))}>")
+        if tag not in VOID:
+            inline = tag in INLINE and "display" not in kept
+            carries = inline and "background-color" in kept
+            self.open.append(_Box(tag=tag, look=replace(look, size=size), indent=indent, rtl=rtl, carries=carries))
+
+    def end(self, tag: str) -> None:
+        self.out.append(f"</{tag}>")
+
+    def text(self, text: str) -> None:
+        text = without_invisible(text)
+        box = self.open[-1]
+        if text.strip() and not box.carries and sticks_out(box.look):
+            text = f'<span style="background-color: {as_hex(box.look.ground)}">{text}</span>'
+        self.out.append(text)
+
+
+def _quoted(value: str) -> str:
+    return f'"{escape(without_invisible(value))}"'
+
+
+def _kept_size(
+    tag: str, attributes: Attributes, style: Mapping[str, str], parent: float
+) -> tuple[float, dict[str, str]]:
+    """Return the size of the letters, and the style for it where the tag alone does not lead to it."""
+    size, own = size_of(tag, attributes, style, parent)
+    if own and SMALLEST <= size <= LARGEST:
+        return size, {"font-size": f"{round(size, 2):g}px"}
+    if own:
+        size, _ = size_of(tag, attributes, {}, parent)
+    if SMALLEST <= size <= LARGEST:
+        return size, {}
+    size = 12.0 if size < SMALLEST else 48.0
+    return size, {"font-size": f"{size:g}px"}
+
+
+def _kept_colours(
+    tag: str, attributes: Attributes, style: Mapping[str, str], parent: Look
+) -> tuple[Look, dict[str, str]]:
+    """Return the look with the element's own colours as far as its text can be read with them.
+
+    A ground is kept and gets a text that can be read on it; a colour of the text that cannot be read is dropped.
+    """
+    ink = ink_of(tag, attributes, style)
+    ground = None if tag in NO_GROUND else ground_of(tag, attributes, style)
+    link, marked = tag == "a" and "href" in attributes, tag == "mark"
+    shade = ground or (MARKED if marked else None)
+    if shade is not None and len(parent.grounds) >= GROUNDS:
+        ground = shade = None
+    own = {"background-color": as_hex(painted(parent, ink=None, ground=ground).ground)} if ground is not None else {}
+    if ink is not None and (look := painted(parent, ink=ink, ground=shade)).is_seen():
+        return look, {**own, "color": as_hex(look.ink)}
+    usual = (BLACK, 1.0) if marked else (LINK, 1.0) if link else None
+    look = painted(parent, ink=usual, ground=shade)
+    if look.is_seen() and (not link or min(contrast(blue, look.ground) for blue in (LINK, PLAIN_LINK)) >= LINK_SEEN):
+        return look, own
+    plain = painted(parent, ink=None, ground=shade)
+    if not plain.is_seen():
+        plain = replace(plain, ink=max((BLACK, WHITE), key=lambda each: contrast(each, plain.ground)))
+    return plain, {**own, "color": as_hex(plain.ink)}
+
+
+def _indented(tag: str, named: dict[str, str], kept: dict[str, str], so_far: float) -> float:
+    """Return by how many pixels the element is narrower than its parent; what would leave no room is taken out."""
+    names = [f"{sort}-{side}" for sort in ("margin", "padding") for side in ("left", "right")]
+    own = sum(float(kept[name].removesuffix("px")) for name in names if kept.get(name, "auto") != "auto")
+    usual = USUAL_INDENT.get(tag, 0.0)
+    padding = 2.0 * float(named.get("cellpadding", "0")) if tag == "table" else 0.0
+    if so_far + own + usual + padding <= INDENTED:
+        return own + usual + padding
+    for name in names:
+        kept.pop(name, None)
+        if usual:
+            kept[name] = "0px"
+    named.pop("cellpadding", None)
+    return 0.0

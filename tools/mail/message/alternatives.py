@@ -1,0 +1,74 @@
+"""Whether the plain text and the HTML of one message say the same. Pure, linear in their length.
+
+Mail programs show one of the two. Both leave, so a person must not approve one and send another.
+"""
+
+import re
+import unicodedata
+
+from approvals.core.types import Passage
+from tools.mail.html.clean import attribute_values, text_of
+from tools.mail.text.characters import without_invisible
+
+# A word, a number with its separators, or a sign that changes an amount. Decoration such as "> " and "---" is none.
+WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W\d_]+|[%‰$€£¥₩₹¢]")
+URL = re.compile(
+    r"(?:https?://|mailto:|tel:|www\.)[^\s<>\"'\])]+|[^\s<>\"'()\[\]@:]{1,64}@[\w.-]{1,255}", re.IGNORECASE
+)
+# How programs that turn HTML into text write a picture: [image: Logo], [cid:part1], [Logo].
+PICTURE = re.compile(r"\[(?:image:\s{0,9}|cid:)?([^\[\]]{1,200})\]")
+MARKED_CHARACTERS = 40_000  # of a text; the page shows no more of it
+
+
+def differ(text: str, html: str) -> bool:
+    """Return True if the words of the plain text are not the words of the HTML, in their order.
+
+    White space, quote marks, decoration, upper and lower case, and the addresses of links are not compared.
+    """
+    ours, theirs = _words_of_both(text, html)
+    return ours != theirs
+
+
+def passages(text: str, html: str) -> tuple[Passage, ...]:
+    """Return the plain text in stretches, marked where the HTML lacks its words; empty if both say the same."""
+    ours, theirs = _words_of_both(text, html)
+    if ours == theirs:
+        return ()
+    known = set(theirs) | set(_words(" ".join(attribute_values(html))))
+    only_here: list[tuple[int, int]] = []
+    for match in WORD.finditer(text, 0, MARKED_CHARACTERS):
+        if all(word in known for word in _words(match[0])):
+            continue
+        if only_here and not text[only_here[-1][1] : match.start()].strip():
+            only_here[-1] = (only_here[-1][0], match.end())
+        else:
+            only_here.append(match.span())
+    found: list[Passage] = []
+    reached = 0
+    for start, end in only_here:
+        found += [Passage(text=text[reached:start]), Passage(text=text[start:end], only_here=True)]
+        reached = end
+    return tuple(each for each in (*found, Passage(text=text[reached:])) if each.text)
+
+
+def _words_of_both(text: str, html: str) -> tuple[list[str], list[str]]:
+    addresses = {_address(value) for value in attribute_values(html)}
+    names = {" ".join(_words(value)) for value in attribute_values(html)}
+    return _words(_without(text, addresses, names)), _words(_without(text_of(html), addresses, names))
+
+
+def _without(text: str, addresses: set[str], names: set[str]) -> str:
+    """The text without what only repeats the target of a link or the name of a picture."""
+    text = PICTURE.sub(lambda found: " " if " ".join(_words(found[1])) in names else found[0], text)
+    return URL.sub(lambda found: " " if _address(found[0]) in addresses else found[0], text)
+
+
+def _address(value: str) -> str:
+    value = value.strip().casefold()
+    for scheme in ("https://", "http://", "mailto:", "tel:", "cid:"):
+        value = value.removeprefix(scheme)
+    return value.removeprefix("www.").rstrip("/.,;:!?>)")
+
+
+def _words(text: str) -> list[str]:
+    return WORD.findall(unicodedata.normalize("NFKC", without_invisible(text)).casefold())

@@ -1,0 +1,295 @@
+"""From what a caller asks for to the complete message, and back again to be sure. Pure."""
+
+import hashlib
+import re
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.utils import parsedate_to_datetime
+from typing import Literal
+
+from tools.mail.message.content import Content, Original
+from tools.mail.text.addresses import header_text
+
+PRIORITY = {"high": "1 (Highest)", "low": "5 (Lowest)"}
+# What may stand in References and In-Reply-To: the ids of foreign mail are foreign text.
+MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,500}>")
+MAX_REFERENCES = 100
+MAX_TOTAL_BYTES = 25 * 1024 * 1024  # of attachments: what nearly every server takes, once it is in base64
+# Possessive: a subject is foreign text, and backtracking over its blanks would take quadratic time.
+REPLY_PREFIX = re.compile(r"^(?:\s*+(?:re|aw|sv|antw)\s*+(?:\[\d++\])?\s*+:\s*+)++", re.IGNORECASE)
+FORWARD_PREFIX = re.compile(r"^(?:\s*+(?:fwd?|wg)\s*+:\s*+)++", re.IGNORECASE)
+MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,100}")
+SUBJECT_CHARACTERS = 255
+
+
+class _Wire(policy.EmailPolicy):
+    """Lines end in CRLF; 8-bit bodies are encoded, so any server can take them; lists of ids are folded between ids.
+
+    The library would fold a long list of ids into encoded words, which no mail program reads as ids.
+    """
+
+    def _folded_ids(self, name: str, value: str) -> str | None:
+        if name.lower() not in ("references", "in-reply-to"):
+            return None
+        return f"{name}: " + "\r\n ".join(value.split()) + "\r\n"
+
+    def fold(self, name: str, value: str) -> str:
+        return self._folded_ids(name, str(value)) or super().fold(name, value)
+
+    def fold_binary(self, name: str, value: str) -> bytes:
+        ids = self._folded_ids(name, str(value))
+        return ids.encode("ascii") if ids else super().fold_binary(name, value)
+
+
+WIRE = _Wire(linesep="\r\n", cte_type="7bit", max_line_length=78)
+
+
+class ComposeError(ValueError):
+    """What was generated is not what was asked for; it must not leave."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """Bytes that travel with a message; `content_id`, without brackets, makes it a picture inside the HTML."""
+
+    name: str
+    type: str
+    content: bytes
+    content_id: str = ""
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    def seal(self) -> dict[str, str | int]:
+        return {"name": self.name, "type": self.type, "size": len(self.content), "sha256": self.sha256}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is to be sent. Addresses are bare addr-specs in ASCII; `from_name` is the mailbox's own."""
+
+    kind: Literal["send", "reply", "forward"] = "send"
+    from_address: str
+    from_name: str = ""
+    to: tuple[str, ...]
+    cc: tuple[str, ...] = ()
+    bcc: tuple[str, ...] = ()
+    subject: str
+    content: Content
+    importance: Literal["low", "normal", "high"] = "normal"
+    attachments: tuple[Attachment, ...] = ()
+    in_reply_to: str = ""
+    references: tuple[str, ...] = ()
+    save_to_sent: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutgoingMessage:
+    """The complete message. `source` are the bytes that leave, without Bcc and without Date.
+
+    Date is put in front when it leaves (`stamped`), since a person may decide a day later.
+    """
+
+    request: Request
+    message_id: str
+    source: bytes
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """The envelope: everybody, Bcc included."""
+        return (*self.request.to, *self.request.cc, *self.request.bcc)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.source).hexdigest()
+
+
+def new_message(request: Request, *, message_id: str = "") -> OutgoingMessage:
+    """Compose the message with a Message-ID of our own, or the one it has had before, and check that the bytes say
+    what was asked for.
+
+    Raises ComposeError when they do not.
+    """
+    message_id = message_id or f"<{uuid.uuid4().hex}@{request.from_address.rpartition('@')[2]}>"
+    message = EmailMessage(policy=WIRE)
+    message["From"] = _from(request)
+    if request.to:
+        message["To"] = ", ".join(request.to)
+    if request.cc:
+        message["Cc"] = ", ".join(request.cc)
+    message["Subject"] = request.subject
+    message["Message-ID"] = message_id
+    if request.in_reply_to:
+        message["In-Reply-To"] = request.in_reply_to
+    if request.references:
+        message["References"] = " ".join(request.references)
+    if request.importance != "normal":
+        message["Importance"] = request.importance
+        message["X-Priority"] = PRIORITY[request.importance]
+    _fill(message, request)
+    outgoing = OutgoingMessage(request=request, message_id=message_id, source=message.as_bytes(policy=WIRE))
+    check(outgoing)
+    return outgoing
+
+
+def _fill(message: EmailMessage, request: Request) -> None:
+    content = request.content
+    message.set_content(_ended(content.text))
+    inline = [a for a in request.attachments if a.content_id and content.html is not None]
+    if content.html is not None:
+        message.add_alternative(_ended(content.html), subtype="html")
+        page = message.get_payload(1)
+        assert isinstance(page, EmailMessage)
+        for picture in inline:
+            maintype, subtype = picture.type.split("/", 1)
+            page.add_related(
+                picture.content, maintype, subtype, cid=f"<{picture.content_id}>", disposition="inline",
+                filename=picture.name,
+            )  # fmt: skip
+    for attachment in request.attachments:
+        if attachment not in inline:
+            maintype, subtype = attachment.type.split("/", 1)
+            message.add_attachment(attachment.content, maintype, subtype, filename=attachment.name)
+
+
+def check(outgoing: OutgoingMessage) -> None:
+    """Generate, parse, compare: headers, addresses, texts and attachments in the bytes are those asked for."""
+    request = outgoing.request
+    parsed = message_from_bytes(outgoing.source, policy=policy.default)
+    content = request.content
+    comparisons = {
+        "headers": (_header_names(parsed), _expected_headers(request)),
+        "from": (_addresses(parsed, "From"), (request.from_address,)),
+        "to": (_addresses(parsed, "To"), request.to),
+        "cc": (_addresses(parsed, "Cc"), request.cc),
+        "subject": (str(parsed["Subject"]), request.subject),
+        "message-id": (str(parsed["Message-ID"]), outgoing.message_id),
+        "in-reply-to": (str(parsed["In-Reply-To"] or ""), request.in_reply_to),
+        "references": (tuple(str(parsed["References"] or "").split()), request.references),
+        "text": (_part(parsed, "plain"), content.text.strip("\n")),
+        "html": (_part(parsed, "html"), content.html.strip("\n") if content.html is not None else None),
+        "attachments": (
+            Counter((a.name, a.type, a.sha256) for a in _attached(parsed)),
+            Counter((a.name, a.type, a.sha256) for a in request.attachments),
+        ),
+    }
+    wrong = [name for name, (is_, should_be) in comparisons.items() if is_ != should_be]
+    if wrong or parsed.defects:
+        raise ComposeError(f"the generated message differs in: {', '.join(wrong) or 'structure'}")
+
+
+def attachments_in(source: bytes) -> tuple[Attachment, ...]:
+    """What a message of ours carries."""
+    return tuple(_attached(message_from_bytes(source, policy=policy.default)))
+
+
+def stamped(source: bytes, *, date: str, bcc: tuple[str, ...] = ()) -> bytes:
+    """The bytes with their Date in front; with `bcc` for the copy in Sent or a draft, never for the wire.
+
+    `date` is an RFC 5322 date.
+    """
+    parsedate_to_datetime(date)  # raises on anything else
+    head = f"Date: {date}\r\n"
+    if bcc:
+        head += "Bcc: " + ",\r\n ".join(header_text(address) for address in bcc) + "\r\n"
+    return head.encode("ascii") + source
+
+
+def reply_subject(subject: str) -> str:
+    """One `Re:`, however often it was answered before."""
+    return _short(f"Re: {REPLY_PREFIX.sub('', subject).strip()}".strip())
+
+
+def forward_subject(subject: str) -> str:
+    return _short(f"Fwd: {FORWARD_PREFIX.sub('', subject).strip()}".strip())
+
+
+def chain(original: Original) -> tuple[str, ...]:
+    """The References of an answer: the whole chain and the message itself (RFC 5322 3.6.4)."""
+    ids = [known for known in (*original.references, original.message_id) if MESSAGE_ID.fullmatch(known)]
+    unique = tuple(dict.fromkeys(ids))
+    # The first names the conversation, the last the message: in the middle is what can be spared.
+    return unique if len(unique) <= MAX_REFERENCES else (unique[0], *unique[1 - MAX_REFERENCES :])
+
+
+def parent(original: Original) -> str:
+    """The In-Reply-To of an answer; empty when the original has no usable id."""
+    return original.message_id if MESSAGE_ID.fullmatch(original.message_id) else ""
+
+
+def media_type(claimed: str) -> str:
+    """A type that can stand in a header. A message inside is carried as plain bytes: its own encoding could not
+    survive a 7-bit way otherwise (RFC 2046 5.2.1)."""
+    claimed = claimed.lower()
+    if not MEDIA_TYPE.fullmatch(claimed) or claimed.startswith(("message/", "multipart/")):
+        return "application/octet-stream"
+    return claimed
+
+
+def _short(subject: str) -> str:
+    return subject if len(subject) <= SUBJECT_CHARACTERS else subject[: SUBJECT_CHARACTERS - 1].rstrip() + "…"
+
+
+def _from(request: Request) -> str:
+    if not request.from_name:
+        return request.from_address
+    name = header_text(request.from_name).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{name}" <{request.from_address}>'
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _expected_headers(request: Request) -> Counter[str]:
+    expected = Counter(["from", "subject", "message-id", "mime-version", "content-type"])
+    present = {
+        "to": request.to,
+        "cc": request.cc,
+        "in-reply-to": request.in_reply_to,
+        "references": request.references,
+        "importance": request.importance != "normal",
+        "x-priority": request.importance != "normal",
+        "content-transfer-encoding": request.content.html is None and not request.attachments,
+    }
+    expected.update(name for name, there in present.items() if there)
+    return expected
+
+
+def _header_names(parsed: EmailMessage) -> Counter[str]:
+    return Counter(name.lower() for name in parsed.keys())  # noqa: SIM118  # a message has one key for each header
+
+
+def _addresses(parsed: EmailMessage, header: str) -> tuple[str, ...]:
+    return tuple(address.addr_spec for address in parsed[header].addresses) if parsed[header] else ()
+
+
+def _leaves(parsed: EmailMessage) -> Iterator[EmailMessage]:
+    return (part for part in parsed.walk() if not part.is_multipart())
+
+
+def _part(parsed: EmailMessage, subtype: str) -> str | None:
+    for part in _leaves(parsed):
+        if part.get_content_type() == f"text/{subtype}" and part.get_content_disposition() is None:
+            return str(part.get_content()).replace("\r\n", "\n").strip("\n")
+    return None
+
+
+def _tally(attachments: Iterable[Attachment]) -> Counter[tuple[str, str, str]]:
+    return Counter((each.name, each.type, each.sha256) for each in attachments)
+
+
+def _attached(parsed: EmailMessage) -> Iterator[Attachment]:
+    for part in _leaves(parsed):
+        if part.get_content_disposition() is not None:
+            content = part.get_payload(decode=True)
+            assert isinstance(content, bytes)
+            yield Attachment(
+                name=part.get_filename() or "", type=part.get_content_type(), content=content,
+                content_id=str(part["Content-ID"] or "").strip(" <>"),
+            )  # fmt: skip

@@ -1,0 +1,139 @@
+"""What a message says: its text and its HTML, new, as an answer, or as a forward. Pure."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from typing import Literal
+
+from tools.mail.html.clean import clean, cleaned, text_of
+from tools.mail.text.characters import without_invisible
+
+QUOTED_CHARACTERS = 500_000  # of HTML in an original: a newsletter has a tenth of it
+# Tags, entities, and all white space but single blanks between words.
+MEANT_IN_HTML = re.compile(r"[<&]|  |[^\S ]", re.ASCII)
+BLANK = re.compile(r"^ | (?= )")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """`body` is what the caller wrote, `text` and `html` what will be sent; `html` is clean.
+
+    `proposed_html` is the HTML as the caller wrote it, for the warnings to judge; empty when they wrote text.
+    """
+
+    body: str
+    text: str
+    html: str | None = None
+    proposed_html: str = ""
+    content_removed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Original:
+    """The message that is answered or forwarded, as its provider read it."""
+
+    message_id: str
+    references: tuple[str, ...]
+    from_address: str
+    from_name: str
+    reply_to: tuple[str, ...]
+    to: tuple[str, ...]
+    cc: tuple[str, ...]
+    subject: str
+    date: datetime | None
+    text: str
+    html: str | None
+
+
+def written(body: str, body_type: Literal["text", "html"]) -> Content:
+    """What a caller wrote, alone."""
+    if body_type == "text":
+        return Content(body=body, text=without_invisible(body))
+    found = clean(body)
+    return Content(
+        body=body, text=text_of(found.html), html=found.html, proposed_html=body, content_removed=found.removed
+    )
+
+
+def answering(comment: Content, original: Original) -> Content:
+    """The comment above the quoted original; in HTML too when either is HTML.
+
+    An HTML original is quoted from its HTML in both parts: its own plain text may say something else.
+    """
+    line = f"On {_when(original)}, {_who(original)} wrote:"
+    page = _page(original)
+    text = original.text if page is None else text_of(page)
+    quoted = "\n".join(f"> {row}" if row else ">" for row in text.rstrip("\n").split("\n"))
+    return _with_original(comment, original, f"{line}\n{quoted}", f"<p>{escape(line)}</p>", page)
+
+
+def forwarding(comment: Content | None, original: Original) -> Content:
+    """The comment, if any, above the original with its most telling headers.
+
+    The original keeps its own plain text and its own HTML: the warnings compare them.
+    """
+    head = [
+        "---------- Forwarded message ----------",
+        f"From: {_who(original)}",
+        f"Date: {_when(original)}",
+        f"Subject: {original.subject}",
+        f"To: {', '.join(original.to)}",
+    ]
+    head += [f"Cc: {', '.join(original.cc)}"] if original.cc else []
+    text = "\n".join([*head, "", original.text.rstrip("\n")])
+    html = "<p>" + "<br>".join(escape(row) for row in head) + "</p>"
+    return _with_original(comment or Content(body="", text=""), original, text, html, _page(original))
+
+
+def _page(original: Original) -> str | None:
+    """The cleaned HTML of the original. What is too long to be judged is quoted as text only."""
+    if original.html is None or len(original.html) > QUOTED_CHARACTERS:
+        return None
+    return cleaned(original.html)
+
+
+def _with_original(comment: Content, original: Original, text: str, head: str, page: str | None) -> Content:
+    joined = f"{comment.text}\n\n{text}\n" if comment.text else f"{text}\n"
+    removed = comment.content_removed or (page is None and original.html is not None)
+    if comment.html is None and page is None:
+        return Content(body=comment.body, text=joined, content_removed=removed)
+    own = comment.html if comment.html is not None else as_html(comment.text)
+    quoted = page if page is not None else as_html(original.text)
+    return Content(
+        body=comment.body,
+        text=joined,
+        html=f"{own}{head}<blockquote>{quoted}</blockquote>",
+        proposed_html=comment.proposed_html,
+        content_removed=removed,
+    )
+
+
+def as_html(text: str) -> str:
+    """Text as paragraphs."""
+    return "".join(f"<p>{escape(part).replace(chr(10), '<br>')}</p>" for part in text.split("\n\n") if part.strip())
+
+
+def told(comment: str, original: Original) -> str:
+    """The comment for a provider that completes an answer itself and pastes the comment above the original: where that
+    is HTML, in HTML too, unless it reads the same."""
+    return comment if original.html is None or same_in_html(comment) else in_html(comment)
+
+
+def same_in_html(text: str) -> bool:
+    """Whether who reads it as HTML sees what was typed."""
+    return MEANT_IN_HTML.search(text.strip()) is None
+
+
+def in_html(text: str) -> str:
+    """The text with its lines and its blanks, for a reader of HTML."""
+    rows = escape(text.strip("\n").rstrip().expandtabs(), quote=False).split("\n")
+    return "<br>".join(BLANK.sub("&nbsp;", row) for row in rows)
+
+
+def _who(original: Original) -> str:
+    return f"{original.from_name} <{original.from_address}>" if original.from_name else original.from_address
+
+
+def _when(original: Original) -> str:
+    return original.date.strftime("%a, %d %b %Y at %H:%M %z") if original.date else "an unknown day"

@@ -1,0 +1,134 @@
+"""From a draft as it lies in the mailbox to what is to be sent: a job for a limited process. Pure."""
+
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import Literal
+
+from accounts.problems import Problem
+from tools.mail.html.clean import clean, text_of
+from tools.mail.html.nesting import check_depth
+from tools.mail.message.compose import MESSAGE_ID, Attachment, Request, media_type
+from tools.mail.message.content import Content
+from tools.mail.text.addresses import bare_address, file_name, header_text
+from tools.mail.text.characters import without_invisible
+
+# What only its own author's program can make again: recomposed, the seal would be broken or the text lost.
+SEALED = ("multipart/signed", "multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime")
+
+
+def read_draft(source: bytes, address: str, name: str) -> Request | str:
+    """Return what the draft says, as a request from this address and name, or the sentence why it cannot be sent.
+
+    What cannot be carried over is refused, never dropped.
+    """
+    try:
+        return _request(source, address, name)
+    except Problem as problem:
+        return problem.detail
+
+
+def _request(source: bytes, address: str, name: str) -> Request:
+    draft = message_from_bytes(source, policy=policy.default)
+    if draft.get_content_type() in SEALED:
+        raise Problem("invalid_input", "A signed or encrypted draft can only be sent from the program that made it.")
+    if _addresses(draft, "Reply-To"):
+        raise Problem("invalid_input", "The draft asks for answers elsewhere (Reply-To), which cannot be kept.")
+    to = _addresses(draft, "To")
+    if not to:
+        raise Problem("invalid_input", "The draft has no recipient in To.")
+    in_reply_to = str(draft["In-Reply-To"] or "").strip()
+    try:
+        subject = header_text(str(draft["Subject"] or ""))
+    except ValueError:
+        raise Problem("invalid_input", "The draft's subject cannot stand in a mail.") from None
+    return Request(
+        kind="reply" if in_reply_to else "send",
+        from_address=address,
+        from_name=name,
+        to=to,
+        cc=_addresses(draft, "Cc"),
+        bcc=_addresses(draft, "Bcc"),
+        subject=subject or "(no subject)",
+        content=_content(draft),
+        importance=_importance(draft),
+        attachments=_attachments(draft),
+        in_reply_to=in_reply_to if MESSAGE_ID.fullmatch(in_reply_to) else "",
+        references=tuple(known for known in str(draft["References"] or "").split() if MESSAGE_ID.fullmatch(known)),
+    )
+
+
+def _addresses(draft: EmailMessage, header: str) -> tuple[str, ...]:
+    if draft[header] is None:
+        return ()
+    try:
+        return tuple(bare_address(address.addr_spec) for address in draft[header].addresses)
+    except ValueError:
+        raise Problem("invalid_input", f"An address in the draft's {header} is not a plain e-mail address.") from None
+
+
+def _content(draft: EmailMessage) -> Content:
+    plain, page = draft.get_body(("plain",)), draft.get_body(("html",))
+    text = without_invisible(str(plain.get_content()).replace("\r\n", "\n")) if plain else ""
+    if not text.strip():
+        text = ""
+    if page is None:
+        return Content(body=text, text=text)
+    given = str(page.get_content()).replace("\r\n", "\n")
+    found = clean(given)
+    check_depth(found.html)
+    return Content(
+        body=text or given,
+        text=text or text_of(found.html),
+        html=found.html,
+        proposed_html=given,
+        content_removed=found.removed,
+    )
+
+
+def _attachments(draft: EmailMessage) -> tuple[Attachment, ...]:
+    bodies = {id(part) for part in (draft.get_body(("plain",)), draft.get_body(("html",))) if part is not None}
+    found = []
+    for part in draft.walk():
+        if part.is_multipart() and part.get_content_maintype() == "multipart":
+            continue
+        if id(part) in bodies:
+            continue
+        unnamed = part.get_content_disposition() is None and not part.get_filename()
+        if unnamed and part.get_content_maintype() == "text":
+            raise Problem(
+                "invalid_input",
+                f"The draft holds a part ({part.get_content_type()}) that cannot be shown here."
+                " Send it from the program that made it.",
+            )
+        found.append(
+            Attachment(
+                name=_named(part.get_filename() or ""),
+                type=media_type(part.get_content_type()),
+                content=_bytes_of(part),
+                content_id=str(part["Content-ID"] or "").strip(" <>"),
+            )
+        )
+        if part.is_multipart():
+            raise Problem("invalid_input", "The draft holds a whole mail as attachment: forward that mail instead.")
+    return tuple(found)
+
+
+def _bytes_of(part: EmailMessage) -> bytes:
+    content = part.get_payload(decode=True)
+    return content if isinstance(content, bytes) else b""
+
+
+def _named(name: str) -> str:
+    try:
+        return file_name(name) or "attachment"
+    except ValueError:
+        raise Problem("invalid_input", "The name of an attachment of the draft cannot stand in a mail.") from None
+
+
+def _importance(draft: EmailMessage) -> Literal["low", "normal", "high"]:
+    match str(draft["Importance"] or "").strip().lower():
+        case "high":
+            return "high"
+        case "low":
+            return "low"
+    return "normal"

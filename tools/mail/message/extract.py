@@ -1,0 +1,118 @@
+"""The text of an attachment, drawn out in a limited process.
+
+Documents come from strangers: a bomb in one costs that process its memory and time limits, never the server.
+"""
+
+import csv
+import io
+import zipfile
+from pathlib import PurePath
+
+from tools.mail.html.clean import cleaned, text_of
+from tools.mail.html.nesting import check_depth
+from tools.mail.parsers import FILES, Unparsable
+
+UNPACKED_BYTES = 100 * 1024**2
+MAX_CHARS = 1_000_000
+PAGES = 500
+
+WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+EXCEL = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+BY_SUFFIX = {
+    ".pdf": "application/pdf", ".docx": WORD, ".xlsx": EXCEL, ".csv": "text/csv", ".html": "text/html",
+    ".htm": "text/html", ".txt": "text/plain", ".md": "text/plain", ".json": "text/plain", ".xml": "text/plain",
+    ".ics": "text/plain", ".eml": "text/plain", ".log": "text/plain",
+}  # fmt: skip
+
+
+class CannotExtract(Exception):
+    """There is no text to be had; the sentence says why."""
+
+
+def kind_of(media_type: str, name: str) -> str | None:
+    """The kind of document, by its type, else by its name; None when no text can be drawn out of it."""
+    claimed = media_type.lower().partition(";")[0].strip()
+    if claimed in ("application/pdf", WORD, EXCEL, "text/csv", "text/html"):
+        return claimed
+    by_name = BY_SUFFIX.get(PurePath(name.lower()).suffix)
+    return by_name or ("text/plain" if claimed.startswith("text/") or claimed == "application/json" else None)
+
+
+def text_from(content: bytes, *, media_type: str, name: str) -> str:
+    """The text of a document, at most a million characters. Raises CannotExtract."""
+    kind = kind_of(media_type, name)
+    if kind is None:
+        raise CannotExtract("No text can be read from this type of file. Ask for it as link or base64.")
+    try:
+        return FILES.run(extracted, kind, content)
+    except Unparsable as error:
+        match error.reason:
+            case "busy":
+                raise
+            case "slow":
+                raise CannotExtract("The file takes too long or too much memory to read. Ask for it as link.") from None
+        raise CannotExtract("The file could not be read: it is damaged, protected or too large inside.") from None
+
+
+def extracted(kind: str, content: bytes) -> str:
+    """Return the text of a document: a job for a limited process."""
+    return _drawn(kind, content)[:MAX_CHARS]
+
+
+def _drawn(kind: str, content: bytes) -> str:
+    match kind:
+        case "application/pdf":
+            return _pdf(content)
+        case "text/html":
+            page = cleaned(_decoded(content))
+            check_depth(page)
+            return text_of(page)
+        case "text/csv":
+            rows = csv.reader(io.StringIO(_decoded(content)))
+            return "\n".join("\t".join(row) for row in rows)
+        case _ if kind == WORD:
+            return _word(content)
+        case _ if kind == EXCEL:
+            return _excel(content)
+    return _decoded(content)
+
+
+# Imported where they are used: each costs tens of milliseconds, and one process reads one kind.
+def _pdf(content: bytes) -> str:
+    from pypdf import PdfReader
+
+    return "\n\n".join(page.extract_text() for page in PdfReader(io.BytesIO(content)).pages[:PAGES])
+
+
+def _word(content: bytes) -> str:
+    from docx import Document
+
+    document = Document(_unpackable(content))
+    rows = ["\t".join(cell.text for cell in row.cells) for table in document.tables for row in table.rows]
+    return "\n".join([*(paragraph.text for paragraph in document.paragraphs), *rows])
+
+
+def _excel(content: bytes) -> str:
+    from openpyxl import load_workbook
+
+    book = load_workbook(_unpackable(content), read_only=True, data_only=True)
+    lines = []
+    for sheet in book.worksheets:
+        lines.append(f"# {sheet.title}")
+        lines += ["\t".join("" if cell is None else str(cell) for cell in row) for row in sheet.values]
+    return "\n".join(lines)
+
+
+def _unpackable(content: bytes) -> io.BytesIO:
+    """The archive, once its own directory says that it does not unpack to more than is bearable."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > UNPACKED_BYTES:
+            raise CannotExtract("too large inside")
+    return io.BytesIO(content)
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("windows-1252", "replace")

@@ -1,0 +1,106 @@
+"""What is made of foreign HTML, each as one job for a limited process.
+
+The functions above the line are the jobs. Those below it are for callers: they raise Unparsable, or say in the result
+that only the bare text could be read. If no process is free in time, all of them raise Unparsable.
+"""
+
+from typing import Literal
+
+from approvals.core.types import Passage
+from tools.mail.html.clean import cleaned, text_of
+from tools.mail.html.nesting import check_depth
+from tools.mail.html.tags import bare_text
+from tools.mail.message.content import Content, Original, answering, forwarding, written
+from tools.mail.message.hidden import HiddenText, compared, hidden_texts
+from tools.mail.message.page_text import HTML_CHARACTERS, visible
+from tools.mail.parsers import Unparsable, is_small, run
+
+
+def clean_page(html: str) -> str:
+    page = cleaned(html)
+    check_depth(page)
+    return page
+
+
+def clean_visible_page(html: str) -> str:
+    return clean_page(visible(html)[0])
+
+
+def page_and_text(html: str) -> tuple[str, str]:
+    page = clean_page(html)
+    return page, text_of(page)
+
+
+def written_html(body: str) -> Content:
+    content = written(body, "html")
+    check_depth(content.html or "")
+    return content
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def author_content(body: str, body_type: Literal["text", "html"]) -> Content:
+    """Return what a caller wrote. Raises Unparsable for HTML that cannot be read safely."""
+    return written(body, "text") if body_type == "text" else run(written_html, body, small=is_small(body))
+
+
+def answer_content(comment: Content, original: Original) -> Content:
+    """Return the comment above the quoted original. Raises Unparsable."""
+    return run(answering, comment, original, small=is_small(comment.html, original.html))
+
+
+def forward_content(comment: Content | None, original: Original) -> Content:
+    """Return the comment, if any, above the original. Raises Unparsable."""
+    return run(forwarding, comment, original, small=is_small(original.html))
+
+
+def page_for_reader(html: str, *, with_hidden: bool) -> str:
+    """Return clean HTML, or its bare text below a note."""
+    try:
+        return run(clean_page if with_hidden else clean_visible_page, html, small=is_small(html))
+    except Unparsable as error:
+        error.raise_if_busy()
+        return bare_text(html)
+
+
+def original_content(text: str | None, html: str | None) -> tuple[str, str | None]:
+    """Return the text and the clean HTML of a mail that is answered or forwarded.
+
+    HTML that cannot be read safely is left out, and the text says so.
+    """
+    if html is None:
+        return text or "", None
+    try:
+        clean, of_html = run(page_and_text, html, small=is_small(html))
+    except Unparsable as error:
+        error.raise_if_busy()
+        bare = bare_text(html)
+        return (f"{text}\n\n{bare}" if text else bare), None
+    return (of_html if text is None else text), clean
+
+
+def whole_text(html: str) -> str:
+    """Return all text of HTML, hidden text included, or its bare text."""
+    try:
+        return run(page_and_text, html[:HTML_CHARACTERS], small=is_small(html))[1]
+    except Unparsable as error:
+        error.raise_if_busy()
+        return bare_text(html)
+
+
+def compared_texts(text: str, html: str) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+    """Return where text and HTML of a message differ, and the texts of the HTML that its reader would not see.
+
+    If they cannot be compared in time, all of the text counts as different.
+    """
+    try:
+        return run(compared, text, html, small=is_small(text, html))
+    except Unparsable:
+        return (Passage(text=text, only_here=True),), ()
+
+
+def hidden_in(content: Content, subject: str) -> tuple[HiddenText, ...]:
+    """Return the texts that a proposal hid. Raises Unparsable."""
+    small = is_small(content.body, content.html, content.proposed_html)
+    return run(hidden_texts, content, subject, small=small)

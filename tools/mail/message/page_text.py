@@ -1,0 +1,67 @@
+"""What a message says to its reader: hidden text taken out, quotes folded. Pure.
+
+A mail can hold text that no person sees and every program reads. It is removed here, and that is said.
+"""
+
+import re
+from dataclasses import dataclass
+from html import unescape
+from typing import TYPE_CHECKING
+
+from tools.mail.html.clean import cleaned, seen_by_reader, text_of
+from tools.mail.html.nesting import check_depth
+from tools.mail.html.tags import bare_text
+from tools.mail.parsers import Unparsable, is_small, run
+from tools.mail.text.characters import invisible_in, without_invisible
+
+if TYPE_CHECKING:
+    from tools.providers.base import Message
+
+HTML_CHARACTERS = 500_000  # parsing is capped first: a megabyte of HTML costs a tenth of a second
+QUOTED = re.compile(r"(?m)^(?:>.*(?:\n|$)){3,}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Readable:
+    text: str
+    hidden_text_removed: bool = False
+
+
+def readable(message: "Message", *, in_time: bool = True) -> Readable:
+    """Return the text of a message for a reader: its plain part, else its HTML as text.
+
+    HTML that cannot be read safely gives its bare text; so does all that is not small, if it is not `in_time`.
+    Raises Unparsable if too much is being read at once.
+    """
+    if message.text is not None:
+        return _finished(message.text, hidden=False)
+    html = message.html or ""
+    small = is_small(html)
+    if not small and not in_time:
+        return Readable(text=bare_text(html))
+    try:
+        return run(page_text, html[:HTML_CHARACTERS], small=small)
+    except Unparsable as error:
+        error.raise_if_busy()
+        return Readable(text=bare_text(html))
+
+
+def page_text(html: str) -> Readable:
+    """The text of HTML for a reader."""
+    page, hidden = visible(html)
+    check_depth(page)
+    return _finished(text_of(cleaned(page)), hidden=hidden)
+
+
+def visible(html: str) -> tuple[str, bool]:
+    """The HTML without what no person sees, and whether any of that was text."""
+    found = seen_by_reader(html[:HTML_CHARACTERS])
+    return found.html, bool(found.unseen) or invisible_in(unescape(found.html))[1] > 0
+
+
+def _finished(text: str, *, hidden: bool) -> Readable:
+    _, spelled = invisible_in(text)
+    folded = QUOTED.sub(
+        lambda match: f"[{match[0].rstrip().count(chr(10)) + 1} quoted lines]\n", without_invisible(text)
+    )
+    return Readable(text=re.sub(r"\n{3,}", "\n\n", folded).strip("\n"), hidden_text_removed=hidden or spelled > 0)

@@ -1,0 +1,145 @@
+"""Results cut to a budget, with explicit marks where something was cut. Pure."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from tools.mail.message.page_text import Readable
+from tools.providers.base import AttachmentInfo, Card, Message
+from tools.providers.gmail.reading import Found, GmailMessage
+
+CARD_BYTES = 240  # of a card as compact JSON, without its ids
+NAME_BYTES = 24
+SUBJECT_BYTES = 64
+HEADER_BYTES = 1000
+SHOWN_ADDRESSES = 100
+SHOWN_HEADERS = ("From", "To", "Subject", "Date")
+MORE_HEADERS = ("Cc", "Bcc", "Reply-To", "Message-ID", "In-Reply-To", "References")
+
+
+def cut(text: str, limit: int) -> str:
+    """The text within `limit` bytes of JSON; what was cut ends in …"""
+    if _size(text) <= limit:
+        return text
+    if limit < 3:
+        return ""
+    kept = text.encode()[: limit - 3].decode(errors="ignore").rstrip()
+    while kept and _size(kept) > limit - 3:  # what JSON escapes takes more room
+        kept = kept[: -max((_size(kept) - limit + 3) // 6, 1)]
+    return kept + "…" if kept else ""
+
+
+def _size(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode()) - 2
+
+
+def _size_of(row: dict[str, Any]) -> int:
+    return len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def card(found: Card) -> dict[str, Any]:
+    """The contract's `card`: name and subject are cut to their room, the snippet gets what is left."""
+    ids = _ids(found)
+    row: dict[str, Any] = {"from": found.from_address}
+    if found.from_name:
+        row["name"] = cut(found.from_name, NAME_BYTES)
+    row |= {
+        "subject": cut(found.subject, SUBJECT_BYTES),
+        "date": rfc3339(found.date) if found.date else "",
+        "snippet": "",
+    }
+    if found.unread:
+        row["unread"] = True
+    if found.attachments:
+        row["attachments"] = found.attachments
+    taken = _size_of(row)
+    return ids | row | {"snippet": cut(found.snippet, max(CARD_BYTES - taken, 0))}
+
+
+def found(row: Found) -> dict[str, Any]:
+    """A row of `gmail_search_messages`; one that could not be filled in has its ids alone."""
+    shown: dict[str, Any] = {"id": row.id, "thread_id": row.thread_id}
+    known = {
+        "from_email": row.from_address,
+        "subject": None if row.subject is None else cut(row.subject, SUBJECT_BYTES),
+        "date": None if row.date is None else rfc3339(row.date),
+    }
+    shown |= {name: value for name, value in known.items() if value}
+    taken = _size_of({**shown, "id": "", "thread_id": "", "snippet": ""})
+    snippet = cut(row.snippet or "", max(CARD_BYTES - taken, 0))
+    return shown | ({"snippet": snippet} if snippet else {})
+
+
+def gmail_message(
+    found: GmailMessage, text: Readable, html: str | None, *, offset: int, max_chars: int
+) -> dict[str, Any]:
+    """The contract's `gmail_get_message` result: the headers that tell something, and a piece of each body."""
+    given = {name.lower(): value for name, value in found.headers.items()}
+    headers = {name: cut(given.get(name.lower(), ""), HEADER_BYTES) for name in SHOWN_HEADERS}
+    headers |= {name: cut(given[name.lower()], HEADER_BYTES) for name in MORE_HEADERS if given.get(name.lower())}
+    row: dict[str, Any] = {
+        "id": found.message.id, "thread_id": found.message.thread_id, "headers": headers, "snippet": found.snippet,
+    }  # fmt: skip
+    bodies = {"body_text": text.text, "body_html": html or ""}
+    row |= {name: body[offset : offset + max_chars] for name, body in bodies.items() if body[offset:]}
+    longest = max(map(len, bodies.values()))
+    if offset + max_chars < longest:
+        row["truncated"] = {"next_offset": offset + max_chars, "total_chars": longest}
+    return row | ({"hidden_text_removed": True} if text.hidden_text_removed else {})
+
+
+def attachment(info: AttachmentInfo) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": info.id, "name": info.name, "type": info.type, "size": info.size}
+    return row | ({"inline": True} if info.inline else {})
+
+
+def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> dict[str, Any]:
+    """The contract's `read_email` result: `max_chars` characters of the body from `offset`, and where to go on."""
+    shown = body.text[offset : offset + max_chars]
+    row: dict[str, Any] = _ids(found)
+    row |= {"from": cut(found.from_address, HEADER_BYTES), "to": _shown(found.to)}
+    if found.cc:
+        row["cc"] = _shown(found.cc)
+    row |= {
+        "subject": cut(found.subject, HEADER_BYTES),
+        "date": rfc3339(found.date) if found.date else "",
+        "body": shown,
+    }
+    if offset + len(shown) < len(body.text):
+        row["truncated"] = {"next_offset": offset + len(shown), "total_chars": len(body.text)}
+    if body.hidden_text_removed:
+        row["hidden_text_removed"] = True
+    if found.attachments:
+        row["attachments"] = [{"id": a.id, "name": a.name, "type": a.type, "size": a.size} for a in found.attachments]
+    return row
+
+
+def _shown(addresses: tuple[str, ...]) -> list[str]:
+    """The first hundred addresses; how many more there are stands in their place."""
+    shown = [cut(address, 254) for address in addresses[:SHOWN_ADDRESSES]]
+    more = len(addresses) - len(shown)
+    return [*shown, f"… and {more} more"] if more else shown
+
+
+def thread(found: list[tuple[Message, Readable]], *, max_chars: int) -> dict[str, Any]:
+    """The contract's `read_thread` result. Newer messages get the room first; what does not fit says so."""
+    left, bodies, truncated = max_chars, [], False
+    for _, body in reversed(found):
+        shown = body.text[:left]
+        truncated = truncated or len(shown) < len(body.text)
+        left -= len(shown)
+        bodies.append(shown)
+    rows = [
+        {"id": each.id, "from": each.from_address, "date": rfc3339(each.date) if each.date else "", "body": shown}
+        for (each, _), shown in zip(found, reversed(bodies), strict=True)
+    ]
+    named = next(({"thread_id": each.thread_id} for each, _ in found if each.thread_id), {})
+    return {**named, "messages": rows} | ({"truncated": True} if truncated else {})
+
+
+def _ids(found: Card | Message) -> dict[str, Any]:
+    return {"id": found.id} | ({"thread_id": found.thread_id} if found.thread_id else {})

@@ -1,0 +1,53 @@
+"""The tools for Gmail alone, in Gmail's own language; the common ones work on the same provider."""
+
+from typing import Any, cast
+
+from accounts.caller import Caller
+from accounts.models import Mailbox
+from accounts.problems import Problem
+from tools.mail.message.markup import page_for_reader
+from tools.mail.message.page_text import readable
+from tools.providers.failures import told_as_problems
+from tools.providers.gmail import GmailProvider
+from tools.reading import compact
+from tools.reading.own_mail import ProviderForPrograms, provider_of
+from tools.schemas import GmailGetMessage, GmailSearchMessages
+
+HINT = "Nothing found. Try fewer or other words, a longer time, or other labels (list_folders)."
+
+
+def gmail_search_messages(caller: Caller, mailbox: Mailbox, parameters: GmailSearchMessages) -> dict[str, Any]:
+    """Search; the first ten rows are filled in, the others are ids."""
+    with told_as_problems(mailbox):
+        page = _gmail(caller, mailbox).find(
+            parameters.query,
+            limit=parameters.max_results,
+            newer_than_days=parameters.newer_than_days,
+            label_ids=tuple(parameters.label_ids or ()),
+            page_token=parameters.page_token,
+        )
+    result: dict[str, Any] = {"messages": [compact.found(row) for row in page.rows]}
+    if page.next_token:
+        result["next_page_token"] = page.next_token
+    if not page.rows:
+        result["hint"] = HINT
+    return result
+
+
+def gmail_get_message(caller: Caller, mailbox: Mailbox, parameters: GmailGetMessage) -> dict[str, Any]:
+    """Headers and a piece of the body, or headers and snippet."""
+    with told_as_problems(mailbox):
+        found = _gmail(caller, mailbox).get(parameters.message_id, fmt=parameters.fmt)
+    html = found.message.html
+    return compact.gmail_message(
+        found, readable(found.message), page_for_reader(html, with_hidden=False) if html else None,
+        offset=parameters.offset, max_chars=parameters.max_chars,
+    )  # fmt: skip
+
+
+def _gmail(caller: Caller, mailbox: Mailbox) -> GmailProvider | ProviderForPrograms:
+    provider: object = provider_of(caller, mailbox)
+    fits = isinstance(provider, GmailProvider) or (isinstance(provider, ProviderForPrograms) and provider.is_gmail)
+    if not fits:
+        raise Problem("invalid_input", "This tool is for Gmail mailboxes. Use search_emails and read_email here.")
+    return cast(GmailProvider | ProviderForPrograms, provider)

@@ -1,0 +1,72 @@
+"""The message that is answered or forwarded: what is needed of it, and whom an answer goes to."""
+
+from accounts.problems import Problem
+from tools.mail.message.compose import MAX_TOTAL_BYTES, Attachment, media_type
+from tools.mail.message.content import Original
+from tools.mail.message.markup import original_content
+from tools.mail.text.addresses import bare_address, file_name
+from tools.providers.base import MailProvider, Message
+
+
+def as_original(message: Message) -> Original:
+    text, html = original_content(message.text, message.html)
+    return Original(
+        message_id=message.message_id, references=message.references, from_address=message.from_address,
+        from_name=message.from_name, reply_to=message.reply_to, to=message.to, cc=message.cc,
+        subject=message.subject, date=message.date, text=text, html=html,
+    )  # fmt: skip
+
+
+def whom_to_answer(original: Original, *, own: str, reply_all: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(to, cc) of an answer: Reply-To or From; with reply_all everybody else too, but never oneself.
+
+    The addresses come from foreign headers. One that cannot be used refuses the whole answer: nobody is left out
+    in silence.
+    """
+    to = _usable(original.reply_to or (original.from_address,))
+    if not reply_all:
+        return to, ()
+    others = _usable(tuple(a for a in (*original.to, *original.cc) if a.lower() != own.lower()))
+    if {a.lower() for a in to} == {own.lower()} and others:
+        # An answer to one's own mail goes on to those it went to.
+        return others, ()
+    seen = {address.lower() for address in (*to, own)}
+    return to, tuple(address for address in others if address.lower() not in seen)
+
+
+def _usable(addresses: tuple[str, ...]) -> tuple[str, ...]:
+    found: dict[str, str] = {}
+    for address in addresses:
+        try:
+            bare = bare_address(address)
+        except ValueError:
+            raise Problem(
+                "invalid_input", "An address in the original cannot be answered. Use send_email with the right ones."
+            ) from None
+        found.setdefault(bare.lower(), bare)
+    return tuple(found.values())
+
+
+def travelling(provider: MailProvider, message: Message) -> tuple[Attachment, ...]:
+    """The attachments of a message that is forwarded, pictures inside its HTML among them."""
+    found = []
+    left = MAX_TOTAL_BYTES
+    for info in message.attachments:
+        _, content = provider.fetch_attachment(message.id, info.id, limit=left)
+        left -= len(content)
+        found.append(
+            Attachment(
+                name=_named(info.name),
+                type=media_type(info.type),
+                content=content,
+                content_id=info.content_id if info.inline else "",
+            )
+        )
+    return tuple(found)
+
+
+def _named(name: str) -> str:
+    try:
+        return file_name(name[:255])
+    except ValueError:
+        return "attachment"

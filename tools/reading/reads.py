@@ -1,0 +1,171 @@
+"""Tools that read: a provider call and a compact result."""
+
+import base64
+import time
+from typing import Any
+
+from accounts import access
+from accounts.caller import Caller
+from accounts.models import Mailbox
+from accounts.problems import Problem
+from approvals.pauses.switch import is_paused
+from tools.mail.message.compose import MAX_TOTAL_BYTES
+from tools.mail.message.extract import CannotExtract, text_from
+from tools.mail.message.markup import page_for_reader
+from tools.mail.message.page_text import Readable, readable
+from tools.providers.base import Message, Page, SearchQuery
+from tools.providers.failures import told_as_problems
+from tools.reading import compact, links
+from tools.reading.own_mail import provider_of
+from tools.schemas import (
+    DownloadAttachment,
+    ListAttachments,
+    ListEmails,
+    ListFolders,
+    ListMailboxes,
+    ReadEmail,
+    ReadThread,
+    SearchEmails,
+)
+
+BASE64_BYTES = 64 * 1024
+TEXT_CHARS = 20_000
+THREAD_MESSAGES = 50
+THREAD_SECONDS = 5.0  # for all its HTML; one message that has begun may take the limit of one job more
+
+
+def list_mailboxes(caller: Caller, parameters: ListMailboxes) -> dict[str, Any]:
+    return {"mailboxes": [described(mailbox) for mailbox in access.mailboxes(caller)]}
+
+
+def described(mailbox: Mailbox) -> dict[str, Any]:
+    """The contract's mailbox object."""
+    return {
+        "id": str(mailbox.id),
+        "address": mailbox.address,
+        "provider": mailbox.provider,
+        "status": Mailbox.Status.PAUSED if is_paused(mailbox) else mailbox.status,
+        "scopes": mailbox.scopes,
+    }
+
+
+def list_folders(caller: Caller, mailbox: Mailbox, parameters: ListFolders) -> dict[str, Any]:
+    with told_as_problems(mailbox):
+        folders = provider_of(caller, mailbox).list_folders()
+    rows = []
+    for folder in folders:
+        row: dict[str, Any] = {"id": folder.id, "name": folder.name}
+        counted = {
+            "role": folder.role or None, "unread": folder.unread, "total": folder.total,
+            "more_inside": folder.more_inside or None,
+        }  # fmt: skip
+        rows.append(row | {name: value for name, value in counted.items() if value is not None})
+    return {"folders": rows}
+
+
+def list_emails(caller: Caller, mailbox: Mailbox, parameters: ListEmails) -> dict[str, Any]:
+    with told_as_problems(mailbox):
+        page = provider_of(caller, mailbox).list_messages(
+            folder=parameters.folder,
+            unread=parameters.unread,
+            limit=parameters.max_results,
+            page_token=parameters.page_token,
+        )
+    return _cards(page) | ({"hidden": page.hidden} if page.hidden else {})
+
+
+def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) -> dict[str, Any]:
+    query = SearchQuery(
+        raw=parameters.query or "",
+        from_=parameters.from_ or "",
+        to=parameters.to or "",
+        subject=parameters.subject or "",
+        text=parameters.text or "",
+        since=parameters.since,
+        before=parameters.before,
+        newer_than_days=parameters.newer_than_days,
+        has_attachments=parameters.has_attachments,
+        unread=parameters.unread,
+        folder=parameters.folder or "",
+        label_ids=tuple(parameters.label_ids or ()),
+    )
+    with told_as_problems(mailbox):
+        page = provider_of(caller, mailbox).search(
+            query, limit=parameters.max_results, page_token=parameters.page_token
+        )
+    result = _cards(page)
+    if not page.cards:
+        result["hint"] = "Nothing found. Try fewer words, another folder (list_folders), or a longer time."
+    return result
+
+
+def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> dict[str, Any]:
+    with told_as_problems(mailbox):
+        message = provider_of(caller, mailbox).read_message(parameters.message_id, body=parameters.format != "metadata")
+    return compact.message(
+        message, _body(message, parameters.format), offset=parameters.offset, max_chars=parameters.max_chars
+    )
+
+
+def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dict[str, Any]:
+    named = parameters.message_id or parameters.thread_id or ""
+    with told_as_problems(mailbox):
+        messages = provider_of(caller, mailbox).read_thread(named, limit=THREAD_MESSAGES)
+    deadline = time.monotonic() + THREAD_SECONDS
+    # Newest first: if the time runs out, the oldest messages are shown as bare text.
+    found = [(message, readable(message, in_time=time.monotonic() < deadline)) for message in reversed(messages)]
+    return compact.thread(found[::-1], max_chars=parameters.max_chars)
+
+
+def list_attachments(caller: Caller, mailbox: Mailbox, parameters: ListAttachments) -> dict[str, Any]:
+    with told_as_problems(mailbox):
+        message = provider_of(caller, mailbox).read_message(parameters.message_id, body=False)
+    return {"attachments": [compact.attachment(info) for info in message.attachments]}
+
+
+def download_attachment(caller: Caller, mailbox: Mailbox, parameters: DownloadAttachment) -> dict[str, Any]:
+    """The text of an attachment, a link to it, or the bytes of a small one."""
+    with told_as_problems(mailbox):
+        info, content = provider_of(caller, mailbox).fetch_attachment(
+            parameters.message_id, parameters.attachment_id, limit=MAX_TOTAL_BYTES
+        )
+    result: dict[str, Any] = {"name": info.name, "type": info.type, "size": info.size}
+    match parameters.as_:
+        case "link":
+            url, ends = links.issue(mailbox, message_id=parameters.message_id, attachment_id=parameters.attachment_id)
+            return result | {"url": url, "expires_at": compact.rfc3339(ends)}
+        case "base64":
+            if len(content) > BASE64_BYTES:
+                raise Problem("too_large", f"base64 is for at most {BASE64_BYTES:,} bytes. Ask for it as link.")
+            return result | {"content_base64": base64.b64encode(content).decode()}
+        case "text":
+            return result | _text(content, info.type, info.name)
+
+
+def _text(content: bytes, media_type: str, name: str) -> dict[str, Any]:
+    try:
+        text = text_from(content, media_type=media_type, name=name)
+    except CannotExtract as error:
+        raise Problem("invalid_input", str(error)) from None
+    shown: dict[str, Any] = {"text": text[:TEXT_CHARS]}
+    if len(text) > TEXT_CHARS:
+        shown["truncated"] = {"total_chars": len(text)}
+    return shown
+
+
+def _cards(page: Page) -> dict[str, Any]:
+    result: dict[str, Any] = {"emails": [compact.card(card) for card in page.cards]}
+    if page.next_token:
+        result["next_page_token"] = page.next_token
+    return result
+
+
+def _body(message: Message, form: str) -> Readable:
+    match form:
+        case "metadata":
+            return Readable(text="")
+        case "html" if message.html is not None:
+            return Readable(text=page_for_reader(message.html, with_hidden=True))
+        case "html":
+            return Readable(text=message.text or "")
+    return readable(message)

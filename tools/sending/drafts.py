@@ -1,0 +1,213 @@
+"""Tools that write drafts. A draft lies in the mailbox, where its person sees it; nothing is sent."""
+
+from datetime import UTC, datetime
+from email.message import Message as Block
+from email.utils import format_datetime
+from typing import Any
+
+from accounts.caller import Caller
+from accounts.models import Mailbox
+from accounts.problems import Problem
+from approvals.audit import chain as audit
+from approvals.lifecycle import proposals
+from tools.mail.message.compose import (
+    MESSAGE_ID,
+    ComposeError,
+    OutgoingMessage,
+    Request,
+    chain,
+    new_message,
+    parent,
+    reply_subject,
+    stamped,
+)
+from tools.mail.message.content import Original
+from tools.mail.message.markup import answer_content, author_content
+from tools.models import Draft
+from tools.providers import lenient
+from tools.providers.base import NOT_A_DRAFT, MailProvider, Refused, StoredDraft
+from tools.providers.failures import told_as_problems
+from tools.reading import compact
+from tools.reading.originals import as_original, whom_to_answer
+from tools.reading.own_mail import provider_of
+from tools.schemas import CreateDraft, DeleteDraft, DraftFields, DraftReply, ListDrafts, UpdateDraft
+from tools.sending.prepared import refuse_prepared
+from tools.sending.uploads import attached
+
+
+def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> dict[str, Any]:
+    with told_as_problems(mailbox):
+        provider = provider_of(caller, mailbox)
+        original = _answered(provider, parameters.in_reply_to)
+        return _saved(caller, mailbox, provider, _request(caller, mailbox, parameters, original))
+
+
+def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dict[str, Any]:
+    """A draft that answers a mail: to whom, subject and threading come from the original."""
+    with told_as_problems(mailbox):
+        provider = provider_of(caller, mailbox)
+        named = parameters.message_id if parameters.message_id is not None else parameters.uid
+        original = _answered(provider, named)
+        assert original is not None, "the schema asks for a message"
+        to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
+        request = Request(
+            kind="reply", from_address=mailbox.address, from_name=mailbox.name, to=to, cc=cc,
+            subject=reply_subject(original.subject),
+            content=answer_content(author_content(parameters.body, parameters.body_type), original),
+            in_reply_to=parent(original), references=chain(original),
+        )  # fmt: skip
+        return _saved(caller, mailbox, provider, request)
+
+
+def named_draft(mailbox: Mailbox, provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> StoredDraft:
+    """Return the draft that the parameters name, as it is stored now. Raises Refused or Problem `not_found`, and
+    `conflict` if it is prepared for an approved mail."""
+    stored = provider.read_draft(_draft_id(provider, parameters))
+    refuse_prepared(mailbox, provider, stored)
+    return stored
+
+
+def replacement(
+    caller: Caller, mailbox: Mailbox, provider: MailProvider, parameters: UpdateDraft, before: StoredDraft
+) -> Request:
+    """Return the request for a draft that replaces `before`; the threading stays unless in_reply_to is given."""
+    original = _answered(provider, parameters.in_reply_to)
+    return _request(caller, mailbox, parameters, original, before=lenient.headers(before.source))
+
+
+def may_change(caller: Caller, mailbox: Mailbox, stored: StoredDraft) -> bool:
+    """Return True if this caller may change or delete the draft without a person's decision.
+
+    A signed-in person's own click may. A program may only if it wrote the draft itself and nobody changed it since.
+    """
+    if caller.surface == "web" and caller.token is None:
+        return True
+    written = Draft.objects.filter(
+        mailbox=mailbox, provider_id=stored.id, sha256=stored.seal, author=caller.user, author_name=caller.name
+    )
+    # The chat acts in the name of a person, but a draft that the person wrote on a page is not the chat's.
+    return (written if caller.token else written.filter(surface=caller.surface)).exists()
+
+
+def replace_draft(
+    caller: Caller, mailbox: Mailbox, provider: MailProvider, request: Request, before: StoredDraft
+) -> dict[str, Any]:
+    """Replace the draft now and return the contract's `draft` object."""
+    answer = _saved(caller, mailbox, provider, request, replaces=before.id)
+    audit.record(event="draft_changed", **_audited(caller, mailbox, before))
+    return answer
+
+
+def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dict[str, Any]:
+    with told_as_problems(mailbox):
+        page = provider_of(caller, mailbox).list_messages(
+            folder="drafts", unread=None, limit=parameters.max_results, page_token=parameters.page_token
+        )
+    result: dict[str, Any] = {
+        "drafts": [
+            _row(card.id, card.number, card.subject, card.to, compact.rfc3339(card.date) if card.date else "")
+            for card in page.cards
+        ]
+    }
+    if page.next_token:
+        result["next_page_token"] = page.next_token
+    return result
+
+
+def remove_draft(caller: Caller, mailbox: Mailbox, provider: MailProvider, stored: StoredDraft) -> dict[str, Any]:
+    """Delete the draft now."""
+    provider.delete_draft(stored.id)
+    Draft.objects.filter(mailbox=mailbox, provider_id=stored.id).delete()
+    audit.record(event="draft_deleted", **_audited(caller, mailbox, stored))
+    return {"deleted": True}
+
+
+def composed(request: Request) -> OutgoingMessage:
+    """Return the complete message of a draft. Raises Problem `invalid_input` if none says exactly this."""
+    try:
+        return new_message(request)
+    except ComposeError:
+        raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
+
+
+def _audited(caller: Caller, mailbox: Mailbox, before: StoredDraft) -> dict[str, Any]:
+    """Return what both audit events say; the digest tells which content is gone."""
+    return {"mailbox": mailbox, "actor": proposals.actor_of(caller), "digest": before.seal[:64]}
+
+
+def _draft_id(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> str:
+    if parameters.draft_id is not None:
+        return parameters.draft_id
+    assert parameters.uid is not None, "the schema asks for one of them"
+    try:
+        return provider.id_of_number(parameters.uid, folder="drafts")
+    except Refused:
+        raise Problem("not_found", NOT_A_DRAFT) from None
+
+
+def _answered(provider: MailProvider, named: str | int | None) -> Original | None:
+    """The mail that is answered, named by id or by its UID in the inbox."""
+    if named is None:
+        return None
+    uid = int(named) if isinstance(named, int) or named.isdecimal() else None
+    try:
+        message_id = str(named) if uid is None else provider.id_of_number(uid, folder="inbox")
+        return as_original(provider.read_message(message_id, body=True))
+    except Refused:
+        if uid is None:
+            raise
+        raise Problem("not_found", f"Email with UID {uid} not found.") from None
+
+
+def _request(
+    caller: Caller, mailbox: Mailbox, fields: DraftFields, original: Original | None, before: Block | None = None
+) -> Request:
+    in_reply_to = ""
+    references: tuple[str, ...] = ()
+    if original is not None:
+        in_reply_to, references = parent(original), chain(original)
+    elif before is not None:
+        in_reply_to = str(before["In-Reply-To"] or "").strip()
+        references = tuple(known for known in str(before["References"] or "").split() if MESSAGE_ID.fullmatch(known))
+        in_reply_to = in_reply_to if MESSAGE_ID.fullmatch(in_reply_to) else ""
+    return Request(
+        kind="reply" if in_reply_to else "send", from_address=mailbox.address, from_name=mailbox.name,
+        to=tuple(fields.to), cc=tuple(fields.cc), bcc=tuple(fields.bcc),
+        subject=reply_subject(fields.subject) if original is not None else fields.subject,
+        content=author_content(fields.body, fields.body_type), attachments=attached(caller, fields.attachments),
+        in_reply_to=in_reply_to, references=references,
+    )  # fmt: skip
+
+
+def _saved(
+    caller: Caller, mailbox: Mailbox, provider: MailProvider, request: Request, replaces: str | None = None
+) -> dict[str, Any]:
+    message = composed(request)
+    now = datetime.now(UTC).replace(microsecond=0)
+    source = stamped(message.source, date=format_datetime(now), bcc=request.bcc)
+    stored = provider.save_draft(source, replaces=replaces)
+    _follow(caller, mailbox, message, stored, replaces)
+    return _row(stored.id, stored.number, request.subject, request.to, compact.rfc3339(now))
+
+
+def _follow(
+    caller: Caller, mailbox: Mailbox, message: OutgoingMessage, stored: StoredDraft, replaces: str | None
+) -> None:
+    """The row goes with the draft: the same row for what replaces it."""
+    seen = {
+        "provider_id": stored.id,
+        "message_id": message.message_id,
+        "sha256": stored.seal,
+        "author": caller.user,
+        "author_name": caller.name,
+        "surface": caller.surface,
+    }
+    Draft.objects.update_or_create(mailbox=mailbox, provider_id=replaces or stored.id, defaults=seen)
+
+
+def _row(id_: str, number: int | None, subject: str, to: tuple[str, ...], date: str) -> dict[str, Any]:
+    """The contract's `draft` object."""
+    row: dict[str, Any] = {"id": id_}
+    if number is not None:
+        row["uid"] = number
+    return row | {"subject": subject, "to": list(to), "date": date}

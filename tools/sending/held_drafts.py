@@ -1,0 +1,234 @@
+"""Drafts that a program did not write: it may ask to change or delete one, and a person decides."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from typing import Any
+from uuid import uuid4
+
+from django.utils.translation import gettext_lazy as _
+
+from accounts import health, limits
+from accounts.caller import Caller
+from accounts.models import Mailbox
+from accounts.problems import Problem
+from approvals.core.digest import digest_of
+from approvals.core.types import ApprovedAction, Outcome, Preview, Proposal, Rendered, Target
+from approvals.lifecycle import proposals
+from tools.mail.message.compose import OutgoingMessage, stamped
+from tools.mail.message.hidden import as_parts
+from tools.mail.message.markup import compared_texts, hidden_in
+from tools.mail.message.page_text import readable
+from tools.mail.text.addresses import domain_of
+from tools.models import Draft
+from tools.providers import lenient, provider_for
+from tools.providers.base import (
+    MailProvider,
+    NotAuthorized,
+    NotSent,
+    ProviderError,
+    Refused,
+    StoredDraft,
+    Unavailable,
+)
+from tools.providers.failures import told_as_problems
+from tools.reading.own_mail import provider_of
+from tools.schemas import DeleteDraft, UpdateDraft
+from tools.sending import drafts
+from tools.sending.prepared import refuse_prepared
+from tools.sending.preview import EXCERPT
+from tools.sending.proposals import Proposed, proposed
+
+KIND = "draft.change"
+PAYLOAD_VERSION = 1
+
+
+def update_draft(caller: Caller, mailbox: Mailbox, parameters: UpdateDraft) -> dict[str, Any] | Proposed:
+    """Replace the caller's own unchanged draft now; propose the change of any other."""
+    with told_as_problems(mailbox):
+        provider = provider_of(caller, mailbox)
+        stored = drafts.named_draft(mailbox, provider, parameters)
+        request = drafts.replacement(caller, mailbox, provider, parameters, stored)
+        if drafts.may_change(caller, mailbox, stored):
+            return drafts.replace_draft(caller, mailbox, provider, request, stored)
+        before = _described(provider, stored)
+    return _propose(caller, mailbox, stored, before, drafts.composed(request))
+
+
+def delete_draft(caller: Caller, mailbox: Mailbox, parameters: DeleteDraft) -> dict[str, Any] | Proposed:
+    """Delete the caller's own unchanged draft now; propose the deletion of any other."""
+    with told_as_problems(mailbox):
+        provider = provider_of(caller, mailbox)
+        stored = drafts.named_draft(mailbox, provider, parameters)
+        if drafts.may_change(caller, mailbox, stored):
+            return drafts.remove_draft(caller, mailbox, provider, stored)
+        before = _described(provider, stored)
+    return _propose(caller, mailbox, stored, before, None)
+
+
+def _propose(
+    caller: Caller, mailbox: Mailbox, stored: StoredDraft, before: dict[str, Any], after: OutgoingMessage | None
+) -> Proposed:
+    """Store the change for a person to decide. The same change of the same draft leads to the same action."""
+    tool = "delete_draft" if after is None else "update_draft"
+    wanted = None if after is None else _content_of(after)
+    asked = digest_of({"tool": tool, "draft": stored.id, "version": stored.seal, "wanted": wanted})
+    earlier = proposals.replay(caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked)
+    if earlier is not None:
+        return proposed(earlier, replayed=True)
+    limits.count_proposal(caller)
+    payload = {
+        "version": PAYLOAD_VERSION,
+        "kind": KIND,
+        "change": "delete" if after is None else "update",
+        "mailbox": str(mailbox.id),
+        "draft": {"id": stored.id, "sha256": stored.seal},
+        "before": before,
+        "after": wanted,
+        "source_sha256": None if after is None else after.sha256,
+    }
+    action, replayed = proposals.propose(
+        caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked,
+        proposal=Proposal(
+            kind=KIND, payload=payload, preview=_preview(mailbox, before, after, wanted, asked),
+            message_id=f"draft-{uuid4()}", blobs=() if after is None else (after.source,),
+        ),
+    )  # fmt: skip
+    return proposed(action, replayed=replayed)
+
+
+def _described(provider: MailProvider, stored: StoredDraft) -> dict[str, Any]:
+    """Return the draft as it is now, for the page: what would be lost."""
+    message = provider.read_message(stored.id, body=True)
+    hidden_copies = lenient.addresses(lenient.headers(stored.source), "Bcc")
+    return {
+        "to": list(message.to),
+        "cc": list(message.cc),
+        "bcc": [address for _name, address in hidden_copies],
+        "subject": message.subject,
+        "text": readable(message).text,
+        "attachments": [{"name": a.name, "size": a.size, "type": a.type} for a in message.attachments],
+    }
+
+
+def _content_of(message: OutgoingMessage) -> dict[str, Any]:
+    request = message.request
+    return {
+        "to": list(request.to),
+        "cc": list(request.cc),
+        "bcc": list(request.bcc),
+        "subject": request.subject,
+        "text": request.content.text,
+        "html": request.content.html,
+        "attachments": [attachment.seal() for attachment in request.attachments],
+    }
+
+
+def _preview(
+    mailbox: Mailbox, before: dict[str, Any], message: OutgoingMessage | None, after: dict[str, Any] | None, asked: str
+) -> Preview:
+    """Return what a person will see of the change. Raises Unparsable."""
+    shown = after or before
+    hidden = hidden_in(message.request.content, message.request.subject) if message else ()
+    parts: dict[str, Any] = {"change": "delete" if after is None else "update"}
+    return Preview(
+        title=shown["subject"],
+        targets=tuple(
+            Target(address=address, role=role, external=domain_of(address) != mailbox.domain)
+            for role in ("to", "cc", "bcc")
+            for address in (after or {}).get(role, ())
+        ),
+        excerpt=shown["text"][:EXCERPT],
+        fingerprint=hashlib.sha256(asked.encode()).hexdigest(),
+        parts=parts | ({"hidden": as_parts(hidden)} if hidden else {}),
+    )
+
+
+class ChangeDraft:
+    """draft.change: replaces or deletes one draft, if it is still the one that the approver saw."""
+
+    words: Mapping[str, Any] = {
+        "sort": _("draft"),
+        "question": _("May this draft be changed?"),
+        "approve": _("Approve the change"),
+        "sealed": _(
+            "This digest covers the draft as it is now and as it will be. Both are checked again before the change."
+        ),
+        "returned": _("It came back. The draft was not changed."),
+        "approved": _("approved, will be changed"),
+        "executing": _("changing now"),
+        "succeeded": _("changed"),
+        "failed": _("not changed"),
+        "unknown": _("not known whether it was changed"),
+        "accepted": _("changed"),
+        "refused": _("refused, not changed"),
+        "not_sent": _("not changed yet, will be retried"),
+        "may_have_happened": _("May have been changed"),
+        "did_happen": _("It was changed all the same."),
+        "did_happen_twice": _("It was changed twice."),
+        "twice": _("The answer to an earlier attempt was lost. That attempt may have changed the draft already."),
+    }
+
+    def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
+        shown = payload["after"] or payload["before"]
+        text, html = shown["text"], shown.get("html")
+        source = blob(payload["source_sha256"]) if payload["source_sha256"] else b""
+        passages, unseen = compared_texts(text, html) if html is not None else ((), ())
+        return Rendered(
+            text=text, html=html, source=source.decode("ascii", "replace"), size=len(source), passages=passages,
+            unseen=unseen,
+        )  # fmt: skip
+
+    def execute(self, approved: ApprovedAction) -> Outcome:
+        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        provider = provider_for(mailbox)
+        draft = approved.payload["draft"]
+        try:
+            stored = provider.read_draft(draft["id"])
+            if stored.seal != draft["sha256"]:
+                return _refused()
+            refuse_prepared(mailbox, provider, stored)
+        except Problem as problem:
+            return Outcome(verdict="refused", code=problem.code, detail=problem.detail)
+        except Refused:
+            return _refused()
+        except NotAuthorized as error:
+            health.login_refused(mailbox)
+            return Outcome(verdict="not_sent", code="auth_error", detail=error.detail)
+        except NotSent as error:
+            wait = error.retry_after if isinstance(error, Unavailable) else None
+            return Outcome(verdict="not_sent", code=error.code, detail=error.detail, retry_after=wait)
+        approved.wire_started()
+        try:
+            self._change(provider, approved)
+        except ProviderError as error:  # a replacement is several steps: which of them happened is not known
+            return Outcome(verdict="unknown", code=error.code, detail=error.detail)
+        Draft.objects.filter(mailbox=mailbox, provider_id=draft["id"]).delete()
+        at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return Outcome(verdict="accepted", receipt={"at": at, "recipient_count": 0, "provider": provider.name})
+
+    def _change(self, provider: MailProvider, approved: ApprovedAction) -> None:
+        draft_id = approved.payload["draft"]["id"]
+        if approved.payload["change"] == "delete":
+            provider.delete_draft(draft_id)
+            return
+        now = format_datetime(datetime.now(UTC).replace(microsecond=0))
+        source = approved.blob(approved.payload["source_sha256"])
+        stamped_source = stamped(source, date=now, bcc=tuple(approved.payload["after"]["bcc"]))
+        provider.save_draft(stamped_source, replaces=draft_id)
+
+    def reconcile(self, approved: ApprovedAction) -> Outcome | None:
+        """Return None: neither a draft that is gone nor one that is there proves which steps happened."""
+        return None
+
+    def settle(self, approved: ApprovedAction) -> None:
+        """Nothing is left to do."""
+
+
+def _refused() -> Outcome:
+    return Outcome(
+        verdict="refused",
+        code="draft_changed",
+        detail="The draft was changed or removed after the proposal. Propose the change again.",
+    )

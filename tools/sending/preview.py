@@ -1,0 +1,114 @@
+"""What a person will see, as a value. Pure."""
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+from approvals.core.types import Preview, PreviewWarning, Target
+from tools.mail.message.compose import OutgoingMessage
+from tools.mail.message.content import Original
+from tools.mail.message.hidden import HiddenText, as_parts
+from tools.mail.parsers import is_small, run
+from tools.mail.text.addresses import domain_of
+from tools.warnings import Context, judged
+from tools.warnings.context import JUDGED_CHARACTERS
+
+EXCERPT = 200
+
+
+def fingerprint(to: tuple[str, ...], subject: str, body: str) -> str:
+    """Equal for two mails a person would call the same: recipients in any order, subject in any case, the first
+    200 characters of the body."""
+    same = "\n".join([",".join(sorted(a.lower() for a in to)), subject.lower(), body[:EXCERPT]])
+    return hashlib.sha256(same.encode()).hexdigest()
+
+
+def of_message(message: OutgoingMessage, context: Context) -> Preview:
+    """Return what a person will see of the message. Raises Unparsable."""
+    request = message.request
+    targets = tuple(
+        Target(address=address, role=role, external=domain_of(address) not in context.own_domains)
+        for role, addresses in (("to", request.to), ("cc", request.cc), ("bcc", request.bcc))
+        for address in addresses
+    )
+    warnings, hidden = _judged(message, context)
+    parts = {"from": request.from_address, "from_name": request.from_name, "importance": request.importance}
+    return Preview(
+        title=request.subject,
+        targets=targets,
+        excerpt=request.content.text[:EXCERPT],
+        fingerprint=fingerprint(request.to, request.subject, request.content.body),
+        parts=parts | ({"hidden": as_parts(hidden)} if hidden else {}),
+        warnings=warnings,
+    )
+
+
+def _judged(message: OutgoingMessage, context: Context) -> tuple[tuple[PreviewWarning, ...], tuple[HiddenText, ...]]:
+    """Raises Unparsable."""
+    content = message.request.content
+    small = is_small(content.text, content.html, content.proposed_html, context.prompted_by)
+    if small:
+        return run(judged, message, context, small=True)
+    # The beginning of a file tells what it is; more of it would only cost time on the way to the process.
+    files = tuple(replace(each, content=each.content[: JUDGED_CHARACTERS + 1]) for each in message.request.attachments)
+    without_files = replace(message, source=b"", request=replace(message.request, attachments=files))
+    return run(judged, without_files, context)
+
+
+def sentence(message: OutgoingMessage, original: Original | None) -> str:
+    """The preview in one paragraph; it names every recipient and ends 'Nothing has been sent.'"""
+    request = message.request
+    count = len(message.recipients)
+    people = f"{count} recipient{'s' if count != 1 else ''}"
+    match request.kind:
+        case "send":
+            parts = [f"Send to {people}: {', '.join(request.to)}."]
+        case "reply":
+            about = f"{original.subject} (from {original.from_address})" if original else ""
+            parts = [f"Reply to {people}: {', '.join(request.to)}. Original: {about}."]
+        case "forward":
+            about = f"{original.subject} (from {original.from_address})" if original else ""
+            attached = "yes" if request.attachments else "no"
+            parts = [f"Forward of: {about} to: {', '.join(request.to)}. Attachments: {attached}."]
+    parts += [f"Cc: {', '.join(request.cc)}."] if request.cc else []
+    parts += [f"Bcc: {', '.join(request.bcc)}."] if request.bcc else []
+    text = request.content.text
+    parts += [f"Subject: {request.subject}.", f"Text ({len(text)} characters): “{text[:EXCERPT]}”."]
+    return " ".join([*parts, "Nothing has been sent."])
+
+
+def as_result(
+    message: OutgoingMessage, preview: Preview, *, mailbox: str, digest: str, original: Original | None = None
+) -> dict[str, Any]:
+    """The contract's `preview` result."""
+    request = message.request
+    shown: dict[str, Any] = {
+        "kind": request.kind,
+        "mailbox": mailbox,
+        "from": request.from_address,
+        "to": list(request.to),
+        "subject": request.subject,
+        "body_excerpt": request.content.text[:EXCERPT],
+        "body_chars": len(request.content.text),
+        "digest": digest,
+        "text": sentence(message, original),
+    }
+    if request.cc:
+        shown["cc"] = list(request.cc)
+    if request.bcc:
+        shown["bcc"] = list(request.bcc)
+    if request.attachments:
+        shown["attachments"] = [
+            {name: value for name, value in a.seal().items() if name != "type"} for a in request.attachments
+        ]
+    if original is not None:
+        shown["original"] = {"subject": original.subject, "from": original.from_address}
+        if request.kind == "reply" and len(message.recipients) > 1:
+            shown["original"] |= {"to": list(original.to)} | ({"cc": list(original.cc)} if original.cc else {})
+        if request.kind == "forward":
+            shown["original"]["has_attachments"] = bool(request.attachments)
+    return {"status": "preview", "preview": shown, "warnings": as_warnings(preview)}
+
+
+def as_warnings(preview: Preview) -> list[dict[str, str]]:
+    return [{"code": w.code, "text": f"{w.title} {w.text}"} for w in preview.warnings]

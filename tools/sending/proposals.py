@@ -1,0 +1,314 @@
+"""Tools that send: each composes the complete message, previews it, or proposes it to a person. Nothing leaves here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+
+from accounts import limits
+from accounts.caller import Caller
+from accounts.models import Mailbox
+from accounts.problems import FieldError, Problem
+from approvals.core.digest import digest_of
+from approvals.core.states import Status
+from approvals.core.types import Proposal
+from approvals.lifecycle import proposals
+from approvals.lifecycle.queries import described, warnings_of
+from approvals.rules import policy
+from tools.mail.message.compose import (
+    ComposeError,
+    OutgoingMessage,
+    Request,
+    chain,
+    forward_subject,
+    new_message,
+    parent,
+    reply_subject,
+)
+from tools.mail.message.content import Content, Original, told
+from tools.mail.message.markup import answer_content, author_content, forward_content
+from tools.providers import provider_for
+from tools.providers.failures import told_as_problems
+from tools.reading.originals import as_original, travelling, whom_to_answer
+from tools.reading.own_mail import provider_of
+from tools.schemas import ForwardEmail, ReplyEmail, SendDraft, SendEmail, SendingParameters
+from tools.sending import preview as previews
+from tools.sending.kinds import refuse_what_cannot_leave
+from tools.sending.prepared import refuse_prepared
+from tools.sending.snapshot import request_of_draft
+from tools.sending.surroundings import all_text, later_in_thread, surroundings
+from tools.sending.uploads import attached
+from tools.warnings import Context, Later
+
+if TYPE_CHECKING:
+    from approvals.models import PendingAction
+
+PAYLOAD_VERSION = 1
+LONGEST_DELAY = timedelta(days=30)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposed:
+    """The answer to a proposal: the contract's `proposal`, whether a person's decision is still open, and whether
+    the key had led to the action before."""
+
+    result: dict[str, Any]
+    action_id: str
+    final: bool
+    replayed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed:
+    """What a tool asks to be sent, and where it comes from. `later` is a newer message of the thread it answers."""
+
+    request: Request
+    original: Original | None = None
+    original_id: str = ""
+    reply_all: bool = False
+    comment: str = ""
+    draft: dict[str, str] | None = None
+    quote_by_provider: bool = False
+    send_at: datetime | None = None
+    later: Later | None = None
+
+
+def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> dict[str, Any] | Proposed:
+    """Preview a new message, or propose it to a person."""
+
+    def compose() -> Composed:
+        if not parameters.save_to_sent_items:
+            _without_copy(mailbox)
+        request = Request(
+            from_address=mailbox.address,
+            from_name=mailbox.name,
+            to=tuple(parameters.to),
+            cc=tuple(parameters.cc),
+            bcc=tuple(parameters.bcc),
+            subject=parameters.subject,
+            content=author_content(parameters.body, parameters.body_type),
+            importance=parameters.importance,
+            attachments=attached(caller, parameters.attachments),
+            save_to_sent=parameters.save_to_sent_items,
+        )
+        return Composed(request=request, send_at=_checked_moment(parameters.send_at))
+
+    return _propose(caller, mailbox, "send_email", parameters, compose)
+
+
+def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dict[str, Any] | Proposed:
+    """Preview or propose an answer: recipients are resolved now, the original is quoted, the thread is kept."""
+
+    def compose() -> Composed:
+        with told_as_problems(mailbox):
+            provider = provider_of(caller, mailbox)
+            original = as_original(provider.read_message(parameters.message_id, body=True))
+            later = later_in_thread(provider, parameters.message_id, original.message_id)
+        own = author_content(parameters.comment, "text")
+        to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
+        request = Request(
+            kind="reply",
+            from_address=mailbox.address,
+            from_name=mailbox.name,
+            to=to,
+            cc=cc,
+            subject=reply_subject(original.subject),
+            content=own if provider.writes_quote else answer_content(own, original),
+            attachments=attached(caller, parameters.attachments),
+            in_reply_to=parent(original),
+            references=chain(original),
+        )
+        return Composed(
+            request=request, original=original, original_id=parameters.message_id,
+            reply_all=parameters.reply_all, comment=told(own.text, original),
+            quote_by_provider=provider.writes_quote, later=later,
+        )  # fmt: skip
+
+    return _propose(caller, mailbox, "reply_email", parameters, compose)
+
+
+def forward_email(caller: Caller, mailbox: Mailbox, parameters: ForwardEmail) -> dict[str, Any] | Proposed:
+    """Preview or propose a forward: the original's attachments travel along, byte for byte."""
+
+    def compose() -> Composed:
+        with told_as_problems(mailbox):
+            provider = provider_of(caller, mailbox)
+            message = provider.read_message(parameters.message_id, body=True)
+            original = as_original(message)
+            attachments = travelling(provider, message)
+        own = author_content(parameters.comment or "", "text")
+        comment: Content | None = own if parameters.comment else None
+        request = Request(
+            kind="forward",
+            from_address=mailbox.address,
+            from_name=mailbox.name,
+            to=tuple(parameters.to),
+            subject=forward_subject(original.subject),
+            content=own if provider.writes_quote else forward_content(comment, original),
+            attachments=attachments,
+            references=chain(original),
+        )
+        return Composed(
+            request=request, original=original, original_id=parameters.message_id,
+            comment=told(own.text, original), quote_by_provider=provider.writes_quote,
+        )  # fmt: skip
+
+    return _propose(caller, mailbox, "forward_email", parameters, compose)
+
+
+def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> dict[str, Any] | Proposed:
+    """Preview or propose what a draft says now; it is not sent if the draft changes before."""
+
+    def compose() -> Composed:
+        with told_as_problems(mailbox):
+            provider = provider_of(caller, mailbox)
+            stored = provider.read_draft(parameters.draft_id)
+        refuse_prepared(mailbox, provider, stored)
+        request = request_of_draft(stored.source, mailbox)
+        return Composed(request=request, draft={"id": stored.id, "sha256": stored.seal})
+
+    return _propose(caller, mailbox, "send_draft", parameters, compose)
+
+
+def _propose(
+    caller: Caller, mailbox: Mailbox, tool: str, parameters: SendingParameters, compose: Callable[[], Composed]
+) -> dict[str, Any] | Proposed:
+    """The steps that all of them share.
+
+    1. A key that led to an action before: that action, without composing anything again.
+    2. Compose, with the generate-parse-compare gate, and preview.
+    3. confirm=false: the preview. confirm=true: store it for a person to decide.
+    """
+    asked = request_digest(tool, parameters)
+    key = parameters.idempotency_key
+    if parameters.confirm:
+        earlier = proposals.replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked)
+        if earlier is not None:
+            return proposed(earlier, replayed=True)
+    if parameters.replaces is not None:
+        proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
+    composed = compose()
+    try:
+        message = new_message(composed.request)
+    except ComposeError:
+        raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
+    preview = previews.of_message(message, _context(mailbox, composed, parameters))
+    payload = _payload(message, mailbox, composed)
+    refuse_what_cannot_leave(mailbox, payload, message.source, sort=composed.request.kind)
+    policy.judge(mailbox, message.recipients)  # the preview says already what no proposal could change
+    if not parameters.confirm:
+        return previews.as_result(
+            message, preview, mailbox=mailbox.address, digest=digest_of(payload), original=composed.original
+        )
+    limits.count_stored(caller, len(message.source))
+    action, replayed = proposals.propose(
+        caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked,
+        proposal=Proposal(
+            kind=payload["kind"], payload=payload, preview=preview, message_id=message.message_id,
+            blobs=(message.source,), send_at=composed.send_at,
+        ),
+        replaces=parameters.replaces,
+    )  # fmt: skip
+    return proposed(action, replayed=replayed)
+
+
+def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> dict[str, Any]:
+    """The canonical payload: everything that makes the effect, hashed whole."""
+    request = message.request
+    return {
+        "version": PAYLOAD_VERSION,
+        "kind": f"mail.{request.kind}",
+        "mailbox": str(mailbox.id),
+        "from": request.from_address,
+        "to": list(request.to),
+        "cc": list(request.cc),
+        "bcc": list(request.bcc),
+        "subject": request.subject,
+        "text": request.content.text,
+        "html": request.content.html,
+        "attachments": [attachment.seal() for attachment in request.attachments],
+        "importance": request.importance,
+        "in_reply_to": request.in_reply_to,
+        "references": list(request.references),
+        "original": composed.original_id,
+        "reply_all": composed.reply_all,
+        "comment": composed.comment,
+        "draft": composed.draft,
+        "send_at": composed.send_at.isoformat() if composed.send_at else None,
+        "save_to_sent_items": request.save_to_sent,
+        "message_id": message.message_id,
+        "source_sha256": message.sha256,
+    }
+
+
+def _without_copy(mailbox: Mailbox) -> None:
+    """Raises Problem where a copy is kept of everything: nobody shall approve what cannot be done."""
+    if provider_for(mailbox).always_keeps_copy:
+        raise Problem(
+            "invalid_input", "This mailbox keeps a copy of everything it sends.",
+            errors=(FieldError(field="save_to_sent_items", message="cannot be false for this mailbox"),),
+        )  # fmt: skip
+
+
+def _checked_moment(send_at: datetime | None) -> datetime | None:
+    if send_at is not None and send_at > datetime.now(UTC) + LONGEST_DELAY:
+        raise Problem(
+            "invalid_input", "It can wait for 30 days at most.",
+            errors=(FieldError(field="send_at", message="is more than 30 days away"),),
+        )  # fmt: skip
+    return send_at
+
+
+def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters) -> Context:
+    """What is known beside the message. That the same waits already is said in a preview without a key alone: there
+    it may still spare a second proposal."""
+    request = composed.request
+    asking = not parameters.confirm and parameters.idempotency_key is None
+    fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
+    return replace(
+        surroundings(mailbox, (*request.to, *request.cc, *request.bcc)),
+        recent_duplicate=proposals.duplicates_of(
+            mailbox=mailbox, fingerprint=fingerprint, window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS)
+        ),
+        open_twin=asking and proposals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
+        reply_all=composed.reply_all,
+        prompted_by=all_text(composed.original) if composed.original else "",
+        asked_by=composed.original.from_address if composed.original and request.kind == "reply" else "",
+        answers_to=composed.original.reply_to if composed.original else (),
+        later=composed.later,
+        quote_by_provider=composed.quote_by_provider,
+    )
+
+
+def request_digest(tool: str, parameters: SendingParameters) -> str:
+    """What makes two requests the same: all that was asked for, whichever way the mailbox was named."""
+    asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
+    if parameters.replaces is None:
+        del asked["replaces"]
+    return digest_of({"tool": tool, "parameters": asked})
+
+
+# What a repeated request with the same key is told of an action that has ended.
+REPEATED: dict[str, str] = {
+    Status.SUCCEEDED: "Already executed",
+    Status.FAILED: "Already refused by the mail server",
+    Status.REJECTED: "Already rejected by a person",
+    Status.CANCELLED: "Already withdrawn",
+    Status.EXPIRED: "Already expired",
+    Status.SUPERSEDED: "Already replaced by another proposal",
+}
+
+
+def proposed(action: "PendingAction", *, replayed: bool) -> Proposed:
+    """The answer, the same for the first request and for every repetition of it, but for the state."""
+    shown = described(action)
+    if replayed and action.is_final:
+        shown["message"] = REPEATED.get(action.status, f"Already ended: {Status(action.status).label}")
+    return Proposed(
+        result={"status": shown["state"], "action": shown, "warnings": warnings_of(action)},
+        action_id=str(action.pk),
+        final=action.is_final,
+        replayed=replayed,
+    )

@@ -1,0 +1,15 @@
+"""From a draft as it lies in the mailbox to what is to be sent."""
+
+from accounts.models import Mailbox
+from accounts.problems import Problem
+from tools.mail.message.compose import Request
+from tools.mail.message.draft_source import read_draft
+from tools.mail.parsers import run
+
+
+def request_of_draft(source: bytes, mailbox: Mailbox) -> Request:
+    """Return what the draft says, as a request. Raises Problem if it cannot be sent from here, and Unparsable."""
+    found = run(read_draft, source, mailbox.address, mailbox.name)
+    if isinstance(found, str):
+        raise Problem("invalid_input", found)
+    return found

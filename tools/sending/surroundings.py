@@ -1,0 +1,110 @@
+"""What the mailbox itself says about a message before a person decides: whom it has written to, what its thread holds.
+
+All of it is asked outside any transaction, and bounded: a recipient more costs one question at most, and only once.
+"""
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+from accounts import health
+from accounts.models import Mailbox
+from tools.mail.message.content import Original
+from tools.mail.message.markup import whole_text
+from tools.mail.text.addresses import domain_of
+from tools.models import Acquaintance
+from tools.providers import provider_for
+from tools.providers.base import MailProvider, NotAuthorized, ProviderError, Refused, SearchQuery, Unsupported
+from tools.warnings import Context, Later
+
+FIRST_LOOK = 50  # of the newest in Sent, the first time
+ASKED = 5  # recipients that are looked up one by one
+LOOKED_AT = 5  # of what is found for one: a search may find other addresses that hold this one
+
+
+def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
+    """Who among the recipients is new to this mailbox, and which domains it knows.
+
+    A mailbox that does not answer holds no proposal up: it is said that nothing was looked up.
+    """
+    everybody = tuple(dict.fromkeys(address.lower() for address in recipients))
+    unknown = _unknown(mailbox, everybody)
+    strangers: list[str] = []
+    try:
+        if unknown and mailbox.status != Mailbox.Status.NEEDS_REAUTH:
+            provider = provider_for(mailbox)
+            if not Acquaintance.objects.filter(mailbox=mailbox).exists():
+                newest = provider.list_messages(folder="sent", unread=None, limit=FIRST_LOOK, page_token=None)
+                acquainted(mailbox, (address for card in newest.cards for address in card.to))
+                unknown = _unknown(mailbox, unknown)
+            for address in unknown[:ASKED]:
+                if _in_sent(provider, address):
+                    acquainted(mailbox, (address,))
+                else:
+                    strangers.append(address)
+                unknown = tuple(each for each in unknown if each != address)
+    except NotAuthorized:
+        health.login_refused(mailbox)  # and what was not found out is said as such
+    except ProviderError:
+        pass
+    domains = Acquaintance.objects.filter(mailbox=mailbox).values_list("domain", flat=True).distinct()
+    return Context(
+        own_domains=frozenset({mailbox.domain}),
+        known_domains=frozenset(domains),
+        strangers=tuple(strangers),
+        unasked=unknown,
+    )
+
+
+def acquainted(mailbox: Mailbox, addresses: Iterable[str]) -> None:
+    """Note whom the mailbox has written to."""
+    Acquaintance.objects.bulk_create(
+        (
+            Acquaintance(mailbox=mailbox, digest=_digest(address), domain=domain_of(address)[:255])
+            for address in {address.lower() for address in addresses if "@" in address}
+        ),
+        ignore_conflicts=True,
+    )
+
+
+def later_in_thread(provider: MailProvider, original: str, message_id: str, *, own: str = "") -> Later | None:
+    """The newest message of the thread, when it is not the one that is answered; `own` is the answer itself.
+
+    An original that is gone, or a mailbox that knows no threads, says nothing. Every other refusal is raised: it means
+    that nobody has looked.
+    """
+    try:
+        thread = provider.read_thread(original, limit=2, body=False)
+    except Unsupported:
+        return None
+    except Refused as error:
+        if error.code != "not_found":
+            raise
+        return None
+    others = [message for message in thread if not own or message.message_id != own]
+    if not others:
+        return None
+    newest = others[-1]
+    if newest.id == original or (message_id and newest.message_id == message_id):
+        return None
+    return Later(message_id=newest.message_id or newest.id, from_address=newest.from_address, date=newest.date)
+
+
+def all_text(original: Original) -> str:
+    """Everything that a program could read in it, hidden text included."""
+    return f"{original.subject}\n{original.text}\n{whole_text(original.html or '')}"
+
+
+def _unknown(mailbox: Mailbox, addresses: tuple[str, ...]) -> tuple[str, ...]:
+    wanted = {_digest(address): address for address in addresses}
+    known = Acquaintance.objects.filter(mailbox=mailbox, digest__in=wanted).values_list("digest", flat=True)
+    found = set(known) | {_digest(mailbox.address)}
+    return tuple(address for digest, address in wanted.items() if digest not in found)
+
+
+def _in_sent(provider: MailProvider, address: str) -> bool:
+    found = provider.search(SearchQuery(to=address, folder="sent"), limit=LOOKED_AT, page_token=None)
+    return any(not card.to or address in (to.lower() for to in card.to) for card in found.cards)
+
+
+def _digest(address: str) -> str:
+    return sha256(address.lower().encode()).hexdigest()

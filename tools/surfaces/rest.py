@@ -1,0 +1,252 @@
+"""REST: bearer token to Caller, JSON to arguments, Problem to problem details. No rule lives here."""
+
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils.http import content_disposition_header
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_safe
+from ninja import NinjaAPI, Router
+
+from accounts.auth import caller_of_bearer, caller_on
+from accounts.bodies import read_json
+from accounts.limits import count_upload, rate_limit_headers
+from accounts.problems import STATUS, Problem
+from accounts.requests import request_id
+from approvals.api import router as gate
+from tools.catalog.calls import Answer, call_tool, tools_for
+from tools.catalog.entries import TOOLS, Tool
+from tools.mail.text.addresses import file_name
+from tools.models import Upload
+from tools.reading import links
+from tools.schemas import MAX_ATTACHMENT_BYTES
+from tools.sending import uploads
+
+log = structlog.get_logger(__name__)
+
+RETRY_AFTER_SECONDS = "5"
+router = Router()
+
+
+def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
+    response = JsonResponse(
+        problem.as_dict(request.path), status=problem.status, content_type="application/problem+json"
+    )
+    if problem.retry_after is not None:
+        response["Retry-After"] = str(problem.retry_after)
+    _with_limits(request, response)
+    for name, value in problem.headers.items():
+        response[name] = value
+    response["X-Request-ID"] = request_id()
+    if problem.code == "unauthenticated":
+        response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _with_limits(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """Add what is left of the quotas that this request has counted for."""
+    caller = caller_on(request)
+    for name, value in rate_limit_headers(caller).items() if caller else ():
+        response[name] = value
+    return response
+
+
+@router.get("/tools", summary="The tools your token may call")
+def list_tools(request: HttpRequest) -> HttpResponse:
+    caller = caller_of_bearer(request)
+    return JsonResponse(
+        {
+            "tools": [
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "effect": tool.effect.value,
+                    "scope": tool.scope,
+                    "parameters": tool.parameters.model_json_schema(),
+                }
+                for tool in tools_for(caller)
+            ]
+        }
+    )
+
+
+@router.get("/actions", summary="What you have proposed")
+def list_actions(request: HttpRequest) -> HttpResponse:
+    arguments: dict[str, Any] = dict(request.GET.items())
+    if arguments.get("limit", "").isdecimal():
+        arguments["limit"] = int(arguments["limit"])
+    return _answer(request, "list_actions", arguments)
+
+
+@router.get("/actions/{action_id}", summary="One action")
+def get_action(request: HttpRequest, action_id: str) -> HttpResponse:
+    return _answer(request, "get_action", {"action_id": action_id})
+
+
+@router.post("/actions/{action_id}/cancel", summary="Withdraw an action that has not left")
+def cancel_action(request: HttpRequest, action_id: str) -> HttpResponse:
+    return _answer(request, "cancel_action", {"action_id": action_id})
+
+
+@router.get("/mailboxes", summary="Your mailboxes")
+def list_mailboxes(request: HttpRequest) -> HttpResponse:
+    return _answer(request, "list_mailboxes", {})
+
+
+@router.get("/mailboxes/{mailbox_id}", summary="One mailbox")
+def get_mailbox(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
+    listed = call_tool(caller_of_bearer(request), "list_mailboxes", {}).result["mailboxes"]
+    found = next((mailbox for mailbox in listed if mailbox["id"] == str(mailbox_id)), None)
+    if found is None:
+        raise Problem("not_found", "The mailbox does not exist, or you may not see it.")
+    return JsonResponse(found)
+
+
+@router.post("/attachments", summary="Upload a file to attach; multipart, field `file`")
+def upload_attachment(request: HttpRequest) -> HttpResponse:
+    caller = caller_of_bearer(request)
+    if not caller.may("mail:propose") and not caller.may("mail:draft"):
+        raise Problem("forbidden", "The token lacks the scope mail:draft or mail:propose.")
+    given = request.FILES.get("file")
+    if not isinstance(given, UploadedFile):
+        raise Problem("invalid_input", "Send the file as multipart/form-data in the field `file`.", status=400)
+    if (given.size or 0) > MAX_ATTACHMENT_BYTES:
+        raise Problem("too_large", uploads.TOO_LARGE)
+    try:
+        name = file_name(given.name or "attachment")
+    except ValueError:
+        raise Problem("invalid_input", "The file's name cannot stand in a mail.") from None
+    count_upload(caller, given.size or 0)
+    upload = uploads.keep(caller, name=name, media_type_=given.content_type or "", content=given.read())
+    return _with_limits(request, JsonResponse(_described_upload(upload), status=201))
+
+
+@router.get("/attachments/{handle}", summary="An uploaded file, as long as it lives")
+def get_attachment(request: HttpRequest, handle: str) -> HttpResponse:
+    upload = uploads.find(caller_of_bearer(request), handle)
+    if upload is None:
+        raise Problem("not_found", "The attachment does not exist, or has expired.")
+    return JsonResponse(_described_upload(upload))
+
+
+def _described_upload(upload: Upload) -> dict[str, Any]:
+    return {
+        "handle": str(upload.id), "name": upload.name, "type": upload.type, "size": upload.size,
+        "sha256": upload.sha256, "expires_at": upload.expires_at.isoformat().replace("+00:00", "Z"),
+    }  # fmt: skip
+
+
+@require_safe
+def reference(request: HttpRequest) -> HttpResponse:
+    """The API for people to read; the same facts for programs are in openapi.json."""
+    tools = [
+        {
+            "tool": tool,
+            "effect": tool.effect.value,
+            "required": tool.parameters.model_json_schema().get("required", []),
+            "parameters": [
+                (name, _type_of(schema), schema)
+                for name, schema in tool.parameters.model_json_schema()["properties"].items()
+            ],
+        }
+        for tool in TOOLS.values()
+    ]
+    return render(request, "tools/reference.html", {"tools": tools, "problems": STATUS.items()})
+
+
+def _type_of(schema: dict[str, Any]) -> str:
+    choices = [choice.get("type") for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
+    return " or ".join(str(choice) for choice in [schema.get("type"), *choices] if choice)
+
+
+@never_cache
+@require_GET
+def download(request: HttpRequest, secret: str) -> HttpResponse:
+    """A single-use file. HEAD would use it up for nobody, so it is GET alone."""
+    try:
+        found = links.redeem(secret)
+    except Problem as problem:
+        return problem_response(request, problem)
+    if found is None:
+        return problem_response(request, Problem("not_found", "The link is unknown, used, or too old."))
+    info, content = found
+    response = HttpResponse(content, content_type="application/octet-stream")
+    response["Content-Disposition"] = content_disposition_header(True, info.name or "attachment") or "attachment"
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Content-Security-Policy"] = "sandbox"
+    return response
+
+
+def _register(tool: Tool) -> None:
+    """One documented operation for each tool; what comes in is checked by `call_tool` alone, on every surface."""
+
+    def operation(request: HttpRequest) -> HttpResponse:
+        caller_of_bearer(request)  # before a byte of the body is read
+        return _answer(request, tool.name, read_json(request))
+
+    schema = tool.parameters.model_json_schema(ref_template=f"#/components/schemas/{tool.name}/$defs/{{model}}")
+    router.post(
+        f"/tools/{tool.name}",
+        summary=tool.name,
+        description=tool.description,
+        operation_id=tool.name,
+        openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}},
+    )(operation)
+
+
+for _tool in TOOLS.values():
+    _register(_tool)
+
+
+@router.post("/tools/{name}", include_in_schema=False)
+def call_unknown_tool(request: HttpRequest, name: str) -> HttpResponse:
+    return _answer(request, name, {})
+
+
+def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpResponse:
+    answer: Answer = call_tool(caller_of_bearer(request), name, arguments, _key_of(request))
+    proposal = answer.proposal
+    response = _json(answer.result, status=200 if proposal is None or proposal.final else 202)
+    if proposal is not None and not proposal.final:
+        response["Location"] = f"{request.path.partition('/tools/')[0]}/actions/{proposal.action_id}"
+        response["Retry-After"] = RETRY_AFTER_SECONDS
+    if proposal is not None and proposal.replayed:
+        response["Idempotency-Replayed"] = "true"
+    response["X-Request-ID"] = request_id()
+    return _with_limits(request, response)
+
+
+def _json(result: dict[str, Any], *, status: int = 200) -> JsonResponse:
+    """Compact, and letters as they are: programs pay for each byte."""
+    return JsonResponse(result, status=status, json_dumps_params={"ensure_ascii": False, "separators": (",", ":")})
+
+
+def _key_of(request: HttpRequest) -> str | None:
+    """The draft has the key as a quoted string; most clients send it bare. Both name the same key."""
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and len(key) >= 2 and key[0] == key[-1] == '"':
+        return key[1:-1]
+    return key
+
+
+def make_api() -> NinjaAPI:
+    api = NinjaAPI(title="mailhub", version="1", urls_namespace="api", docs_url=None)
+    api.add_router("", router)
+    api.add_router("", gate)
+
+    @api.exception_handler(Problem)
+    def _problem(request: HttpRequest, problem: Problem) -> HttpResponse:
+        return problem_response(request, problem)
+
+    @api.exception_handler(Exception)
+    def _fault(request: HttpRequest, error: Exception) -> HttpResponse:
+        log.error("request_failed", exc_info=error)
+        return problem_response(
+            request, Problem("transient", "Something went wrong here. Nothing was sent by this request.", status=500)
+        )
+
+    return api
