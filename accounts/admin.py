@@ -13,9 +13,9 @@ from django.db import transaction
 from django.forms import ModelForm
 from django.http import HttpRequest
 
+from accounts.audit_hook import record_event
 from accounts.models import ApiToken, Mailbox, Membership, User
-from accounts.recovery import mail_rights
-from accounts.witness import told
+from accounts.people.recovery import mail_rights
 
 RIGHTS = ("is_active", "is_staff", "is_superuser")
 
@@ -70,9 +70,9 @@ class PersonAdmin(admin.ModelAdmin):
         super().save_model(request, obj, form, change)
         rights = {name: getattr(obj, name) for name in RIGHTS if name in form.changed_data}
         if not change:
-            told("person_added", person=by, subject=obj, is_staff=obj.is_staff, is_superuser=obj.is_superuser)
+            record_event("person_added", person=by, subject=obj, is_staff=obj.is_staff, is_superuser=obj.is_superuser)
         elif form.changed_data:
-            told("person_changed", person=by, subject=obj, fields=sorted(form.changed_data), **rights)
+            record_event("person_changed", person=by, subject=obj, fields=sorted(form.changed_data), **rights)
         if change and rights:
             transaction.on_commit(partial(mail_rights, obj))
 

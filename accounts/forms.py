@@ -7,7 +7,7 @@ from allauth.mfa.webauthn.forms import AddWebAuthnForm
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from accounts.idn import plain_address
+from accounts.infra.idn import plain_address
 from accounts.models import SCOPES, STAFF_SCOPES, Mailbox, User
 
 LIFETIMES = (("30", _("30 days")), ("90", _("90 days")), ("365", _("a year")), ("", _("until it is revoked")))

@@ -81,7 +81,7 @@ class Role(models.TextChoices):
 
 
 class Mailbox(models.Model):
-    """A connected mailbox. `credentials` is a record of `accounts.credentials`, bound to this row."""
+    """A connected mailbox. `credentials` is a record of `accounts.infra.credentials`, bound to this row."""
 
     class Provider(models.TextChoices):
         IMAP = "imap", "IMAP"
@@ -338,7 +338,7 @@ class RequestRecord(models.Model):
 
 
 class QuotaUse(models.Model):
-    """How much of a quota one subject has used; see `accounts.quotas`."""
+    """How much of a quota one subject has used; see `accounts.access.quotas`."""
 
     key = models.CharField(max_length=150, unique=True)
     used = models.BigIntegerField()

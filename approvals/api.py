@@ -7,11 +7,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Router
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from accounts.auth import caller_of_bearer
-from accounts.bodies import read_json
-from accounts.caller import Caller
+from accounts.access.auth import caller_of_bearer
+from accounts.access.caller import Caller
+from accounts.infra.json_bodies import read_json
+from accounts.infra.problems import Problem, invalid, not_found
 from accounts.models import ApiToken
-from accounts.problems import Problem, invalid, not_found
 from approvals.models import Webhook
 from approvals.webhooks.events import EVENTS, rfc3339
 from approvals.webhooks.subscriptions import SCOPE, add_webhook, remove_webhook

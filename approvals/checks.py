@@ -9,8 +9,8 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.module_loading import import_string
 
-from accounts import own_mail
 from accounts.models import Mailbox
+from accounts.people import own_mail
 
 SQLITE_FULL = 2  # PRAGMA synchronous: 0 OFF, 1 NORMAL, 2 FULL, 3 EXTRA
 DURABLE = ("fsync", "full_page_writes", "synchronous_commit")

@@ -16,8 +16,8 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from accounts.fields import TEXT_MARK
-from accounts.keys import MAGIC
+from accounts.infra.fields import TEXT_MARK
+from accounts.infra.keys import MAGIC
 from approvals.core.at_rest import READABLE
 from approvals.core.states import FINAL, TRANSITIONS
 

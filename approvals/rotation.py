@@ -8,9 +8,9 @@ from django.apps import apps
 from django.db.models import BinaryField, Model, Q, QuerySet
 from django.db.models.functions import Substr
 
-from accounts.credentials import CannotDecrypt
-from accounts.fields import Encrypted
-from accounts.keys import HEAD_BYTES, MAGIC, first_key_id
+from accounts.infra.credentials import CannotDecrypt
+from accounts.infra.fields import Encrypted
+from accounts.infra.keys import HEAD_BYTES, MAGIC, first_key_id
 from approvals.core import at_rest
 from approvals.core.seals import decision_holds, order_holds, seal_of_decision, seal_of_order
 from approvals.core.states import Status

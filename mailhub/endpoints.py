@@ -49,7 +49,7 @@ def check_mail_server(url: str) -> None:
 def mail_settings(url: str) -> dict[str, Any]:
     """Django's settings for the mail that mailhub itself sends; without a server it sends none."""
     address = urlsplit(url)
-    backend = "accounts.mail_server.OwnMailBackend" if url else "django.core.mail.backends.dummy.EmailBackend"
+    backend = "accounts.people.mail_server.OwnMailBackend" if url else "django.core.mail.backends.dummy.EmailBackend"
     return {
         "EMAIL_BACKEND": backend,
         "EMAIL_HOST": address.hostname or "",

@@ -2,9 +2,9 @@
 
 import structlog
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, User
-from accounts.problems import Problem
 from tools.catalog.calls import call_tool
 
 log = structlog.get_logger(__name__)

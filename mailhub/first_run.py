@@ -9,11 +9,11 @@ from django.conf import settings
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from accounts.address_proof import prove_account
 from accounts.connect.connecting import connect_mailbox
 from accounts.connect.imap import ImapAccess
-from accounts.hosts import Endpoint
+from accounts.infra.safe_hosts import Endpoint
 from accounts.models import ApiToken, Mailbox, SignInLink, User, digest_of
+from accounts.people.address_proof import prove_account
 from mailhub import first_proposals
 from mailhub.sandbox.server import Account, Sandbox
 

@@ -116,12 +116,11 @@ MAILHUB_CHORES = [
     "mailhub.agent.models.purge",
     "tools.providers.handles.purge",
     "approvals.webhooks.outbox.forget_old",
-    "accounts.quotas.forget_old",
-    "accounts.guessing.record_counted",
-    "accounts.sessions.forget_ended",
+    "accounts.access.quotas.forget_old",
+    "accounts.people.guessing.record_counted",
+    "accounts.people.sessions.forget_ended",
 ]
 MAILHUB_CELERY_APP = "mailhub.celery.app"
-MAILHUB_WITNESS = "approvals.audit.chain.record"  # what accounts tells of tokens and mailboxes
 # One queue: with several, RQ pops by BLPOP, and a job popped by a dying worker is lost (rq/queue.py, dequeue_any).
 RQ_QUEUES = {"default": {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer"}}
 RQ = {"WORKER_CLASS": "approvals.queues.rq.ForkingWorker", "JOB_CLASS": "approvals.queues.rq.ActionJob"}
@@ -156,9 +155,9 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "mailhub.no_store.forbid_caching",
     "django_structlog.middlewares.RequestMiddleware",
-    "accounts.sessions.SessionMiddleware",
+    "accounts.people.sessions.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
-    "accounts.zones.in_their_zone",
+    "accounts.infra.time_zones.in_their_zone",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.http.ConditionalGetMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -228,14 +227,14 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"{_validation}.UserAttributeSimilarityValidator"},
     {"NAME": f"{_validation}.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": f"{_validation}.CommonPasswordValidator"},
-    {"NAME": "accounts.passwords.GuessableValidator"},
+    {"NAME": "accounts.people.passwords.GuessableValidator"},
 ]
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 # Failed tries are counted in the database, so that every web process knows of them.
-CACHES = {"default": {"BACKEND": "accounts.cache.JsonDatabaseCache", "LOCATION": "accounts_cache"}}
+CACHES = {"default": {"BACKEND": "accounts.infra.cache.JsonDatabaseCache", "LOCATION": "accounts_cache"}}
 # What the database holds for a session or in the cache is JSON: read as a pickle, it could run code here.
 SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
-ACCOUNT_ADAPTER = "accounts.adapters.AccountAdapter"
+ACCOUNT_ADAPTER = "accounts.people.adapters.AccountAdapter"
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]  # nobody signs up; it says that passwords exist
@@ -243,7 +242,7 @@ ACCOUNT_EMAIL_VERIFICATION = "none"  # who makes an account, by command or invit
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_REDIRECT_URL = "sign_in"
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
-# `accounts.guessing` slows down wrong passwords; `login_failed` is for codes, after the password.
+# `accounts.people.guessing` slows down wrong passwords; `login_failed` is for codes, after the password.
 ACCOUNT_RATE_LIMITS = {"login": "60/m/ip", "login_failed": "5/300s/key", "reauthenticate": "10/m/user"}
 ACCOUNT_EMAIL_NOTIFICATIONS = True  # each change of a password, factor or address, and each new browser
 MAILHUB_OWN_MAIL_THREADS = 2
@@ -251,14 +250,14 @@ ACCOUNT_LOGIN_BY_CODE_ENABLED = True  # and offered where mailhub sends mail
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # who is not known here gets no mail from us
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ALLAUTH_TRUSTED_PROXY_COUNT = 1 if _public.scheme == "https" else 0
-MFA_ADAPTER = "accounts.adapters.SecondFactors"
+MFA_ADAPTER = "accounts.people.adapters.SecondFactors"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_ALLOW_UNVERIFIED_EMAIL = True
 MFA_TOTP_ISSUER = "mailhub"
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = _public.scheme == "http"  # browsers let only localhost do that
 MFA_FORMS = {"add_webauthn": "accounts.forms.PasskeyForm"}
-SOCIALACCOUNT_ADAPTER = "accounts.adapters.SingleSignOn"
+SOCIALACCOUNT_ADAPTER = "accounts.people.adapters.SingleSignOn"
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
 SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"OAUTH_PKCE_ENABLED": True, "APPS": []}}
 if ENV.OIDC_ISSUER:
@@ -287,7 +286,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
 if _https:  # browsers take a cookie of this name from this host only, over TLS and for all paths
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-sessionid", "__Host-csrftoken"
 MAILHUB_DEVICE_COOKIE = "__Host-device" if _https else "device"
-SESSION_ENGINE = "accounts.sessions"
+SESSION_ENGINE = "accounts.people.sessions"
 SESSION_COOKIE_AGE = ENV.MAILHUB_SESSION_DAYS * 86_400  # the absolute limit
 MAILHUB_SECOND_FACTOR = ENV.MAILHUB_SECOND_FACTOR
 MAILHUB_SESSION_IDLE_HOURS = ENV.MAILHUB_SESSION_IDLE_HOURS

@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import ResolverMatch, reverse
 from django.utils.decorators import sync_and_async_middleware
 
-from accounts.step_up import ask_again, is_fresh
+from accounts.people.step_up import ask_again, is_fresh
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 

@@ -15,7 +15,8 @@ from django.db import connection
 from django.http.response import HttpResponseBase
 from django.test import Client
 
-from accounts import credentials, quotas
+from accounts.access import quotas
+from accounts.infra import credentials
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from approvals.audit import anchors
 from approvals.models import PendingAction

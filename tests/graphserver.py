@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from accounts import credentials
+from accounts.infra import credentials
 from accounts.models import Mailbox
 from tests.graphstore import (
     BadRequest,

@@ -12,7 +12,7 @@ import pytest
 from imapclient import IMAPClient
 
 from accounts.connect.imap import ImapAccess
-from accounts.hosts import Endpoint
+from accounts.infra.safe_hosts import Endpoint
 from mailhub.sandbox.state import Sandbox, load_state
 from tests.listening import SECONDS, Listening
 from tests.services import Service

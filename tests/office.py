@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from accounts import credentials
+from accounts.infra import credentials
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from tests.conftest import Api, Reviewer
 from tests.dovecot import Dovecot

@@ -10,9 +10,9 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("accounts", "approvals", "tools")
 # Adapters and views translate between HTTP and the rules; nothing else knows HTTP.
 HTTP_IS_THEIRS = (
-    "adapters.py", "admin.py", "api.py", "auth.py", "step_up.py", "urls.py", "zones.py",
+    "adapters.py", "admin.py", "api.py", "auth.py", "step_up.py", "urls.py", "time_zones.py",
     # What a request says of who asks: body, browser, cookie, network, session.
-    "bodies.py", "browsers.py", "devices.py", "events.py", "guessing.py", "networks.py", "sessions.py",
+    "json_bodies.py", "browsers.py", "devices.py", "sign_in_events.py", "guessing.py", "networks.py", "sessions.py",
 )  # fmt: skip
 PACKAGES_OF_HTTP = {"migrations", "pages", "surfaces", "views"}
 

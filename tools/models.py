@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from accounts.fields import EncryptedBinaryField
+from accounts.infra.fields import EncryptedBinaryField
 from accounts.models import Mailbox, digest_of
 
 UPLOAD_LIFETIME = timedelta(hours=24)

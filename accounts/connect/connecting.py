@@ -7,10 +7,10 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from accounts import credentials
+from accounts.audit_hook import record_event
+from accounts.infra import credentials
+from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Membership, Role, TokenRefresh, User
-from accounts.transactions import retry_if_rolled_back
-from accounts.witness import told
 
 # How the address was proven: by an operator's command, by signing in as it at its own provider, by a code that was
 # mailed to it, or because it is that of the person's account, or was connected to the same servers before.
@@ -53,7 +53,7 @@ def connect_mailbox(
             credentials=credentials.encrypt(secrets, mailbox_id=mailbox_id),
         )
         Membership.objects.create(mailbox=mailbox, user=owner, role=Role.MANAGER)
-        told("mailbox_connected", person=owner, mailbox=mailbox, provider=provider, proof=proof)
+        record_event("mailbox_connected", person=owner, mailbox=mailbox, provider=provider, proof=proof)
         return mailbox
     if not Membership.objects.filter(mailbox=mailbox, user=owner, role=Role.MANAGER).exists():
         raise PermissionError
@@ -68,7 +68,7 @@ def connect_mailbox(
     mailbox.credentials_version += 1  # kept connections of the old access are not used again
     TokenRefresh.objects.filter(mailbox=mailbox).delete()  # how the old access ended says nothing about the new one
     mailbox.save(update_fields=["provider", "scopes", "status", "checked_at", "credentials", "credentials_version"])
-    told("mailbox_reconnected", person=owner, mailbox=mailbox, provider=provider, proof=proof)
+    record_event("mailbox_reconnected", person=owner, mailbox=mailbox, provider=provider, proof=proof)
     return mailbox
 
 
@@ -90,4 +90,4 @@ def disconnect(mailbox: Mailbox, *, person: User) -> None:
         credentials=credentials.encrypt({}, mailbox_id=mailbox.pk),
         credentials_version=F("credentials_version") + 1,
     )
-    told("mailbox_disconnected", person=person, mailbox=mailbox)
+    record_event("mailbox_disconnected", person=person, mailbox=mailbox)

@@ -14,8 +14,8 @@ from xml.etree.ElementTree import Element
 import defusedxml.ElementTree
 from django.conf import settings
 
-from accounts.hosts import Endpoint, HostError
-from accounts.pinned import exchanged
+from accounts.infra.safe_hosts import Endpoint, HostError
+from accounts.infra.safe_http import exchanged
 
 SECONDS = 4.0  # one question
 ALL_SECONDS = 12.0  # then nothing more is asked: a person waits, and a thread of the web server

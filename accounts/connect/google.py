@@ -18,8 +18,8 @@ import httpx2
 from django.conf import settings
 
 from accounts.connect.refreshing import GrantEnded, NoToken
-from accounts.credentials import Secrets
-from accounts.hosts import tls_context
+from accounts.infra.credentials import Secrets
+from accounts.infra.safe_hosts import tls_context
 
 SCOPES = "https://www.googleapis.com/auth/"
 READ_SCOPE, COMPOSE_SCOPE = f"{SCOPES}gmail.readonly", f"{SCOPES}gmail.compose"

@@ -1,6 +1,6 @@
 """Access to a mailbox over IMAP and SMTP: what is stored, and how a session is opened and proven.
 
-Every connection goes to a judged, pinned address (`accounts.hosts`), and nothing secret passes before TLS stands;
+Every connection goes to a judged, pinned address (`accounts.infra.safe_hosts`). Nothing secret passes before TLS is on;
 `plain` is for loopback alone.
 """
 
@@ -19,9 +19,9 @@ from django.conf import settings
 from imapclient import IMAPClient
 from imapclient.exceptions import LoginError
 
-from accounts.credentials import Secrets
-from accounts.deadlines import Deadline
-from accounts.hosts import Endpoint, HostError, connect, start_tls
+from accounts.infra.credentials import Secrets
+from accounts.infra.deadlines import Deadline
+from accounts.infra.safe_hosts import Endpoint, HostError, connect, start_tls
 
 CONNECT_SECONDS = 15.0
 SIGN_IN_SECONDS = 30.0  # an IMAP session until it can be used

@@ -24,7 +24,7 @@ from django.conf import settings
 
 from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.connect.tenants import EVERY_TENANT, lets_every_tenant_in
-from accounts.credentials import Secrets
+from accounts.infra.credentials import Secrets
 
 READ, DRAFT, SEND, PROFILE = "Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read"
 PERMISSIONS = (READ, DRAFT, SEND)  # that concern mail

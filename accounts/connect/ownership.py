@@ -1,11 +1,11 @@
 """Whether the person who connects a mailbox by IMAP is the one who has its address."""
 
-from accounts.address_proof import is_proven
 from accounts.connect import discovery
 from accounts.connect.connecting import Proof, stored_access
 from accounts.connect.imap import ImapAccess
-from accounts.hosts import Endpoint
+from accounts.infra.safe_hosts import Endpoint
 from accounts.models import Mailbox, Role, User
+from accounts.people.address_proof import is_proven
 
 # Where the mail of these providers is read by IMAP and a password; their addresses suggest OAuth instead.
 IMAP_OF = {"gmail": {"imap.gmail.com"}, "microsoft": {"outlook.office365.com"}}

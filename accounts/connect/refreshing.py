@@ -16,8 +16,9 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from accounts import credentials, health
-from accounts.credentials import Secrets
+from accounts.connect import mailbox_status
+from accounts.infra import credentials
+from accounts.infra.credentials import Secrets
 from accounts.models import Mailbox, TokenRefresh
 
 EARLY_SECONDS = 300.0  # renewed this long before the end: nobody has to wait for it, and clocks may differ
@@ -100,7 +101,7 @@ def _refreshed(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Ref
         renewed = Secrets(refresh(secrets))
     except GrantEnded:
         if _end(mailbox, number, failed_for=TRY_AGAIN, ended=True):
-            health.login_refused(mailbox)
+            mailbox_status.login_refused(mailbox)
         raise
     except NoToken as error:
         wait = timedelta(seconds=error.retry_after) if error.retry_after else TRY_AGAIN

@@ -15,14 +15,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods
 
-from accounts.address_proof import is_proven
 from accounts.connect import discovery
 from accounts.connect.connecting import Proof, connect_mailbox
 from accounts.connect.imap import ConnectError, ImapAccess, prove
 from accounts.connect.ownership import proof_by_imap
 from accounts.forms import MailboxAddressField
-from accounts.hosts import Endpoint
+from accounts.infra.safe_hosts import Endpoint
 from accounts.models import Mailbox, Membership, Role, User
+from accounts.people.address_proof import is_proven
 
 STEPS = {
     "imap_connect": gettext_lazy("reaching the server for incoming mail"),

@@ -16,11 +16,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 
-from accounts.address_proof import is_proven
 from accounts.connect import microsoft
 from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
 from accounts.connect.consent import Consent, Refused, ways
 from accounts.models import User
+from accounts.people.address_proof import is_proven
 from accounts.views.connect import TAKEN, AddressForm, proving
 
 ASKED = "asked_for_consent"

@@ -16,10 +16,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
-from accounts.address_proof import is_proven, mail_code, prove_by_code
 from accounts.forms import MailboxAddressField
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
-from accounts.problems import Problem
+from accounts.people.address_proof import is_proven, mail_code, prove_by_code
 
 WRONG = gettext_lazy("This is not the code, or it is too old. Check the newest e-mail, or send another code.")
 

@@ -15,9 +15,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from accounts.browsers import browsers_of, end_sessions, is_this
+from accounts.audit_hook import record_event
 from accounts.models import User
-from accounts.witness import told
+from accounts.people.browsers import browsers_of, end_sessions, is_this
 
 
 @login_required
@@ -46,7 +46,7 @@ def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
         raise Http404
     with transaction.atomic():
         session.end()
-        told("session_ended", person=cast(User, request.user), count=1)
+        record_event("session_ended", person=cast(User, request.user), count=1)
     messages.success(request, _("That browser is signed out."))
     return redirect("security")
 
@@ -56,7 +56,7 @@ def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
 def end_other_sessions(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     with transaction.atomic():
-        told("session_ended", person=person, count=end_sessions(person, but=request))
+        record_event("session_ended", person=person, count=end_sessions(person, but=request))
     messages.success(request, _("All other browsers are signed out."))
     return redirect("security")
 

@@ -24,7 +24,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from accounts.forms import SignInForm
 from accounts.models import SignInLink, User
-from accounts.step_up import AFTERWARDS, is_fresh
+from accounts.people.step_up import AFTERWARDS, is_fresh
 
 
 class SignIn(LoginView):

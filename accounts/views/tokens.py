@@ -17,9 +17,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from accounts.audit_hook import record_event
 from accounts.forms import TokenForm
 from accounts.models import SCOPES, ApiToken, RequestRecord, User
-from accounts.witness import told
 
 PAGE = 50
 
@@ -55,7 +55,7 @@ def create(request: HttpRequest) -> HttpResponse:
                     user=person, name=wanted["name"], scopes=wanted["scopes"], mailboxes=list(wanted["mailboxes"]),
                     lifetime=timedelta(days=int(days)) if days else None,
                 )  # fmt: skip
-                told(
+                record_event(
                     "token_created",
                     person=person,
                     mailboxes=wanted["mailboxes"],
@@ -77,7 +77,7 @@ def rotate(request: HttpRequest, token_id: UUID) -> HttpResponse:
     token = _mine(request, token_id)
     with transaction.atomic():
         secret = token.rotate()
-        told("token_rotated", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
+        record_event("token_rotated", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
     return _shown_once(request, token, secret)
 
 
@@ -88,7 +88,7 @@ def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
     token = _mine(request, token_id)
     with transaction.atomic():
         ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
-        told("token_revoked", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
+        record_event("token_revoked", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
     messages.success(
         request,
         _("%(name)s is revoked. What it proposed and is approved already comes back to be decided anew.")

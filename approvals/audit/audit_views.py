@@ -19,8 +19,8 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
-from accounts.problems import Problem
 from approvals.audit import log, proof
 from approvals.audit.form import AuditForm
 from approvals.audit.words import words_of

@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from accounts.infra.compiled_sql import Insert, Select, Update, slot
 from accounts.models import Mailbox
-from accounts.statements import Insert, Select, Update, slot
 from approvals.models import AuditChain, AuditEvent
 from approvals.models.audit import NO_MAILBOX, PEOPLE
 
@@ -27,6 +27,20 @@ _move_head = Update(
     lambda: AuditChain.objects.filter(pk=slot(AuditChain, "id", "pk")),
     lambda: {"length": slot(AuditChain, "length"), "head": slot(AuditChain, "head")},
 )
+
+
+def record_from_accounts(
+    sender: object,
+    *,
+    mailbox: Mailbox | None,
+    of_people: bool,
+    name: str,
+    actor: str,
+    data: dict[str, Any],
+    **_: object,
+) -> None:
+    """Receive `accounts.audit_hook.audit_event`. An error rolls the change back with it."""
+    record(mailbox=mailbox, event=name, actor=actor, of_people=of_people, **data)
 
 
 def record(

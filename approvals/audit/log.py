@@ -15,8 +15,8 @@ from django.db import connection
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
+from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, Role, User
-from accounts.problems import Problem
 from approvals.models import AuditEvent
 from approvals.models.audit import NO_MAILBOX
 

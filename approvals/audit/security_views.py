@@ -6,7 +6,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from accounts.problems import Problem
+from accounts.infra.problems import Problem
 from approvals.audit import log
 from approvals.audit.security import SecurityForm, rows_of
 

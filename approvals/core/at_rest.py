@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.core.serializers.json import DjangoJSONEncoder
 
-from accounts.keys import decrypt_content, encrypt_content
+from accounts.infra.keys import decrypt_content, encrypt_content
 
 Part = Literal["payload", "preview"]
 READABLE = ("title", "targets", "fingerprint", "warnings")

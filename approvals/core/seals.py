@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from accounts.keys import seal_holds, seal_of
+from accounts.infra.keys import seal_holds, seal_of
 
 DECISION = "mailhub decision"
 ORDER = "mailhub order to leave"

@@ -5,11 +5,11 @@ from uuid import UUID
 
 from django.db import transaction
 
-from accounts.access import has_role
+from accounts.access.roles import has_role
+from accounts.infra.compiled_sql import database_now
+from accounts.infra.problems import FieldError, Problem
+from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Role, User
-from accounts.problems import FieldError, Problem
-from accounts.statements import database_now
-from accounts.transactions import retry_if_rolled_back
 from approvals.audit import chain
 from approvals.core.kinds import kind_named
 from approvals.core.states import Status

@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from accounts.fields import EncryptedTextField
+from accounts.infra.compiled_sql import Insert, Select, database_now, slot
+from accounts.infra.fields import EncryptedTextField
 from accounts.models import User
-from accounts.statements import Insert, Select, database_now, slot
 from approvals.core.seals import decision_holds, seal_of_decision
 from approvals.models import Decision, PendingAction
 

@@ -11,12 +11,12 @@ from django.db.models import Q, Value
 from django.db.models.functions import Greatest, Now
 from django.utils import timezone
 
-from accounts.access import has_role
-from accounts.caller import Caller
+from accounts.access.caller import Caller
+from accounts.access.roles import has_role
+from accounts.infra.compiled_sql import Select, columns_of, database_now, instance, slot
+from accounts.infra.problems import Problem, not_found
+from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Role, User
-from accounts.problems import Problem, not_found
-from accounts.statements import Select, columns_of, database_now, instance, slot
-from accounts.transactions import retry_if_rolled_back
 from approvals.audit import anchors, chain
 from approvals.core.kinds import kind_named
 from approvals.core.queue import queue

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from django.db.models import F
 
-from accounts.credentials import CannotDecrypt
-from accounts.statements import Select, columns_of, instance, slot
+from accounts.infra.compiled_sql import Select, columns_of, instance, slot
+from accounts.infra.credentials import CannotDecrypt
 from approvals.core.at_rest import open_part
 from approvals.core.digest import digest_of
 from approvals.core.types import ApprovedAction, LeaseLost

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Greatest, Now
 
-from accounts.statements import Select, instance, slot
+from accounts.infra.compiled_sql import Select, instance, slot
 from approvals.audit import chain
 from approvals.core.states import OPEN, Status
 from approvals.core.types import Outcome

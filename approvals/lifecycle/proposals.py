@@ -8,12 +8,12 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from accounts.caller import Caller
-from accounts.limits import TOKENS_OF_A_PERSON
+from accounts.access.caller import Caller
+from accounts.access.rate_limits import TOKENS_OF_A_PERSON
+from accounts.infra.compiled_sql import database_now
+from accounts.infra.problems import Problem, not_found
+from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox
-from accounts.problems import Problem, not_found
-from accounts.statements import database_now
-from accounts.transactions import retry_if_rolled_back
 from approvals.audit import chain
 from approvals.core.digest import digest_of
 from approvals.core.states import Status

@@ -12,11 +12,11 @@ from django.conf import settings
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.urls import reverse
 
-from accounts import access
-from accounts.caller import Caller
-from accounts.credentials import CannotDecrypt
+from accounts.access import roles
+from accounts.access.caller import Caller
+from accounts.infra.credentials import CannotDecrypt
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
-from accounts.problems import Problem
 from approvals.core.at_rest import open_part
 from approvals.core.states import FINAL, Status
 from approvals.lifecycle import reconcile
@@ -38,7 +38,7 @@ def of_caller(caller: Caller) -> QuerySet[PendingAction]:
     if caller.token is None:
         return visible_to(caller.user)
     return PendingAction.objects.filter(
-        proposer=caller.user, proposer_name=caller.name, mailbox__in=access.mailboxes(caller)
+        proposer=caller.user, proposer_name=caller.name, mailbox__in=roles.mailboxes(caller)
     )
 
 

@@ -9,7 +9,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Q
 
-from accounts.statements import Select, slot
+from accounts.infra.compiled_sql import Select, slot
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.core.types import PreviewWarning

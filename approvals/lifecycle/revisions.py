@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from accounts.infra.compiled_sql import database_now
 from accounts.models import User
-from accounts.statements import database_now
 from approvals.core.digest import digest_of
 from approvals.core.types import PreviewWarning
 from approvals.models import Blob, PendingAction, Revision

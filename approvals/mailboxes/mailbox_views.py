@@ -12,9 +12,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.connect.connecting import disconnect
+from accounts.infra.problems import Problem
 from accounts.models import Invitation, Mailbox, Membership, Role, User
-from accounts.problems import Problem
-from accounts.step_up import ask_again, is_fresh
+from accounts.people.step_up import ask_again, is_fresh
 from approvals.lifecycle import queries
 from approvals.models import ApprovalPolicy
 from approvals.pauses import switch

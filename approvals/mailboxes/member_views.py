@@ -24,8 +24,8 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.forms import MailboxAddressField
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Role, User
-from accounts.problems import Problem
 from approvals.mailboxes import members as services
 from approvals.mailboxes.mailbox_views import render_mailbox, visible_mailbox
 

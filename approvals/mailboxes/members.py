@@ -10,13 +10,13 @@ from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from accounts.access import has_role
-from accounts.address_proof import prove_account
+from accounts.access.quotas import Quota, take
+from accounts.access.roles import has_role
+from accounts.audit_hook import record_event
+from accounts.infra.problems import Problem, not_found
+from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Invitation, Mailbox, Membership, Role, User, digest_of
-from accounts.problems import Problem, not_found
-from accounts.quotas import Quota, take
-from accounts.transactions import retry_if_rolled_back
-from accounts.witness import told
+from accounts.people.address_proof import prove_account
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.models import Decision, PendingAction
@@ -40,7 +40,7 @@ def invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
     try:
         _count(mailbox, person, email)
     except Problem:
-        told("invitation_limited", person=person, mailbox=mailbox)
+        record_event("invitation_limited", person=person, mailbox=mailbox)
         raise
     return _invite(mailbox=mailbox, person=person, email=email, role=role)
 
@@ -68,7 +68,7 @@ def _invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
         mailbox=mailbox, email=email, role=role, digest=digest_of(secret), invited_by=person,
         expires_at=timezone.now() + INVITATION_LIFETIME,
     )  # fmt: skip
-    told("invited", person=person, mailbox=mailbox, invitation=invitation.pk, role=role.value)
+    record_event("invited", person=person, mailbox=mailbox, invitation=invitation.pk, role=role.value)
     return secret
 
 
@@ -86,7 +86,7 @@ def new_link(*, mailbox: Mailbox, email: str) -> str:
         raise not_found("The invitation")
     secret = secrets.token_urlsafe(32)
     Invitation.objects.filter(pk=invitation.pk).update(digest=digest_of(secret))
-    told("invitation_link_made", person=None, mailbox=mailbox, invitation=invitation.pk)
+    record_event("invitation_link_made", person=None, mailbox=mailbox, invitation=invitation.pk)
     return secret
 
 
@@ -126,7 +126,7 @@ def accept_invitation(*, secret: str, person: User | None) -> tuple[Invitation, 
         return _join(invitation, person)
     except Problem as problem:
         if problem.code == "forbidden":
-            told("invitation_refused", person=person, mailbox=invitation.mailbox, invitation=invitation.pk)
+            record_event("invitation_refused", person=person, mailbox=invitation.mailbox, invitation=invitation.pk)
         raise
 
 
@@ -144,7 +144,7 @@ def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User
         raise Problem("conflict", USED_UP)
     member = person or User.objects.create_user(invitation.email)
     Membership.objects.get_or_create(mailbox=invitation.mailbox, user=member, defaults={"role": invitation.role})
-    told("joined", person=member, mailbox=invitation.mailbox, invitation=invitation.pk, role=invitation.role)
+    record_event("joined", person=member, mailbox=invitation.mailbox, invitation=invitation.pk, role=invitation.role)
     prove_account(member, how="invitation")
     return invitation, member
 

@@ -11,10 +11,10 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from accounts.credentials import CannotDecrypt
-from accounts.fields import EncryptedBinaryField
+from accounts.infra.compiled_sql import update_row
+from accounts.infra.credentials import CannotDecrypt
+from accounts.infra.fields import EncryptedBinaryField
 from accounts.models import Mailbox
-from accounts.statements import update_row
 from approvals.core import at_rest
 from approvals.core.seals import seal_of_order
 from approvals.core.states import NEEDS_APPROVALS, TRANSITIONS, Status

@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
-from accounts.fields import EncryptedTextField
+from accounts.infra.fields import EncryptedTextField
 from accounts.models import Mailbox, Role
 from approvals.models.action import PendingAction
 

@@ -11,9 +11,9 @@ from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from accounts.auth import sign_in_method
+from accounts.access.auth import sign_in_method
+from accounts.infra.problems import Problem
 from accounts.models import User
-from accounts.problems import Problem
 from approvals.core.states import Status
 from approvals.decisions import verdicts
 from approvals.lifecycle import queries

@@ -10,9 +10,9 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from accounts.auth import caller_of_session, sign_in_method
+from accounts.access.auth import caller_of_session, sign_in_method
+from accounts.infra.problems import Problem
 from accounts.models import User
-from accounts.problems import Problem
 from approvals.decisions import rulings, verdicts
 from approvals.models import PendingAction
 from approvals.pages import listing

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Role, User
-from accounts.problems import Problem
 from approvals.core.states import Status
 from approvals.models import SavedView
 from approvals.pages import listing, live

@@ -11,9 +11,9 @@ from django.template.loader import get_template
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from accounts.credentials import CannotDecrypt
+from accounts.infra.credentials import CannotDecrypt
+from accounts.infra.problems import Problem
 from accounts.models import User
-from accounts.problems import Problem
 from approvals.core.kinds import kind_named
 from approvals.core.states import Status
 from approvals.core.types import Rendered

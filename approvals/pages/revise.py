@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts.auth import sign_in_method
+from accounts.access.auth import sign_in_method
+from accounts.infra.problems import Problem
 from accounts.models import User
-from accounts.problems import Problem
 from approvals.core.types import Changes, EditField, FilesGiven, GivenFile
 from approvals.decisions import edits, verdicts
 from approvals.models import PendingAction

@@ -2,7 +2,7 @@
 
 from django.http import HttpRequest, HttpResponse
 
-from accounts.step_up import ask_again, is_fresh
+from accounts.people.step_up import ask_again, is_fresh
 
 
 def asked_again(request: HttpRequest) -> HttpResponse | None:

@@ -24,7 +24,7 @@ from django.db.backends.signals import connection_created
 from django.db.models import Q
 from django.utils import timezone
 
-from accounts.statements import database_now
+from accounts.infra.compiled_sql import database_now
 from approvals.audit import anchors, chain, proof
 from approvals.models import Attempt, AuditEvent, Instance, Pause, PendingAction
 from approvals.pauses import journal

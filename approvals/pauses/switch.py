@@ -7,9 +7,9 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from accounts.infra.problems import Problem
+from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox
-from accounts.problems import Problem
-from accounts.transactions import retry_if_rolled_back
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.models import Pause, PendingAction

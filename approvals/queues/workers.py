@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, close_old_connections, connections
 from django.utils.module_loading import import_string
 
-from accounts import statements
+from accounts.infra import compiled_sql
 from approvals.core.kinds import kind_named
 from approvals.pauses import restored
 from approvals.worker import maintenance
@@ -49,7 +49,7 @@ def prepare() -> None:
     for provider in settings.MAILHUB_PROVIDERS.values():
         import_string(provider)
     try:
-        statements.make_all()
+        compiled_sql.make_all()
         restored.compare()  # here, so that what this process forks need not compare everything again
     except DatabaseError:  # what is not made now is made when it is needed
         log.warning("database_unavailable", worker=worker_name())

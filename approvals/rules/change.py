@@ -7,10 +7,10 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from accounts.access import has_role
+from accounts.access.roles import has_role
+from accounts.infra.problems import Problem
+from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Role, User
-from accounts.problems import Problem
-from accounts.transactions import retry_if_rolled_back
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.models import ApprovalPolicy, PendingAction

@@ -11,7 +11,7 @@ from django.core.validators import validate_email
 from django.utils.dates import WEEKDAYS
 from django.utils.translation import gettext_lazy as _
 
-from accounts.idn import ascii_domain, plain_address
+from accounts.infra.idn import ascii_domain, plain_address
 from approvals.models import ApprovalPolicy
 from approvals.rules.policy import DAYS
 

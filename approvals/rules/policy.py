@@ -12,10 +12,10 @@ from django.conf import settings
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import Now
 
-from accounts.idn import comparable
+from accounts.infra.compiled_sql import Select, columns_of, instance, slot
+from accounts.infra.idn import comparable
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, Role, User
-from accounts.problems import Problem
-from accounts.statements import Select, columns_of, instance, slot
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 
 DAYS = "1234567"  # ISO: Monday is 1

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from accounts.hosts import Endpoint, judged_addresses
+from accounts.infra.safe_hosts import Endpoint, judged_addresses
 from approvals.models import Webhook
 
 SECONDS = 10.0

@@ -14,10 +14,10 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from standardwebhooks import Webhook as Signer
 
-from accounts.credentials import CannotDecrypt, decrypt_text
-from accounts.hosts import HostError, TlsFailed
+from accounts.infra.credentials import CannotDecrypt, decrypt_text
+from accounts.infra.safe_hosts import HostError, TlsFailed
+from accounts.infra.safe_http import exchanged
 from accounts.models import Membership
-from accounts.pinned import exchanged
 from approvals.models import Webhook, WebhookDelivery
 from approvals.webhooks.addresses import PORTS, SECONDS, address_of, bound_to
 from approvals.webhooks.events import body_of

@@ -8,11 +8,11 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models.functions import Now
 
-from accounts.caller import Caller
-from accounts.credentials import encrypt_text
-from accounts.hosts import HostError
+from accounts.access.caller import Caller
+from accounts.infra.credentials import encrypt_text
+from accounts.infra.problems import FieldError, Problem, not_found
+from accounts.infra.safe_hosts import HostError
 from accounts.models import ApiToken
-from accounts.problems import FieldError, Problem, not_found
 from approvals.audit import chain
 from approvals.lifecycle.proposals import actor_of
 from approvals.models import AuditChain, Webhook, WebhookCursor, WebhookDelivery

@@ -12,9 +12,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts.auth import caller_of_session
+from accounts.access.auth import caller_of_session
+from accounts.infra.problems import Problem
 from accounts.models import ApiToken, User
-from accounts.problems import Problem
 from approvals.lifecycle.queries import beyond, cursor_of
 from approvals.models import Webhook
 from approvals.webhooks.events import EVENTS

@@ -9,8 +9,8 @@ from django.conf import settings
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Window
 from django.db.models.functions import Now, RowNumber
 
+from accounts.infra.compiled_sql import Select, slot
 from accounts.models import Membership, Role
-from accounts.statements import Select, slot
 from approvals.core.states import Status
 from approvals.models import ApprovalPolicy, Attempt, PendingAction, Rest
 from approvals.rules import conditions

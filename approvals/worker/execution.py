@@ -21,7 +21,7 @@ from django.db.models import Count, DurationField, Exists, F, IntegerField, Oute
 from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import Exact
 
-from accounts.statements import Insert, Select, Slot, Update, database_now, slot
+from accounts.infra.compiled_sql import Insert, Select, Slot, Update, database_now, slot
 from approvals.audit import chain
 from approvals.core.kinds import kind_named
 from approvals.core.queue import queue

@@ -18,9 +18,9 @@ from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
-from accounts import requests
+from accounts.access import request_log
+from accounts.infra.compiled_sql import Questions, Select, Slot, Update, slot
 from accounts.models import Mailbox
-from accounts.statements import Questions, Select, Slot, Update, slot
 from approvals.audit import anchors, chain
 from approvals.core.kinds import kind_named
 from approvals.core.queue import queue
@@ -292,14 +292,14 @@ reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
 # In the order in which they are done: what one leaves behind, the next may find.
 CHORES: dict[str, Callable[[], None] | Beside] = {
     "late": expire, "dead": end_dead_leases, "closed": turn_windows, "void": send_back, "to_probe": LOOKS,
-    "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "old": purge, "to_forget": requests.forget_old, "due": _ring,
+    "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "old": purge, "to_forget": request_log.forget_old, "due": _ring,
     "to_tell": outbox.gather, "to_deliver": courier.deliver_beside,
 }  # fmt: skip
 _questions = Questions(
     lambda: {
         "late": _late(), "dead": _dead(), "closed": closed(), "void": _void(), "to_probe": _to_probe(),
         "to_settle": _to_settle(), "to_tidy": preparation.to_tidy(),
-        "old": _old(Slot("kept", DurationField())), "to_forget": requests.old(Slot("kept", DurationField())),
+        "old": _old(Slot("kept", DurationField())), "to_forget": request_log.old(Slot("kept", DurationField())),
         "due": PendingAction.objects.filter(conditions.may_execute()),
         "to_tell": outbox.behind(), "to_deliver": courier.due(),
     },

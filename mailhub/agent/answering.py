@@ -11,7 +11,7 @@ from asgiref.sync import sync_to_async
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, HumanMessage, SystemMessage
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
 from mailhub.agent import stream, threads
 from mailhub.agent.chat_models import NoModel, chat_model
 from mailhub.agent.checkpoints import UnreadableConversation

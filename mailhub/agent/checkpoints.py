@@ -21,7 +21,7 @@ from langgraph.checkpoint.base import (
 )
 from pydantic import ValidationError
 
-from accounts.credentials import CannotDecrypt
+from accounts.infra.credentials import CannotDecrypt
 from mailhub.agent import models
 
 FORMAT = "messages"

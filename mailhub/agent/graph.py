@@ -26,8 +26,8 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 
-from accounts.caller import Caller
-from accounts.problems import Problem
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
 from mailhub.agent import stream, threads
 from mailhub.agent.checkpoints import DatabaseSaver
 from mailhub.agent.history import BUDGET, RESULT_CHARS, compacted, cut, fitted, rounds, size

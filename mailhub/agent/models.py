@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from accounts.fields import EncryptedBinaryField, EncryptedTextField
+from accounts.infra.fields import EncryptedBinaryField, EncryptedTextField
 
 TITLE_CHARS = 80
 INPUT_CHARS = 200

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
 from mailhub.agent.models import INPUT_CHARS, TITLE_CHARS, Message, Thread, ToolCall
 from tools.mail.text.redaction import redacted
 

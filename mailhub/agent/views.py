@@ -17,12 +17,12 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST, require_safe
 from pydantic import BaseModel, Field, ValidationError
 
-from accounts import limits
-from accounts.auth import caller_of_bearer
-from accounts.bodies import read_json
-from accounts.caller import Caller
+from accounts.access import rate_limits
+from accounts.access.auth import caller_of_bearer
+from accounts.access.caller import Caller
+from accounts.infra.json_bodies import read_json
+from accounts.infra.problems import FieldError, Problem
 from accounts.models import User
-from accounts.problems import FieldError, Problem
 from approvals.lifecycle import queries
 from approvals.pages import listing
 from mailhub.agent import on_demand, stream, threads
@@ -52,7 +52,7 @@ async def agent_stream(request: HttpRequest) -> HttpResponseBase:
     try:
         caller = await sync_to_async(_caller)(request)
         asked = _asked(request)
-        await sync_to_async(limits.count_chat)(caller)
+        await sync_to_async(rate_limits.count_chat)(caller)
         if text := _nothing_to_do(asked):
             return _streamed(caller, _only(text))
         thread = await sync_to_async(threads.opened)(caller, asked.threadId)
@@ -72,7 +72,7 @@ async def plain_stream(request: HttpRequest) -> HttpResponseBase:
     try:
         caller = await sync_to_async(_caller)(request)
         asked = _asked(request)
-        await sync_to_async(limits.count_chat)(caller)
+        await sync_to_async(rate_limits.count_chat)(caller)
     except Problem as problem:
         return problem_response(request, problem)
     if text := _nothing_to_do(asked):
@@ -95,7 +95,7 @@ def _streamed(caller: Caller, pieces: AsyncGenerator[str, None]) -> StreamingHtt
         finally:
             await pieces.aclose()  # the run stops with the reader
 
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **limits.rate_limit_headers(caller)}
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **rate_limits.rate_limit_headers(caller)}
     return StreamingHttpResponse(whole(), content_type=stream.CONTENT_TYPE, headers=headers)
 
 

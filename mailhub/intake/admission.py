@@ -8,10 +8,10 @@ from django.contrib.auth import get_user
 from django.http import HttpRequest, HttpResponse
 from django.http.cookie import parse_cookie
 
-from accounts.auth import caller_of_token, secret_of
-from accounts.caller import Caller
-from accounts.problems import Problem
-from accounts.sessions import SessionMiddleware
+from accounts.access.auth import caller_of_token, secret_of
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
+from accounts.people.sessions import SessionMiddleware
 from mailhub.intake.rules import Asked, Rule, rule_for, too_large
 
 

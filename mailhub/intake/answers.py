@@ -8,7 +8,7 @@ from uuid import uuid4
 import structlog
 from django.template.loader import render_to_string
 
-from accounts.problems import Problem
+from accounts.infra.problems import Problem
 
 log = structlog.get_logger(__name__)
 POLICY = "default-src 'none'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"

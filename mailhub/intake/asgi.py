@@ -15,9 +15,9 @@ from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections
 from django.utils.datastructures import CaseInsensitiveMapping
 
-from accounts.auth import ADMITTED
-from accounts.bodies import READ_BODY
-from accounts.problems import Problem
+from accounts.access.auth import ADMITTED
+from accounts.infra.json_bodies import READ_BODY
+from accounts.infra.problems import Problem
 from mailhub.intake import pace
 from mailhub.intake.admission import Admitted, admit, needs_database
 from mailhub.intake.answers import Refusal, fault, refuse

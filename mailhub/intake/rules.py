@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from accounts.problems import Problem
+from accounts.infra.problems import Problem
 from tools.catalog.entries import TOOLS
 
 KILOBYTE = 1024

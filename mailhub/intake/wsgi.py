@@ -17,8 +17,8 @@ from typing import Any
 from django.db import close_old_connections
 from django.http.request import HttpHeaders
 
-from accounts.auth import ADMITTED
-from accounts.problems import Problem
+from accounts.access.auth import ADMITTED
+from accounts.infra.problems import Problem
 from mailhub.intake import pace
 from mailhub.intake.admission import Admitted, admit
 from mailhub.intake.answers import Refusal, fault, refuse

@@ -13,9 +13,9 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
-from accounts.problems import Problem
 from approvals import guards
 from approvals.core.digest import digest_of
 from approvals.core.queue import queue

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from accounts import credentials
+from accounts.infra import credentials
 from accounts.models import Mailbox
 from approvals.models import PendingAction
 from approvals.worker import maintenance

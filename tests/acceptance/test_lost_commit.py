@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from accounts import credentials
 from accounts.connect.imap import ImapAccess
+from accounts.infra import credentials
 from accounts.models import Mailbox
 from approvals.models import AuditEvent, IdempotencyRecord, PendingAction
 from tests.conftest import HELLO, Api

@@ -14,7 +14,7 @@ import pytest
 from django.db import transaction
 from django.urls import URLResolver, get_resolver
 
-from accounts.auth import caller_of_token
+from accounts.access.auth import caller_of_token
 from accounts.models import SCOPES, ApiToken, Invitation, Membership, Role, User
 from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, make_mailbox

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.core import serializers
 
-from accounts import credentials
+from accounts.infra import credentials
 from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
 from approvals.models import AuditEvent, Heartbeat, PendingAction
 from tests.conftest import Api, Reviewer, make_api, problem_of

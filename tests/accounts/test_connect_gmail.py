@@ -12,10 +12,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from google.oauth2.credentials import Credentials
 
-from accounts import credentials
 from accounts.connect import google
 from accounts.connect.google import COMPOSE_SCOPE, READ_SCOPE, CannotConnect, Client
-from accounts.credentials import Secrets
+from accounts.infra import credentials
+from accounts.infra.credentials import Secrets
 from accounts.models import Mailbox, Membership, User
 from tests.conftest import make_api
 from tests.gmailbox import ADA, CLIENT, gmail, letter

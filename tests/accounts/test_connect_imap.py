@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from imapclient import IMAPClient
 
-from accounts import hosts
 from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, Unreachable, open_imap, open_smtp
-from accounts.hosts import Endpoint, Security
+from accounts.infra import safe_hosts
+from accounts.infra.safe_hosts import Endpoint, Security
 from tests.accounts.certificates import Authority
 from tests.services import free_port
 
@@ -30,9 +30,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def trusted(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
     """The process trusts the authority, as an administrator has it with SSL_CERT_FILE."""
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    hosts.tls_context.cache_clear()
+    safe_hosts.tls_context.cache_clear()
     yield authority
-    hosts.tls_context.cache_clear()
+    safe_hosts.tls_context.cache_clear()
 
 
 class Script:

@@ -10,10 +10,10 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from accounts import credentials
 from accounts.connect import microsoft
 from accounts.connect.microsoft import SignInFailed
 from accounts.connect.refreshing import GrantEnded, NoToken, access_token
+from accounts.infra import credentials
 from accounts.models import Mailbox, TokenRefresh, User
 from tests.graphserver import GraphServer
 from tests.mailserver import ADA

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounts import hosts
-from accounts.hosts import ConnectFailed, Endpoint, HostError, HostRefused, TlsFailed
+from accounts.infra import safe_hosts
+from accounts.infra.safe_hosts import ConnectFailed, Endpoint, HostError, HostRefused, TlsFailed
 from tests.accounts.certificates import Authority
 
 WAIT = 10.0  # seconds; no test that passes waits for it
@@ -108,7 +108,7 @@ def tls_server(context: ssl.SSLContext, *, banner: bytes = b"") -> Callable[[soc
     return talk
 
 
-def endpoint(host: str = NAME, *, port: int = 993, security: hosts.Security = "tls") -> Endpoint:
+def endpoint(host: str = NAME, *, port: int = 993, security: safe_hosts.Security = "tls") -> Endpoint:
     return Endpoint(host=host, port=port, security=security)
 
 
@@ -205,16 +205,16 @@ def test_row47_one_closed_address_refuses_the_host_and_nothing_is_connected(addr
     # The canary's address is allowed, so it would be reached if its neighbour were only skipped.
     for answer in ([address], [address, "127.0.0.1"], ["127.0.0.1", address]):
         with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
-            hosts.connect(endpoint(port=canary.port), timeout=WAIT, allow_loopback=True, resolve=Names(answer))
+            safe_hosts.connect(endpoint(port=canary.port), timeout=WAIT, allow_loopback=True, resolve=Names(answer))
     assert canary.connections() == 0
 
 
 @pytest.mark.parametrize("address", CLOSED)
 def test_a_closed_address_is_refused_on_a_mail_port_too(address: str) -> None:
     with pytest.raises(HostRefused):
-        hosts.connect(endpoint(), timeout=WAIT, allow_loopback=True, resolve=Names([address]))
+        safe_hosts.connect(endpoint(), timeout=WAIT, allow_loopback=True, resolve=Names([address]))
     with pytest.raises(HostRefused):
-        hosts.connect(endpoint(address), timeout=WAIT, allow_loopback=True, resolve=Names([address]))
+        safe_hosts.connect(endpoint(address), timeout=WAIT, allow_loopback=True, resolve=Names([address]))
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10", "::1"])
@@ -222,9 +222,9 @@ def test_a_closed_address_is_refused_on_a_mail_port_too(address: str) -> None:
 def test_loopback_is_refused_unless_it_is_allowed(address: str, literal: bool, canary: Canary) -> None:
     host = endpoint(address if literal else "localhost", port=canary.port)
     with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
-        hosts.connect(host, timeout=WAIT, allow_loopback=False, resolve=Names([address]), ports={canary.port})
+        safe_hosts.connect(host, timeout=WAIT, allow_loopback=False, resolve=Names([address]), ports={canary.port})
     assert canary.connections() == 0
-    judged = hosts.judged_addresses(host, timeout=WAIT, allow_loopback=True, resolve=Names([address]))
+    judged = safe_hosts.judged_addresses(host, timeout=WAIT, allow_loopback=True, resolve=Names([address]))
     assert [str(each) for each in judged] == [address]
 
 
@@ -232,7 +232,7 @@ def test_loopback_is_refused_unless_it_is_allowed(address: str, literal: bool, c
 def test_what_is_no_proper_host_name_is_refused_before_any_lookup(host: str, canary: Canary) -> None:
     names = Names(["127.0.0.1"])
     with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
-        hosts.connect(endpoint(host, port=canary.port), timeout=WAIT, allow_loopback=True, resolve=names)
+        safe_hosts.connect(endpoint(host, port=canary.port), timeout=WAIT, allow_loopback=True, resolve=names)
     assert names.questions == []
     assert canary.connections() == 0
 
@@ -253,7 +253,7 @@ def test_what_is_no_proper_host_name_is_refused_before_any_lookup(host: str, can
 )
 def test_a_proper_name_is_looked_up_in_its_canonical_form(host: str, asked: str) -> None:
     names = Names(["9.9.9.9"])
-    hosts.judged_addresses(endpoint(host), timeout=WAIT, allow_loopback=False, resolve=names)
+    safe_hosts.judged_addresses(endpoint(host), timeout=WAIT, allow_loopback=False, resolve=names)
     assert names.questions == [(asked, 993)]
 
 
@@ -272,8 +272,8 @@ def test_a_proper_name_is_looked_up_in_its_canonical_form(host: str, asked: str)
 )
 def test_public_addresses_may_be_used(address: str) -> None:
     names = Names([address])
-    judged = hosts.judged_addresses(endpoint(), timeout=WAIT, allow_loopback=False, resolve=names)
-    assert judged == hosts.judged_addresses(endpoint(address), timeout=WAIT, allow_loopback=False, resolve=names)
+    judged = safe_hosts.judged_addresses(endpoint(), timeout=WAIT, allow_loopback=False, resolve=names)
+    assert judged == safe_hosts.judged_addresses(endpoint(address), timeout=WAIT, allow_loopback=False, resolve=names)
     assert names.questions == [(NAME, 993)]
 
 
@@ -311,9 +311,9 @@ def test_a_closed_address_stays_closed_in_whatever_ipv6_carries_it(address: IPv4
     ]
     for form in forms:
         with pytest.raises(HostRefused):
-            hosts.judged_addresses(endpoint(str(form)), timeout=WAIT, allow_loopback=True, resolve=Names())
+            safe_hosts.judged_addresses(endpoint(str(form)), timeout=WAIT, allow_loopback=True, resolve=Names())
     with pytest.raises(HostRefused):
-        hosts.judged_addresses(endpoint(str(address)), timeout=WAIT, allow_loopback=False, resolve=Names())
+        safe_hosts.judged_addresses(endpoint(str(address)), timeout=WAIT, allow_loopback=False, resolve=Names())
 
 
 @settings(deadline=None)
@@ -321,7 +321,7 @@ def test_a_closed_address_stays_closed_in_whatever_ipv6_carries_it(address: IPv4
 def test_any_text_as_a_host_is_either_looked_up_as_a_name_or_refused(host: str) -> None:
     names = Names(["10.0.0.1"])
     with pytest.raises(HostRefused):
-        hosts.judged_addresses(endpoint(host), timeout=WAIT, allow_loopback=True, resolve=names)
+        safe_hosts.judged_addresses(endpoint(host), timeout=WAIT, allow_loopback=True, resolve=names)
     for name, _ in names.questions:
         assert name.isascii()
         assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")
@@ -338,7 +338,7 @@ def test_any_text_as_a_host_is_either_looked_up_as_a_name_or_refused(host: str) 
 )
 def test_row47_a_refusal_does_not_say_why(names: Names) -> None:
     with pytest.raises(HostRefused) as refusal:
-        hosts.connect(endpoint(), timeout=WAIT, allow_loopback=False, resolve=names)
+        safe_hosts.connect(endpoint(), timeout=WAIT, allow_loopback=False, resolve=names)
     assert str(refusal.value) == REFUSAL
     assert refusal.value.args == ()
     assert refusal.value.__cause__ is None
@@ -355,13 +355,13 @@ def test_an_error_keeps_its_class_and_text_on_the_way_through_a_queue(kind: type
 def test_row47_the_filter_is_asked_again_at_each_connection_and_once_for_each(canary: Canary) -> None:
     names = Names(["127.0.0.1"], ["169.254.169.254"])
     host = endpoint(port=canary.port, security="starttls")
-    with hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names) as sock:
+    with safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names) as sock:
         assert sock.getpeername() == ("127.0.0.1", canary.port)
     assert names.questions == [(NAME, canary.port)]
     assert canary.connections() == 1
 
     with pytest.raises(HostRefused):
-        hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names)
+        safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names)
     assert names.questions == [(NAME, canary.port)] * 2
     assert canary.connections() == 0
 
@@ -369,21 +369,21 @@ def test_row47_the_filter_is_asked_again_at_each_connection_and_once_for_each(ca
 def test_a_literal_is_connected_to_without_a_lookup(canary: Canary) -> None:
     names = Names()
     host = endpoint("127.0.0.1", port=canary.port, security="starttls")
-    hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names).close()
+    safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names).close()
     assert names.questions == []
     assert canary.connections() == 1
 
 
 def test_the_systems_resolver_finds_loopback(canary: Canary) -> None:
     host = endpoint("localhost", port=canary.port, security="starttls")
-    hosts.connect(host, timeout=WAIT, allow_loopback=True).close()
+    safe_hosts.connect(host, timeout=WAIT, allow_loopback=True).close()
     assert canary.connections() == 1
 
 
 def test_the_next_address_is_tried_when_one_does_not_answer(canary: Canary) -> None:
     host = endpoint(port=canary.port, security="starttls")
     names = Names(["127.0.0.2", "127.0.0.1"])  # the canary listens on the second alone
-    with hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names) as sock:
+    with safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names) as sock:
         assert sock.gettimeout() == WAIT
     assert canary.connections() == 1
 
@@ -391,7 +391,7 @@ def test_the_next_address_is_tried_when_one_does_not_answer(canary: Canary) -> N
 def test_no_answer_on_any_address_is_a_connect_failure_without_details(canary: Canary) -> None:
     host = endpoint(port=canary.port, security="starttls")
     with pytest.raises(ConnectFailed) as failure:
-        hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.2", "127.0.0.3"]))
+        safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.2", "127.0.0.3"]))
     assert str(failure.value) == "The host does not answer."
     assert failure.value.__context__ is None
 
@@ -414,7 +414,7 @@ def test_no_answer_on_any_address_is_a_connect_failure_without_details(canary: C
 @pytest.mark.parametrize("allow_loopback", [True, False])
 def test_a_public_host_is_used_on_mail_ports_alone(port: int, allowed: bool, allow_loopback: bool) -> None:
     def judge() -> object:
-        return hosts.judged_addresses(
+        return safe_hosts.judged_addresses(
             endpoint(port=port), timeout=WAIT, allow_loopback=allow_loopback, resolve=Names(["9.9.9.9"])
         )
 
@@ -426,21 +426,21 @@ def test_a_public_host_is_used_on_mail_ports_alone(port: int, allowed: bool, all
 
 
 def test_the_caller_may_name_other_ports() -> None:
-    assert hosts.judged_addresses(
+    assert safe_hosts.judged_addresses(
         endpoint(port=443), timeout=WAIT, allow_loopback=False, resolve=Names(["9.9.9.9"]), ports={443}
     )
 
 
 def test_a_host_in_clear_is_used_on_allowed_loopback_alone(canary: Canary) -> None:
     host = endpoint(port=canary.port, security="plain")
-    hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.1"])).close()
+    safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.1"])).close()
     assert canary.connections() == 1
     with pytest.raises(HostRefused):
-        hosts.connect(host, timeout=WAIT, allow_loopback=False, resolve=Names(["127.0.0.1"]))
+        safe_hosts.connect(host, timeout=WAIT, allow_loopback=False, resolve=Names(["127.0.0.1"]))
     assert canary.connections() == 0
     for answer in (["9.9.9.9"], ["127.0.0.1", "9.9.9.9"]):
         with pytest.raises(HostRefused):
-            hosts.connect(
+            safe_hosts.connect(
                 endpoint(port=143, security="plain"),
                 timeout=WAIT,
                 allow_loopback=True,
@@ -453,7 +453,7 @@ def test_a_valid_certificate_for_the_name_is_accepted(authority: Authority) -> N
     server = authority.server_context(NAME)
     server.sni_callback = lambda _sock, name, _context: asked_for.append(name)
     with serving(tls_server(server, banner=b"* OK\r\n")) as (port, heard):
-        with hosts.connect(
+        with safe_hosts.connect(
             endpoint(port=port),
             timeout=WAIT,
             allow_loopback=True,
@@ -470,10 +470,10 @@ def test_a_valid_certificate_for_the_name_is_accepted(authority: Authority) -> N
 def test_a_literal_is_checked_against_the_addresses_of_the_certificate(authority: Authority) -> None:
     context = authority.client_context()
     with serving(tls_server(authority.server_context("127.0.0.1"))) as (port, _):
-        hosts.connect(endpoint("127.0.0.1", port=port), timeout=WAIT, allow_loopback=True, context=context).close()
+        safe_hosts.connect(endpoint("127.0.0.1", port=port), timeout=WAIT, allow_loopback=True, context=context).close()
     with serving(tls_server(authority.server_context(NAME))) as (port, heard):
         with pytest.raises(TlsFailed):
-            hosts.connect(endpoint("127.0.0.1", port=port), timeout=WAIT, allow_loopback=True, context=context)
+            safe_hosts.connect(endpoint("127.0.0.1", port=port), timeout=WAIT, allow_loopback=True, context=context)
         assert heard.result(WAIT) == b""
 
 
@@ -499,20 +499,20 @@ def no_tls(_authority: Authority) -> Callable[[socket.socket], bytes]:
 @pytest.mark.parametrize("security", ["tls", "starttls"])
 def test_nothing_is_sent_to_a_server_without_a_valid_certificate(
     server: Callable[[Authority], Callable[[socket.socket], bytes]],
-    security: hosts.Security,
+    security: safe_hosts.Security,
     authority: Authority,
 ) -> None:
     context = authority.client_context()
 
     def secured(port: int) -> socket.socket:
-        sock = hosts.connect(
+        sock = safe_hosts.connect(
             endpoint(port=port, security=security),
             timeout=WAIT,
             allow_loopback=True,
             resolve=Names(["127.0.0.1"]),
             context=context,
         )
-        return hosts.start_tls(sock, host=NAME, context=context) if security == "starttls" else sock
+        return safe_hosts.start_tls(sock, host=NAME, context=context) if security == "starttls" else sock
 
     with serving(server(authority)) as (port, heard):
         with pytest.raises(TlsFailed) as failure:
@@ -525,13 +525,13 @@ def test_nothing_is_sent_to_a_server_without_a_valid_certificate(
 
 def test_a_connection_is_upgraded_to_tls_for_the_name(authority: Authority) -> None:
     with serving(tls_server(authority.server_context(NAME))) as (port, heard):
-        sock = hosts.connect(
+        sock = safe_hosts.connect(
             endpoint(port=port, security="starttls"),
             timeout=WAIT,
             allow_loopback=True,
             resolve=Names(["127.0.0.1"]),
         )
-        with hosts.start_tls(sock, host=f"{NAME.upper()}.", context=authority.client_context()) as secure:
+        with safe_hosts.start_tls(sock, host=f"{NAME.upper()}.", context=authority.client_context()) as secure:
             secure.sendall(b"EHLO me")
         assert heard.result(WAIT) == b"EHLO me"
 
@@ -545,24 +545,26 @@ def unchecked_context() -> ssl.SSLContext:
 def test_a_context_that_checks_nothing_is_an_error_of_the_caller(canary: Canary) -> None:
     with socket.create_connection(("127.0.0.1", canary.port), timeout=WAIT) as sock:
         with pytest.raises(ValueError, match="must check"):
-            hosts.start_tls(sock, host=NAME, context=unchecked_context())
+            safe_hosts.start_tls(sock, host=NAME, context=unchecked_context())
         sock.settimeout(None)
         with pytest.raises(ValueError, match="timeout"):
-            hosts.start_tls(sock, host=NAME)
+            safe_hosts.start_tls(sock, host=NAME)
 
 
 def test_the_context_of_the_process_is_one_and_trusts_the_authorities_of_ssl_cert_file(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    hosts.tls_context.cache_clear()
+    safe_hosts.tls_context.cache_clear()
     try:
         with serving(tls_server(authority.server_context(NAME))) as (port, _):
-            hosts.connect(endpoint(port=port), timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.1"])).close()
-        assert hosts.tls_context() is hosts.tls_context()
-        assert hosts.tls_context().minimum_version == ssl.TLSVersion.TLSv1_2
+            safe_hosts.connect(
+                endpoint(port=port), timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.1"])
+            ).close()
+        assert safe_hosts.tls_context() is safe_hosts.tls_context()
+        assert safe_hosts.tls_context().minimum_version == ssl.TLSVersion.TLSv1_2
     finally:
-        hosts.tls_context.cache_clear()
+        safe_hosts.tls_context.cache_clear()
 
 
 def test_a_name_server_that_does_not_answer_ends_with_the_neutral_refusal() -> None:
@@ -574,7 +576,7 @@ def test_a_name_server_that_does_not_answer_ends_with_the_neutral_refusal() -> N
 
     try:
         with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
-            hosts.connect(endpoint(), timeout=SHORT, allow_loopback=True, resolve=resolve)
+            safe_hosts.connect(endpoint(), timeout=SHORT, allow_loopback=True, resolve=resolve)
     finally:
         answered.set()
 
@@ -595,19 +597,19 @@ def silent(canary: Canary) -> Iterator[str]:
 def test_a_silent_address_leaves_time_for_the_next(silent: str, canary: Canary) -> None:
     host = endpoint(port=canary.port, security="starttls")
     names = Names([silent, "127.0.0.1"])
-    hosts.connect(host, timeout=SHORT, allow_loopback=True, resolve=names).close()
+    safe_hosts.connect(host, timeout=SHORT, allow_loopback=True, resolve=names).close()
     assert canary.connections() == 1
 
 
 def test_a_silent_host_is_a_connect_failure_when_the_time_is_over(silent: str, canary: Canary) -> None:
     host = endpoint(silent, port=canary.port, security="starttls")
     with pytest.raises(ConnectFailed):
-        hosts.connect(host, timeout=SHORT, allow_loopback=True)
+        safe_hosts.connect(host, timeout=SHORT, allow_loopback=True)
 
 
 def test_without_time_left_nothing_is_connected(canary: Canary) -> None:
     with pytest.raises(ConnectFailed):
-        hosts.connect(endpoint("127.0.0.1", port=canary.port), timeout=0, allow_loopback=True)
+        safe_hosts.connect(endpoint("127.0.0.1", port=canary.port), timeout=0, allow_loopback=True)
     assert canary.connections() == 0
 
 
@@ -627,7 +629,7 @@ def test_a_server_that_drips_its_handshake_cannot_stretch_the_time(authority: Au
     with serving(drip) as (port, _):
         try:
             with pytest.raises(TlsFailed):
-                hosts.connect(
+                safe_hosts.connect(
                     endpoint(port=port),
                     timeout=SHORT,
                     allow_loopback=True,
@@ -654,7 +656,7 @@ def test_a_server_that_drips_its_handshake_cannot_stretch_the_time(authority: Au
         pytest.param("B\u00fccher.example.:993", ("xn--bcher-kva.example", 993, "tls"), id="international"),
     ],
 )
-def test_an_endpoint_is_read_from_text(text: str, expected: tuple[str, int, hosts.Security]) -> None:
+def test_an_endpoint_is_read_from_text(text: str, expected: tuple[str, int, safe_hosts.Security]) -> None:
     host, port, security = expected
     assert Endpoint.parse(text) == Endpoint(host=host, port=port, security=security)
 

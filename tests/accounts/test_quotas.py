@@ -7,10 +7,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts import quotas
+from accounts.access import quotas
+from accounts.access.quotas import Quota, count, count_often, headers_of, take
+from accounts.infra.problems import Problem
 from accounts.models import QuotaUse
-from accounts.problems import Problem
-from accounts.quotas import Quota, count, count_often, headers_of, take
 from tests.concurrently import all_at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)

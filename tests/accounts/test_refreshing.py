@@ -12,10 +12,10 @@ from django.core.management.base import CommandError
 from django.db import connection
 from django.utils import timezone
 
-from accounts import credentials
 from accounts.connect.connecting import connect_mailbox
 from accounts.connect.refreshing import GrantEnded, NoToken, access_token
-from accounts.credentials import CannotDecrypt, Secrets
+from accounts.infra import credentials
+from accounts.infra.credentials import CannotDecrypt, Secrets
 from accounts.models import Mailbox, TokenRefresh, User
 from tests.concurrently import all_at_once
 

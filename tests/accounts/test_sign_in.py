@@ -15,7 +15,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from accounts.credentials import CannotDecrypt, encrypt_text
+from accounts.infra.credentials import CannotDecrypt, encrypt_text
 from accounts.models import SignInLink, User
 from tests.people import browser
 

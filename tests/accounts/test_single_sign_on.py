@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
-from accounts.address_proof import prove_account
 from accounts.models import User
+from accounts.people.address_proof import prove_account
 from approvals.models import AuditEvent
 from tests.accounts.test_sign_in import signed_in
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
-from accounts import requests
+from accounts.access import request_log
 from accounts.models import ApiToken, Mailbox, RequestRecord, User
 from approvals.models import AuditEvent, PendingAction
 from approvals.models.audit import PEOPLE
@@ -176,7 +176,7 @@ def test_old_requests_are_forgotten(api: Api) -> None:
     RequestRecord.objects.filter(pk=RequestRecord.objects.first().pk).update(  # type: ignore[union-attr]
         at=timezone.now() - timedelta(days=91)
     )
-    requests.forget_old()
+    request_log.forget_old()
     assert RequestRecord.objects.count() == 1
 
 

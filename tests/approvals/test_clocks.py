@@ -6,8 +6,8 @@ import pytest
 import time_machine
 from celery import Celery  # type: ignore[import-untyped]
 
+from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
-from accounts.problems import Problem
 from approvals.models import PendingAction
 from approvals.queues.celery import CeleryQueue
 from approvals.worker import maintenance

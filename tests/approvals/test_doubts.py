@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
-from accounts.problems import Problem
 from approvals.core.types import ApprovedAction, LeaseLost, Outcome
 from approvals.decisions import rulings, verdicts
 from approvals.lifecycle.outcomes import record_outcome

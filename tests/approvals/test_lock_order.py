@@ -9,11 +9,11 @@ import pytest
 from django.db import OperationalError, connection, connections, transaction
 from psycopg.errors import DeadlockDetected
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
 from accounts.connect.connecting import connect_mailbox, stored_access
+from accounts.infra.problems import Problem
+from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Membership, Role, User
-from accounts.problems import Problem
-from accounts.transactions import retry_if_rolled_back
 from approvals.decisions import verdicts
 from approvals.mailboxes import members
 from approvals.models import ApprovalPolicy, PendingAction

@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
-from accounts.problems import Problem
 from approvals import guards
 from approvals.core.types import ApprovedAction, PreviewWarning
 from approvals.decisions import verdicts

@@ -2,8 +2,8 @@
 
 import pytest
 
+from accounts.infra.problems import Problem
 from accounts.models import User
-from accounts.problems import Problem
 from approvals.decisions import edits
 from approvals.models import PendingAction
 from approvals.pauses import journal

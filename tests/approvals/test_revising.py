@@ -7,9 +7,9 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, Role, User
-from accounts.problems import Problem
 from approvals.core.types import FilesGiven, GivenFile
 from approvals.decisions import edits, rulings, verdicts
 from approvals.decisions.edits import changes_since

@@ -7,8 +7,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from accounts.infra.compiled_sql import make_all
 from accounts.models import User
-from accounts.statements import make_all
 from approvals.decisions import verdicts
 from approvals.models import PendingAction
 from approvals.worker import maintenance

@@ -9,8 +9,8 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, Role, User
-from accounts.problems import Problem
 from approvals.core.types import ApprovedAction, Outcome
 from approvals.decisions import rulings, verdicts
 from approvals.lifecycle.backoff import PROBES

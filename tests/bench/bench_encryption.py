@@ -13,7 +13,7 @@ from hashlib import sha256
 import pytest
 from django.db import connection, transaction
 
-from accounts.keys import decrypt_content, encrypt_content
+from accounts.infra.keys import decrypt_content, encrypt_content
 from approvals.models import Blob, PendingAction
 from tests.bench.page import write_section
 from tests.conftest import Api

@@ -17,7 +17,7 @@ import httpx2
 import pytest
 from imapclient import IMAPClient
 
-from accounts import credentials
+from accounts.infra import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from tests.bench.page import write_section
 from tests.conftest import Api, make_api

@@ -16,7 +16,7 @@ from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
 from pytest_django.live_server_helper import LiveServer
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
 from accounts.models import Mailbox, User
 from approvals.core.types import Preview, Proposal, Target
 from approvals.lifecycle import proposals

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from accounts import credentials
+from accounts.infra import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, Reviewer, make_api

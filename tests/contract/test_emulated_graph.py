@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from accounts import credentials
+from accounts.infra import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from tests.conftest import HELLO, Api, Reviewer, make_api
 from tests.emulate import Emulator, emulate

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from accounts import credentials
+from accounts.infra import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from tests.conftest import Api, make_api
 from tests.mailserver import ADA, ImapTap, SandboxServer, sandbox, sandbox_process

@@ -6,7 +6,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from accounts.keys import HEAD_BYTES, _row_key
+from accounts.infra.keys import HEAD_BYTES, _row_key
 
 NONCE_BYTES = 12
 

@@ -14,8 +14,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from accounts import credentials
-from accounts.credentials import CannotDecrypt
+from accounts.infra import credentials
+from accounts.infra.credentials import CannotDecrypt
 from accounts.models import ApiToken, Mailbox, TokenRefresh, User
 from approvals.lifecycle.backoff import PROBES
 from approvals.models import Attempt, AuditEvent, Blob, Heartbeat, PendingAction, Preparation, Rest

@@ -18,7 +18,7 @@ import pytest
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from accounts import credentials
+from accounts.infra import credentials
 from accounts.models import Mailbox, TokenRefresh
 from approvals.models import Heartbeat, PendingAction, Preparation, Rest
 from approvals.worker import maintenance

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from accounts import credentials
 from accounts.connect import google
 from accounts.connect.connecting import connect_mailbox
 from accounts.connect.google import CannotConnect
 from accounts.connect.refreshing import access_token
+from accounts.infra import credentials
 from accounts.models import Mailbox, User
 from approvals.models import PendingAction
 from tests.conftest import Api, Reviewer, make_api, problem_of

@@ -8,7 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils import timezone
 
-from accounts.credentials import CannotDecrypt, Secrets, decrypt_text, encrypt_text
+from accounts.infra.credentials import CannotDecrypt, Secrets, decrypt_text, encrypt_text
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from tests.conftest import Api, make_api, make_mailbox, problem_of
 from tests.people import browser

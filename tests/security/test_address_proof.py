@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from accounts import hosts
+from accounts.infra import safe_hosts
 from accounts.models import AddressCode, Mailbox, User
 from approvals.models import AuditEvent
 from tests.accounts.certificates import Authority
@@ -58,7 +58,7 @@ def provider(
     dovecot: Dovecot, names: NameServer, authority: Authority, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Provider]:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    hosts.tls_context.cache_clear()
+    safe_hosts.tls_context.cache_clear()
     settings.MAILHUB_WIZARD_REACHES_LOOPBACK = True
     context = authority.server_context("localhost")
     with (
@@ -67,7 +67,7 @@ def provider(
         TlsRelay(context, ("127.0.0.1", outgoing.port)) as relay,
     ):
         yield Provider(imap, relay)
-    hosts.tls_context.cache_clear()
+    safe_hosts.tls_context.cache_clear()
 
 
 @pytest.fixture

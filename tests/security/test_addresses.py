@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from accounts.idn import ascii_domain, plain_address
+from accounts.infra.idn import ascii_domain, plain_address
 from accounts.models import Mailbox, User
 from approvals.models import ApprovalPolicy
 from tests.conftest import HELLO, Api, problem_of

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from accounts.keys import first_key_id, is_encrypted
+from accounts.infra.keys import first_key_id, is_encrypted
 from accounts.models import User
 from approvals import guards
 from approvals.models import Blob, Decision, PendingAction, Revision

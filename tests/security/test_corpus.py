@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accounts.problems import Problem
+from accounts.infra.problems import Problem
 from tests.security import corpus
 from tools import warnings
 from tools.mail.message.compose import ComposeError, Request, new_message, reply_subject

@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
-from accounts.problems import Problem
 from approvals import guards
 from approvals.core.types import ApprovedAction, PreviewWarning
 from approvals.decisions import edits, verdicts

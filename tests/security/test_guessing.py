@@ -11,8 +11,8 @@ import time_machine
 from django.test import Client
 from django.utils import timezone
 
-from accounts import guessing
 from accounts.models import User
+from accounts.people import guessing
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE
 from mailhub.environment import mail_settings

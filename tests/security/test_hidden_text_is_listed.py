@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
 from accounts.models import Mailbox, User
 from approvals.core.types import Preview, Proposal
 from approvals.lifecycle import proposals

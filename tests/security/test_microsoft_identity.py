@@ -6,11 +6,11 @@ import pytest
 from django.core.checks import run_checks
 from django.test import Client
 
-from accounts import credentials
-from accounts.address_proof import prove_account
 from accounts.connect import microsoft
 from accounts.connect.refreshing import access_token
+from accounts.infra import credentials
 from accounts.models import Mailbox, User
+from accounts.people.address_proof import prove_account
 from tests.accounts.test_connect_microsoft import connect, graph, service
 from tests.accounts.test_connect_wizard import ask, come_back
 from tests.graphserver import GraphServer

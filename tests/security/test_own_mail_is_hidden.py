@@ -13,9 +13,9 @@ import pytest
 from django.core import checks
 from django.test import Client
 
-from accounts.caller import Caller, Surface
+from accounts.access.caller import Caller, Surface
+from accounts.infra.problems import Problem
 from accounts.models import SCOPES, ApiToken, Mailbox, User
-from accounts.problems import Problem
 from mailhub.environment import mail_settings
 from tests import gmailbox
 from tests.conftest import make_api
@@ -244,7 +244,7 @@ def test_own_mail_moved_to_drafts_is_no_draft_for_a_program(hub: Office) -> None
 
 
 def marked(sender: str) -> bytes:
-    from accounts.own_mail import new_mark
+    from accounts.people.own_mail import new_mark
 
     message = letter(to=ADA, sender=sender, subject="Your code", text="ABCD-EFGH\n")
     message[HEADER] = new_mark()

@@ -7,9 +7,9 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, User
-from accounts.problems import Problem
 from approvals import guards
 from approvals.core.types import Preview, Proposal, Target
 from approvals.lifecycle import proposals

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts import quotas
+from accounts.access import quotas
 from accounts.models import Mailbox, QuotaUse, User
 from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, make_api, problem_of

@@ -13,8 +13,8 @@ from django.core import mail
 from django.core.management import call_command
 from django.test import Client
 
+from accounts.infra.networks import network_of_address
 from accounts.models import Mailbox, SignInLink, User
-from accounts.networks import network_of_address
 from approvals.audit import proof
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE

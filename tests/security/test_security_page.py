@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from accounts.audit_hook import record_event
 from accounts.models import Mailbox, User
-from accounts.witness import told
 from approvals.audit import chain
 from tests.people import browser
 
@@ -34,7 +34,7 @@ def test_page_is_only_for_staff(staff: User, bob: User) -> None:
 
 
 def test_row_names_actor_subject_method_and_network(staff: User, bob: User) -> None:
-    told(
+    record_event(
         "sign_in_failed",
         person=None,
         actor="stranger",
@@ -43,7 +43,7 @@ def test_row_names_actor_subject_method_and_network(staff: User, bob: User) -> N
         network="203.0.113.0/24",
         count=7,
     )
-    told("factor_added", person=bob, method="totp", network="198.51.100.0/24")
+    record_event("factor_added", person=bob, method="totp", network="198.51.100.0/24")
     rows = page(staff)
     for text in (
         "Sign-in failed",
@@ -70,9 +70,9 @@ def test_row_names_actor_subject_method_and_network(staff: User, bob: User) -> N
     ],
 )
 def test_filters_hold(staff: User, bob: User, query: str, found: int | None) -> None:
-    told("sign_in_failed", person=None, actor="stranger", subject=bob, network="203.0.113.0/24", count=1)
-    told("factor_added", person=bob, method="totp", network="198.51.100.0/24")
-    told("password_set", person=staff)
+    record_event("sign_in_failed", person=None, actor="stranger", subject=bob, network="203.0.113.0/24", count=1)
+    record_event("factor_added", person=bob, method="totp", network="198.51.100.0/24")
+    record_event("password_set", person=staff)
     if found is None:
         assert browser(staff).get(f"/audit/security/{query}").status_code == 302
     else:
@@ -80,7 +80,7 @@ def test_filters_hold(staff: User, bob: User, query: str, found: int | None) -> 
 
 
 def test_mailboxes_are_named_by_their_address(staff: User, mailbox: Mailbox) -> None:
-    told("invited", person=staff, mailbox=mailbox)
+    record_event("invited", person=staff, mailbox=mailbox)
     chain.record(mailbox=None, of_people=True, event="invited", actor="command", mailboxes=["no id", 7])
     rows = page(staff)
     assert f"<bdi>{mailbox.address}</bdi>" in rows

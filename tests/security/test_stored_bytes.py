@@ -141,7 +141,7 @@ def test_the_cache_in_the_database_keeps_what_it_is_given(in_the_database: None)
 def test_no_store_of_ours_reads_pickles() -> None:
     """Sessions, cache and messages; and no module of ours imports a format that can name code."""
     assert production.SESSION_SERIALIZER == "django.contrib.sessions.serializers.JSONSerializer"
-    assert {each["BACKEND"] for each in production.CACHES.values()} == {"accounts.cache.JsonDatabaseCache"}
+    assert {each["BACKEND"] for each in production.CACHES.values()} == {"accounts.infra.cache.JsonDatabaseCache"}
     assert configured.MESSAGE_STORAGE == "django.contrib.messages.storage.fallback.FallbackStorage"  # JSON, signed
     formats = ("pickle", "marshal", "shelve", "dill", "jsonpickle", "ormsgpack", "msgpack", "yaml", "jsonplus")
     imports = [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command, get_commands
 
-from accounts.problems import STATUS, TITLES
+from accounts.infra.problems import STATUS, TITLES
 from tools.catalog.entries import TOOLS
 
 pytestmark = pytest.mark.static

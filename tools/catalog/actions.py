@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from accounts import access
-from accounts.caller import Caller
+from accounts.access import roles
+from accounts.access.caller import Caller
+from accounts.infra.problems import not_found
 from accounts.models import Role
-from accounts.problems import not_found
 from approvals.decisions import verdicts
 from approvals.lifecycle import queries
 from tools.schemas import ActionParameters, ListActions
@@ -29,7 +29,7 @@ def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
     """Newest first, in pages that stay where they are while new actions come in."""
     actions = queries.of_caller(caller)
     if parameters.mailbox is not None:
-        actions = actions.filter(mailbox=access.get_mailbox(caller, parameters.mailbox, need=Role.VIEWER))
+        actions = actions.filter(mailbox=roles.get_mailbox(caller, parameters.mailbox, need=Role.VIEWER))
     if parameters.state is not None:
         actions = actions.filter(status=parameters.state)
     page, next_cursor = queries.page(actions, cursor=parameters.cursor, limit=parameters.limit, newest_first=True)

@@ -9,9 +9,9 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
-from accounts import access, limits, requests
-from accounts.caller import Caller
-from accounts.problems import Problem, invalid
+from accounts.access import rate_limits, request_log, roles
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem, invalid
 from tools.catalog.entries import TOOLS, Effect, Tool
 from tools.schemas import IDEMPOTENCY_KEY
 from tools.sending.proposals import Proposed
@@ -44,11 +44,11 @@ def call_tool(caller: Caller, name: str, arguments: Mapping[str, Any], idempoten
         tool = _tool(caller, name)
         parameters = _parameters(tool, arguments, idempotency_key)
         if tool.effect is Effect.SEND and parameters.confirm:
-            limits.count_proposal(caller)
+            rate_limits.count_proposal(caller)
         if tool.need is None:
             result = tool.run(caller, parameters)
         else:
-            mailbox = access.get_mailbox(caller, parameters.mailbox, need=tool.need)
+            mailbox = roles.get_mailbox(caller, parameters.mailbox, need=tool.need)
             result = tool.run(caller, mailbox, parameters)
         outcome = "ok"
     except Problem as problem:
@@ -58,7 +58,7 @@ def call_tool(caller: Caller, name: str, arguments: Mapping[str, Any], idempoten
         known, took = name if name in TOOLS else "unknown", round((time.monotonic() - started) * 1000)
         log.info("tool_called", tool=known, surface=caller.surface, outcome=outcome, duration_ms=took)
         proposed = result if isinstance(result, Proposed) else None
-        requests.record(
+        request_log.record(
             caller, tool=known, outcome=outcome, duration_ms=took,
             action_id=proposed.action_id if proposed else None, replayed=bool(proposed and proposed.replayed),
         )  # fmt: skip

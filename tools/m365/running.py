@@ -10,10 +10,10 @@ from uuid import uuid4
 import structlog
 from django.conf import settings
 
-from accounts import access
-from accounts.caller import Caller
+from accounts.access import roles
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Role
-from accounts.problems import Problem
 from approvals.core.digest import digest_of
 from approvals.core.types import Preview, PreviewWarning, Proposal, Target
 from approvals.lifecycle import proposals
@@ -46,7 +46,7 @@ def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | 
     or a person who runs this server. The mailbox says who approves a write; a read needs none.
     """
     if parameters.mailbox is not None:
-        access.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER)
+        roles.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER)
     if caller.token is None and not caller.user.is_staff:
         raise Problem("forbidden", "Only who runs this server may use its sign-in to Microsoft 365.")
     if NAME not in settings.MCP_M365_TOOLS:
@@ -63,7 +63,7 @@ def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | 
             "policy_blocked",
             f'"m365 {command.name}" changes something, and this server only reads Microsoft 365. Nothing was done.',
         )
-    return _held(caller, access.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER), parameters, command)
+    return _held(caller, roles.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER), parameters, command)
 
 
 def _read(command: Command) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Unsupported(NotSent):
 class Card:
     """One row of a list; `number` is its UID and `thread_id` its conversation where there is such a thing.
 
-    `own_mark` is what `accounts.own_mail` puts on mailhub's own mail, as it stands in the header.
+    `own_mark` is what `accounts.people.own_mail` puts on mailhub's own mail, as it stands in the header.
     """
 
     id: str

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from accounts import health
+from accounts.connect import mailbox_status
+from accounts.infra.problems import Problem, not_found
 from accounts.models import Mailbox
-from accounts.problems import Problem, not_found
 from tools.providers.base import (
     Busy,
     NotAuthorized,
@@ -28,7 +28,7 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
     try:
         yield
     except NotAuthorized:
-        health.login_refused(mailbox)
+        mailbox_status.login_refused(mailbox)
         raise _reconnect(mailbox) from None
     except NotPermitted as error:
         raise Problem("auth_error", error.detail, required_scope=error.required_scope) from None
@@ -48,13 +48,13 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
                 "rate_limited", "The mail provider asks for a rest.", retry_after=error.retry_after or RETRY_SECONDS
             ) from None
         if not isinstance(error, Busy):
-            health.unreachable(mailbox.id)
+            mailbox_status.unreachable(mailbox.id)
         raise Problem(
             "transient", "The mailbox cannot be reached right now.", retry_after=error.retry_after or RETRY_SECONDS
         ) from None
     except ProviderError:
         raise Problem("transient", "The mailbox gave no answer.", retry_after=RETRY_SECONDS) from None
-    health.works(mailbox)
+    mailbox_status.works(mailbox)
 
 
 def _reconnect(mailbox: Mailbox) -> Problem:

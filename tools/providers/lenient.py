@@ -12,7 +12,7 @@ from email.parser import BytesHeaderParser
 from email.utils import getaddresses, parsedate_to_datetime
 from html import unescape
 
-from accounts import own_mail
+from accounts.people import own_mail
 from tools.mail.html.tags import TAG
 from tools.mail.text.charsets import codec_of
 

@@ -10,7 +10,7 @@ from email import message_from_bytes, policy
 from email.message import Message as Content
 from typing import Any, Literal, Self, cast
 
-from accounts import credentials
+from accounts.infra import credentials
 from accounts.models import Mailbox
 from tools.providers import lenient
 from tools.providers.base import (

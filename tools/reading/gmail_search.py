@@ -2,9 +2,9 @@
 
 from typing import Any, cast
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox
-from accounts.problems import Problem
 from tools.mail.message.markup import page_for_reader
 from tools.mail.message.page_text import readable
 from tools.providers.failures import told_as_problems

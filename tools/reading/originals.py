@@ -1,6 +1,6 @@
 """The message that is answered or forwarded: what is needed of it, and whom an answer goes to."""
 
-from accounts.problems import Problem
+from accounts.infra.problems import Problem
 from tools.mail.message.compose import MAX_TOTAL_BYTES, Attachment, media_type
 from tools.mail.message.content import Original
 from tools.mail.message.markup import original_content

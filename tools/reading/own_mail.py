@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from accounts import own_mail
-from accounts.caller import Caller
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox
-from accounts.problems import Problem
+from accounts.people import own_mail
 from tools.providers import lenient, provider_for
 from tools.providers.base import (
     AttachmentInfo,

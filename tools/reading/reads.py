@@ -4,10 +4,10 @@ import base64
 import time
 from typing import Any
 
-from accounts import access
-from accounts.caller import Caller
+from accounts.access import roles
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox
-from accounts.problems import Problem
 from approvals.pauses.switch import is_paused
 from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.mail.message.extract import CannotExtract, text_from
@@ -35,7 +35,7 @@ THREAD_SECONDS = 5.0  # for all its HTML; one message that has begun may take th
 
 
 def list_mailboxes(caller: Caller, parameters: ListMailboxes) -> dict[str, Any]:
-    return {"mailboxes": [described(mailbox) for mailbox in access.mailboxes(caller)]}
+    return {"mailboxes": [described(mailbox) for mailbox in roles.mailboxes(caller)]}
 
 
 def described(mailbox: Mailbox) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from email.message import Message as Block
 from email.utils import format_datetime
 from typing import Any
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox
-from accounts.problems import Problem
 from approvals.audit import chain as audit
 from approvals.lifecycle import proposals
 from tools.mail.message.compose import (

@@ -9,10 +9,11 @@ from uuid import uuid4
 
 from django.utils.translation import gettext_lazy as _
 
-from accounts import health, limits
-from accounts.caller import Caller
+from accounts.access import rate_limits
+from accounts.access.caller import Caller
+from accounts.connect import mailbox_status
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox
-from accounts.problems import Problem
 from approvals.core.digest import digest_of
 from approvals.core.types import ApprovedAction, Outcome, Preview, Proposal, Rendered, Target
 from approvals.lifecycle import proposals
@@ -77,7 +78,7 @@ def _propose(
     earlier = proposals.replay(caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked)
     if earlier is not None:
         return proposed(earlier, replayed=True)
-    limits.count_proposal(caller)
+    rate_limits.count_proposal(caller)
     payload = {
         "version": PAYLOAD_VERSION,
         "kind": KIND,
@@ -194,7 +195,7 @@ class ChangeDraft:
         except Refused:
             return _refused()
         except NotAuthorized as error:
-            health.login_refused(mailbox)
+            mailbox_status.login_refused(mailbox)
             return Outcome(verdict="not_sent", code="auth_error", detail=error.detail)
         except NotSent as error:
             wait = error.retry_after if isinstance(error, Unavailable) else None

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 
 from django.db import DatabaseError
 
-from accounts import health
+from accounts.connect import mailbox_status
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox
-from accounts.problems import Problem
 from approvals.core.types import (
     ApprovedAction,
     Changes,
@@ -90,7 +90,7 @@ class SendMail:
                 return DRAFT_CHANGED
             receipt = provider.send(envelope, handover)
         except NotAuthorized as error:
-            health.login_refused(mailbox)
+            mailbox_status.login_refused(mailbox)
             return Outcome(
                 verdict="not_sent", code="auth_error", detail=error.detail, required_scope=provider.send_scope
             )
@@ -102,7 +102,7 @@ class SendMail:
             said = error if isinstance(error, Unavailable) else Unavailable(error.code)
             # Who refuses a token or asks for a rest can be reached, and whose turn has not come was not asked.
             if not (said.pauses or isinstance(error, Busy | TokenRefused)):
-                health.unreachable(mailbox.id)
+                mailbox_status.unreachable(mailbox.id)
             return Outcome(
                 verdict="not_sent",
                 code=error.code,
@@ -113,7 +113,7 @@ class SendMail:
         except OutcomeUnknown as error:
             return Outcome(verdict="unknown", code=error.code, detail=error.detail)
         with suppress(DatabaseError):  # what was accepted stays accepted, whatever becomes of this note
-            health.works(mailbox)
+            mailbox_status.works(mailbox)
         return _accepted(provider.name, len(envelope.recipients), receipt.at, changed=receipt.changed)
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
@@ -185,7 +185,7 @@ class ReplyMail(SendMail):
                 provider_for(mailbox), payload["original"], payload["in_reply_to"], own=approved.message_id
             )
         except NotAuthorized:
-            health.login_refused(mailbox)
+            mailbox_status.login_refused(mailbox)
             raise
         return (moved_on(later, own=payload["from"]),) if later else ()
 

@@ -1,7 +1,7 @@
 """Drafts that mailhub has prepared for an approved mail: no tool changes, deletes or proposes them."""
 
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox
-from accounts.problems import Problem
 from approvals.worker.preparation import notes_of
 from tools.providers.base import MailProvider, StoredDraft
 

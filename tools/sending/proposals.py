@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from accounts import limits
-from accounts.caller import Caller
+from accounts.access import rate_limits
+from accounts.access.caller import Caller
+from accounts.infra.problems import FieldError, Problem
 from accounts.models import Mailbox
-from accounts.problems import FieldError, Problem
 from approvals.core.digest import digest_of
 from approvals.core.states import Status
 from approvals.core.types import Proposal
@@ -202,7 +202,7 @@ def _propose(
         return previews.as_result(
             message, preview, mailbox=mailbox.address, digest=digest_of(payload), original=composed.original
         )
-    limits.count_stored(caller, len(message.source))
+    rate_limits.count_stored(caller, len(message.source))
     action, replayed = proposals.propose(
         caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked,
         proposal=Proposal(

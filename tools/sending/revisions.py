@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from accounts.infra.problems import FieldError, Problem
 from accounts.models import Mailbox
-from accounts.problems import FieldError, Problem
 from approvals.core.types import Changes, EditField, FilesGiven, HeldFile, PreviewWarning, Proposal, Revisable
 from tools.mail.message.compose import (
     MAX_TOTAL_BYTES,

@@ -1,7 +1,7 @@
 """From a draft as it lies in the mailbox to what is to be sent."""
 
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox
-from accounts.problems import Problem
 from tools.mail.message.compose import Request
 from tools.mail.message.draft_source import read_draft
 from tools.mail.parsers import run

@@ -6,7 +6,7 @@ All of it is asked outside any transaction, and bounded: a recipient more costs 
 from collections.abc import Iterable
 from hashlib import sha256
 
-from accounts import health
+from accounts.connect import mailbox_status
 from accounts.models import Mailbox
 from tools.mail.message.content import Original
 from tools.mail.message.markup import whole_text
@@ -43,7 +43,7 @@ def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
                     strangers.append(address)
                 unknown = tuple(each for each in unknown if each != address)
     except NotAuthorized:
-        health.login_refused(mailbox)  # and what was not found out is said as such
+        mailbox_status.login_refused(mailbox)  # and what was not found out is said as such
     except ProviderError:
         pass
     domains = Acquaintance.objects.filter(mailbox=mailbox).values_list("domain", flat=True).distinct()

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from accounts.caller import Caller
-from accounts.problems import FieldError, Problem
+from accounts.access.caller import Caller
+from accounts.infra.problems import FieldError, Problem
 from tools.mail.message.compose import MAX_TOTAL_BYTES, Attachment, media_type
 from tools.models import Upload
 from tools.schemas import MAX_ATTACHMENT_BYTES, AttachmentGiven

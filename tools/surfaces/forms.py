@@ -8,8 +8,8 @@ from django import forms
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from accounts.infra.time_zones import zone_named
 from accounts.models import Mailbox
-from accounts.zones import zone_named
 
 APART = re.compile(r"[\s,;]+")
 

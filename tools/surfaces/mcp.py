@@ -29,11 +29,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from accounts.auth import caller_of_token, secret_of
-from accounts.bodies import READ_BODY, check_json
-from accounts.caller import Caller
-from accounts.limits import rate_limit_headers
-from accounts.problems import Problem
+from accounts.access.auth import caller_of_token, secret_of
+from accounts.access.caller import Caller
+from accounts.access.rate_limits import rate_limit_headers
+from accounts.infra.json_bodies import READ_BODY, check_json
+from accounts.infra.problems import Problem
 from tools.catalog.calls import call_tool, tools_for
 from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.catalog.tool_schema import published_hints, published_parameters

@@ -12,11 +12,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 from ninja import NinjaAPI, Router
 
-from accounts.auth import caller_of_bearer, caller_on
-from accounts.bodies import read_json
-from accounts.limits import count_upload, rate_limit_headers
-from accounts.problems import STATUS, Problem
-from accounts.requests import request_id
+from accounts.access.auth import caller_of_bearer, caller_on
+from accounts.access.rate_limits import count_upload, rate_limit_headers
+from accounts.access.request_log import request_id
+from accounts.infra.json_bodies import read_json
+from accounts.infra.problems import STATUS, Problem
 from approvals.api import router as gate
 from tools.catalog.calls import Answer, call_tool, tools_for
 from tools.catalog.entries import TOOLS, Tool

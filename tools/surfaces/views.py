@@ -15,11 +15,11 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts.access import mailboxes
-from accounts.auth import caller_of_session
+from accounts.access.auth import caller_of_session
+from accounts.access.roles import mailboxes
+from accounts.infra.problems import Problem
+from accounts.infra.time_zones import zone_named
 from accounts.models import Role
-from accounts.problems import Problem
-from accounts.zones import zone_named
 from approvals.lifecycle import queries
 from approvals.pages import listing
 from tools.catalog.calls import call_tool

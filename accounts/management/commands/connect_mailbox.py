@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from accounts.connect import google, microsoft
 from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
 from accounts.connect.imap import ConnectError, ImapAccess, prove
-from accounts.hosts import Endpoint
+from accounts.infra.safe_hosts import Endpoint
 from accounts.management.named import user_named
 from accounts.models import Mailbox, User
 

@@ -5,9 +5,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError, transaction
 
+from accounts.audit_hook import record_event
 from accounts.management.named import mailbox_named, user_named
 from accounts.models import SCOPES, ApiToken, Membership
-from accounts.witness import told
 
 
 class Command(BaseCommand):
@@ -41,7 +41,7 @@ class Command(BaseCommand):
                     mailboxes=bound,
                     lifetime=timedelta(days=days) if days else None,
                 )
-                told(
+                record_event(
                     "token_created",
                     person=None,
                     subject=owner,

@@ -6,9 +6,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 
-from accounts.address_proof import prove_account
+from accounts.audit_hook import record_event
 from accounts.models import User
-from accounts.witness import told
+from accounts.people.address_proof import prove_account
 
 
 class Command(BaseCommand):
@@ -28,7 +28,7 @@ class Command(BaseCommand):
                 user = User.objects.create_user(
                     email, first_name=first, last_name=last, is_staff=staff, is_superuser=staff
                 )
-                told("person_added", person=None, subject=user, is_staff=staff, is_superuser=staff)
+                record_event("person_added", person=None, subject=user, is_staff=staff, is_superuser=staff)
                 prove_account(user, how="command")
         except ValidationError:
             raise CommandError("This is not an e-mail address.") from None

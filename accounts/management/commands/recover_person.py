@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand
 from django.urls import reverse
 
 from accounts.management.named import user_named
-from accounts.recovery import mail_recovery, recover
+from accounts.people.recovery import mail_recovery, recover
 
 
 class Command(BaseCommand):

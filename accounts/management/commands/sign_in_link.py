@@ -7,9 +7,9 @@ from django.core.management.base import BaseCommand
 from django.db import transaction
 from django.urls import reverse
 
+from accounts.audit_hook import record_event
 from accounts.management.named import user_named
 from accounts.models import SignInLink
-from accounts.witness import told
 
 
 class Command(BaseCommand):
@@ -24,5 +24,5 @@ class Command(BaseCommand):
         person = user_named(user)
         with transaction.atomic():
             secret = SignInLink.issue(user=person, lifetime=timedelta(minutes=minutes))
-            told("sign_in_link_made", person=None, subject=person, minutes=minutes)
+            record_event("sign_in_link_made", person=None, subject=person, minutes=minutes)
         self.stdout.write(settings.MAILHUB_PUBLIC_URL + reverse("sign_in_by_link", args=[secret]))

@@ -5,8 +5,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.urls import reverse
 
+from accounts.infra.problems import Problem
 from accounts.management.named import mailbox_named
-from accounts.problems import Problem
 from approvals.mailboxes.members import new_link
 
 

@@ -3,8 +3,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from accounts.infra.problems import Problem
 from accounts.management.named import mailbox_named
-from accounts.problems import Problem
 from approvals.pauses import switch
 
 

@@ -5,8 +5,8 @@ from allauth.mfa.utils import decrypt, encrypt
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from accounts import credentials
-from accounts.credentials import CannotDecrypt
+from accounts.infra import credentials
+from accounts.infra.credentials import CannotDecrypt
 from accounts.models import Mailbox
 from approvals import rotation
 from approvals.models import Webhook

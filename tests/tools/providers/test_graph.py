@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from accounts import credentials
+from accounts.infra import credentials
 from accounts.models import Mailbox
 from tests.concurrently import all_at_once
 from tests.conftest import Api, problem_of

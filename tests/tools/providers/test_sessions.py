@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from imapclient import IMAPClient
 
-from accounts import credentials
+from accounts.infra import credentials
 from accounts.models import Mailbox
 from tests.concurrently import all_at_once
 from tests.mailserver import ADA, ImapTap, SandboxServer

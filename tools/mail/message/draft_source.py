@@ -4,7 +4,7 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Literal
 
-from accounts.problems import Problem
+from accounts.infra.problems import Problem
 from tools.mail.html.clean import clean, text_of
 from tools.mail.html.nesting import check_depth
 from tools.mail.message.compose import MESSAGE_ID, Attachment, Request, media_type

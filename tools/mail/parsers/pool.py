@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic_core import PydanticSerializationError
 
-from accounts.problems import Problem
+from accounts.infra.problems import Problem
 from tools.mail.parsers.child import HEAD, NO_MEMORY, SAID, WAITING_SECONDS, arguments_of, result_of
 
 T = TypeVar("T")

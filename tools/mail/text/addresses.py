@@ -5,7 +5,7 @@ import unicodedata
 
 from email_validator import EmailNotValidError, validate_email
 
-from accounts.idn import check_local_part
+from accounts.infra.idn import check_local_part
 
 ENCODED_WORD = re.compile(r"=\?[^?\s]*\?[bBqQ]\?[^?]*\?=")
 # Bidirectional controls make an address or a file name read as another.

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from accounts.auth import caller_of_token
-from accounts.problems import Problem
+from accounts.access.auth import caller_of_token
+from accounts.infra.problems import Problem
 from tools.surfaces.mcp import serve_stdio, toolsets_of
 
 

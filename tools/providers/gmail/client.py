@@ -19,7 +19,7 @@ from urllib.parse import quote
 import httpx2
 import structlog
 
-from accounts.hosts import tls_context
+from accounts.infra.safe_hosts import tls_context
 from tools.providers.base import OutcomeUnknown, ProviderError, Unavailable
 from tools.providers.gmail import batches, metrics
 from tools.providers.gmail.answers import (

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 from django.conf import settings
 
-from accounts import credentials
 from accounts.connect import google
 from accounts.connect.refreshing import GrantEnded, NoToken, access_token
+from accounts.infra import credentials
 from accounts.models import Mailbox
 from tools.providers.base import NotAuthorized, Refused, Unavailable, role_of
 from tools.providers.gmail.answers import CONNECT_AGAIN, NO_MESSAGE

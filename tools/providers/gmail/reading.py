@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import structlog
 
-from accounts import own_mail
+from accounts.people import own_mail
 from tools.providers import lenient
 from tools.providers.base import (
     AttachmentInfo,

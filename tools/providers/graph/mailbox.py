@@ -13,9 +13,9 @@ from uuid import UUID
 import httpx2
 from django.conf import settings
 
-from accounts import credentials
 from accounts.connect import microsoft
 from accounts.connect.refreshing import access_token
+from accounts.infra import credentials
 from accounts.models import Mailbox
 from tools.providers import handles, lenient
 from tools.providers.base import AttachmentInfo, Refused, role_of

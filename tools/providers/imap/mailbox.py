@@ -10,8 +10,8 @@ from django.conf import settings
 from imapclient import IMAPClient
 from imapclient.response_parser import parse_message_list
 
-from accounts import credentials
 from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, conversation, open_imap
+from accounts.infra import credentials
 from accounts.models import Mailbox
 from tools.providers import lenient
 from tools.providers.base import NotAuthorized, Refused, Unavailable, role_of

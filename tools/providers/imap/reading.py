@@ -6,7 +6,7 @@ from typing import Any
 
 from imapclient import IMAPClient
 
-from accounts import own_mail
+from accounts.people import own_mail
 from tools.providers import lenient
 from tools.providers.base import (
     READ_LIMIT,

@@ -12,11 +12,11 @@ from django.contrib.auth.signals import user_logged_out
 from django.dispatch import receiver
 from django.http import HttpRequest
 
-from accounts.devices import remember_device
-from accounts.guessing import record_failure
+from accounts.audit_hook import record_event
+from accounts.infra.networks import network_of
 from accounts.models import SignInPlace, User
-from accounts.networks import network_of
-from accounts.witness import told
+from accounts.people.devices import remember_device
+from accounts.people.guessing import record_failure
 
 
 @receiver(account.user_logged_in)
@@ -25,7 +25,7 @@ def _signed_in(sender: Any, request: HttpRequest, user: User, **_: Any) -> None:
     is_first = not SignInPlace.objects.filter(user=user).exists()
     SignInPlace.objects.update_or_create(user=user, network=network)
     is_new = remember_device(request, user)
-    told("signed_in", person=user, method=_methods(request, user), new_browser=is_new)
+    record_event("signed_in", person=user, method=_methods(request, user), new_browser=is_new)
     if is_new and not is_first:
         get_adapter().send_notification_mail("account/email/new_sign_in", user)
 
@@ -39,13 +39,13 @@ def _methods(request: HttpRequest, user: User) -> str:
 @receiver(user_logged_out)
 def _signed_out(sender: Any, user: User | None, **_: Any) -> None:
     if user is not None:
-        told("signed_out", person=user)
+        record_event("signed_out", person=user)
 
 
 @receiver(account.authentication_step_completed)
 def _signed_in_again(sender: Any, user: User, method: str, **extra: Any) -> None:
     if extra.get("reauthenticated"):
-        told("signed_in_again", person=user, method=str(extra.get("type") or method))
+        record_event("signed_in_again", person=user, method=str(extra.get("type") or method))
 
 
 @receiver(mfa.authentication_failed)
@@ -60,39 +60,39 @@ def _code_failed(sender: Any, request: HttpRequest, user: User | None = None, **
 
 @receiver(mfa.authenticator_added)
 def _factor_added(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
-    told("factor_added", person=user, method=authenticator.type)
+    record_event("factor_added", person=user, method=authenticator.type)
 
 
 @receiver(mfa.authenticator_removed)
 def _factor_removed(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
-    told("factor_removed", person=user, method=authenticator.type)
+    record_event("factor_removed", person=user, method=authenticator.type)
 
 
 @receiver(mfa.authenticator_reset)
 def _factor_reset(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
-    told("factor_reset", person=user, method=authenticator.type)
+    record_event("factor_reset", person=user, method=authenticator.type)
 
 
 @receiver(account.password_set)
 def _password_set(sender: Any, user: User, **_: Any) -> None:
-    told("password_set", person=user)
+    record_event("password_set", person=user)
 
 
 @receiver(account.password_changed)
 def _password_changed(sender: Any, user: User, **_: Any) -> None:
-    told("password_changed", person=user)
+    record_event("password_changed", person=user)
 
 
 @receiver(account.password_reset)
 def _password_reset(sender: Any, user: User, **_: Any) -> None:
-    told("password_reset", person=user, method="link")
+    record_event("password_reset", person=user, method="link")
 
 
 @receiver(social.social_account_added)
 def _sign_on_connected(sender: Any, request: HttpRequest, sociallogin: Any, **_: Any) -> None:
-    told("sign_on_connected", person=sociallogin.user, method=sociallogin.account.provider)
+    record_event("sign_on_connected", person=sociallogin.user, method=sociallogin.account.provider)
 
 
 @receiver(social.social_account_removed)
 def _sign_on_removed(sender: Any, request: HttpRequest, socialaccount: Any, **_: Any) -> None:
-    told("sign_on_removed", person=socialaccount.user, method=socialaccount.provider)
+    record_event("sign_on_removed", person=socialaccount.user, method=socialaccount.provider)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.core.mail import EmailMessage
 from django.core.mail.backends.smtp import EmailBackend
 
-from accounts.own_mail import HEADER, new_mark
+from accounts.people.own_mail import HEADER, new_mark
 
 
 class OwnMailBackend(EmailBackend):

@@ -19,9 +19,9 @@ from datetime import timedelta
 from django.db.models import Case, F, Q, When
 from django.utils import timezone
 
+from accounts.infra.compiled_sql import Update, slot
+from accounts.infra.problems import Problem
 from accounts.models import QuotaUse
-from accounts.problems import Problem
-from accounts.statements import Update, slot
 
 SLICES = 100  # a process takes a hundredth of a quota at a time
 KEPT_SLICES = 10_000

@@ -17,7 +17,7 @@ import structlog
 from django.conf import settings
 from django.db import connections
 
-from accounts.keys import seal_holds, seal_of
+from accounts.infra.keys import seal_holds, seal_of
 from accounts.models import Mailbox
 
 log = structlog.get_logger(__name__)

@@ -1,8 +1,8 @@
 """Sessions whose key only the browser knows, with an idle limit and an absolute limit.
 
 The tables hold `stored_key(key)`, a hash, in the place of the key, so a copy of the database opens no session. The
-hash is longer than a key, so the two cannot be mistaken for each other: `accounts.browsers` and the sign-in library
-name a session by its hash, and the middleware takes only a key from a cookie.
+hash is longer than a key, so the two cannot be mistaken for each other: `accounts.people.browsers` and the sign-in
+library name a session by its hash, and the middleware takes only a key from a cookie.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ from django.contrib.sessions.middleware import SessionMiddleware as DjangosMiddl
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from accounts.devices import write_cookie
-from accounts.step_up import BEGAN
+from accounts.people.devices import write_cookie
+from accounts.people.step_up import BEGAN
 
 RENEW_EVERY = timedelta(minutes=10)
 KEY = re.compile(r"[a-z0-9]{32}")

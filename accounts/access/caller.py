@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from accounts.access.quotas import Usage
 from accounts.models import ApiToken, User
-from accounts.quotas import Usage
 
 Surface = Literal["rest", "mcp", "agent", "web", "command"]
 

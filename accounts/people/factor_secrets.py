@@ -12,10 +12,10 @@ from allauth.mfa.models import Authenticator
 from django.db.models.signals import post_init, pre_save
 from django.dispatch import receiver
 
-from accounts import credentials
-from accounts.credentials import CannotDecrypt
-from accounts.fields import TEXT_MARK
-from accounts.keys import decrypt_content, encrypt_content
+from accounts.infra import credentials
+from accounts.infra.credentials import CannotDecrypt
+from accounts.infra.fields import TEXT_MARK
+from accounts.infra.keys import decrypt_content, encrypt_content
 
 SECRETS = ("secret", "seed")  # of one-time codes and of recovery codes
 TABLE = "mfa_authenticator"

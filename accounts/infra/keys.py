@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from accounts.credentials import KEY_ID_BYTES, NONCE_BYTES, CannotDecrypt, configured_keys, key_id
+from accounts.infra.credentials import KEY_ID_BYTES, NONCE_BYTES, CannotDecrypt, configured_keys, key_id
 
 MAGIC = b"\x8amhseal\x01"  # the first byte is no ASCII, so no mail begins like this
 HEAD_BYTES = len(MAGIC) + KEY_ID_BYTES

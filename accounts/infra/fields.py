@@ -13,8 +13,8 @@ import structlog
 from django.db import models
 from django.db.models.query_utils import DeferredAttribute
 
-from accounts.credentials import CannotDecrypt
-from accounts.keys import HEAD_BYTES, decrypt_content, encrypt_content, is_encrypted, is_on_first_key
+from accounts.infra.credentials import CannotDecrypt
+from accounts.infra.keys import HEAD_BYTES, decrypt_content, encrypt_content, is_encrypted, is_on_first_key
 
 log = structlog.get_logger(__name__)
 

@@ -1,4 +1,4 @@
-"""HTTP to hosts that users name: one exchange over a judged connection (accounts.hosts).
+"""HTTP to hosts that users name: one exchange over a judged connection (accounts.infra.safe_hosts).
 
 No redirect is followed, since it could lead inward, and no proxy of the environment is asked, since it would resolve
 the name again.
@@ -9,8 +9,8 @@ import http.client
 import socket
 from collections.abc import Collection, Iterator, Mapping
 
-from accounts.deadlines import Deadline
-from accounts.hosts import Endpoint, connect
+from accounts.infra.deadlines import Deadline
+from accounts.infra.safe_hosts import Endpoint, connect
 
 
 @contextlib.contextmanager

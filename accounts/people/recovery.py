@@ -14,10 +14,10 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from accounts.address_proof import prove_account
-from accounts.browsers import end_sessions
+from accounts.audit_hook import record_event
 from accounts.models import ApiToken, SignInLink, User
-from accounts.witness import told
+from accounts.people.address_proof import prove_account
+from accounts.people.browsers import end_sessions
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +48,7 @@ def _replace_ways_in(person: User) -> str:
     # It also changes what sessions are checked against, so a browser that is not listed is signed out too.
     person.set_unusable_password()
     person.save(update_fields=["password"])
-    told("person_recovered", person=None, subject=person, **counts)
+    record_event("person_recovered", person=None, subject=person, **counts)
     prove_account(person, how="command")
     return SignInLink.issue(user=person, lifetime=LINK_LIFETIME)
 
@@ -56,7 +56,7 @@ def _replace_ways_in(person: User) -> str:
 @transaction.atomic
 def _revoke(token: ApiToken) -> None:
     ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
-    told("token_revoked", person=None, subject=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
+    record_event("token_revoked", person=None, subject=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
 
 
 def mail_recovery(person: User) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest
 
-from accounts.problems import Problem
+from accounts.infra.problems import Problem
 
 # In an ASGI scope: an asynchronous function that reads the body within its limits and returns a `receive` for it.
 READ_BODY = "mailhub.read_body"

@@ -23,10 +23,10 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
+from accounts.access.quotas import Quota, take
+from accounts.audit_hook import record_event
+from accounts.infra.problems import Problem
 from accounts.models import AddressCode, User
-from accounts.problems import Problem
-from accounts.quotas import Quota, take
-from accounts.witness import told
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ def prove_account(person: User, *, how: str) -> None:
     with transaction.atomic():
         if User.objects.filter(pk=person.pk, address_proven_at=None).update(address_proven_at=now):
             person.address_proven_at = now
-            told("address_proven", person=None if how == "command" else person, subject=person, method=how)
+            record_event("address_proven", person=None if how == "command" else person, subject=person, method=how)
 
 
 def is_untouched(person: User) -> bool:
@@ -78,7 +78,7 @@ def mail_code(person: User, address: str) -> bool:
         take(per_person, f"user:{person.pk}")
         take(per_address, hashlib.sha256(address.encode()).hexdigest())
     except Problem:
-        told("address_code_limited", person=person)
+        record_event("address_code_limited", person=person)
         raise
     code = "-".join("".join(secrets.choice(LETTERS) for _ in range(4)) for _ in range(2))
     _keep(person, address, code)
@@ -106,7 +106,7 @@ def _keep(person: User, address: str, code: str) -> None:
     AddressCode.objects.create(
         person=person, address=address, digest=_digest(person, address, code), expires_at=now + CODE_LIFETIME
     )
-    told("address_code_mailed", person=person)
+    record_event("address_code_mailed", person=person)
 
 
 def prove_by_code(person: User, address: str, given: str) -> bool:
@@ -126,7 +126,7 @@ def prove_by_code(person: User, address: str, given: str) -> bool:
     with transaction.atomic():
         if not AddressCode.objects.filter(pk=newest.pk, proven_at=None).update(proven_at=now):
             return False
-        told("address_proven", person=person, method="code")
+        record_event("address_proven", person=person, method="code")
     return True
 
 

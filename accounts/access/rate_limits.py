@@ -1,13 +1,13 @@
 """How much a token and a person may do: a runaway program must not bury the person who reads, nor the server.
 
 Each limit holds for one token, and three times as much for all tokens of one person together. The counts are shared by
-all processes (`accounts.quotas`). A signed-in person is not limited here, except in the chat.
+all processes (`accounts.access.quotas`). A signed-in person is not limited here, except in the chat.
 """
 
 from django.conf import settings
 
-from accounts.caller import Caller
-from accounts.quotas import Quota, Usage, count, count_often, headers_of, refusal_of
+from accounts.access.caller import Caller
+from accounts.access.quotas import Quota, Usage, count, count_often, headers_of, refusal_of
 
 MINUTE = 60
 DAY = 24 * 60 * MINUTE

@@ -1,21 +1,23 @@
 """Security events: what happens to people, sessions, tokens and mailboxes is recorded in the audit.
 
-The audit lives above this package, so it is found by its path (`settings.MAILHUB_WITNESS`).
+The audit lives above this package, so it is reached by a signal: `approvals` connects its audit chain when it starts.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 from allauth.core import context
-from django.conf import settings
 from django.db import transaction
-from django.utils.module_loading import import_string
+from django.dispatch import Signal
 
+from accounts.infra.networks import network_of
 from accounts.models import Mailbox, User
-from accounts.networks import network_of
+
+# The receiver gets `mailbox`, `of_people`, `name`, `actor` and `data`, and writes one event in the open transaction.
+audit_event = Signal()
 
 
-def told(
+def record_event(
     event: str,
     *,
     person: User | None,
@@ -34,7 +36,6 @@ def told(
     `actor` and `network` are given only by callers that know better: `stranger` is somebody who is not signed in.
     `data` holds ids, codes and counts: no mail content and no address.
     """
-    record = import_string(settings.MAILHUB_WITNESS)
     actor = actor or (f"user:{person.pk}" if person else "command")
     concerned = [*([mailbox] if mailbox else []), *mailboxes]
     about = {
@@ -46,6 +47,11 @@ def told(
     with transaction.atomic():
         # The chain of people comes last: every writer locks chains in this order.
         for each in sorted(concerned, key=lambda one: one.pk):
-            record(mailbox=each, event=event, actor=actor, **data)
+            _send(mailbox=each, of_people=False, name=event, actor=actor, data=data)
         known = {name: value for name, value in about.items() if value}
-        record(mailbox=None, of_people=True, event=event, actor=actor, **known, **data)
+        _send(mailbox=None, of_people=True, name=event, actor=actor, data={**known, **data})
+
+
+def _send(**event: Any) -> None:
+    if not audit_event.send(sender=None, **event):
+        raise RuntimeError("The audit is not connected. No change to people or mailboxes may go unrecorded.")

@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from django.db.models import Expression, QuerySet
 from django.db.models.functions import Now
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
 from accounts.models import RequestRecord
 
 log = structlog.get_logger(__name__)

@@ -23,10 +23,10 @@ from django.db.models import F, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts.devices import device_of
+from accounts.audit_hook import record_event
+from accounts.infra.networks import network_of
 from accounts.models import FailedSignIns, SignInPlace, User
-from accounts.networks import network_of
-from accounts.witness import told
+from accounts.people.devices import device_of
 
 FREE_HERE, FREE_ELSEWHERE, FREE_FOR_A_NETWORK = 5, 20, 30
 LONGEST_WAIT = 60.0
@@ -121,14 +121,14 @@ def _record_together(due: QuerySet[FailedSignIns], now: datetime) -> None:
         return
     rows = list(due.select_for_update(no_key=True, of=("self",)))
     count = sum(row.unrecorded for row in rows)
-    told("sign_in_failed", person=None, actor="stranger", network="", count=count, networks=len(rows))
+    record_event("sign_in_failed", person=None, actor="stranger", network="", count=count, networks=len(rows))
     FailedSignIns.objects.filter(pk__in=[row.pk for row in rows]).update(unrecorded=0)
     mark.recorded_at = mark.last_at = now
     mark.save(update_fields=["recorded_at", "last_at"])
 
 
 def _record(row: FailedSignIns, now: datetime, *, method: str = "") -> None:
-    told(
+    record_event(
         "sign_in_failed", person=None, actor="stranger", subject=row.user, network=row.network, method=method,
         count=row.unrecorded,
     )  # fmt: skip

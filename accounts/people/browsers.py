@@ -9,7 +9,7 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from accounts.models import User
-from accounts.sessions import stored_key
+from accounts.people.sessions import stored_key
 
 
 def remember_browser(request: HttpRequest, person: User) -> None:

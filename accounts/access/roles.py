@@ -7,10 +7,10 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.db.models.functions import Lower
 
-from accounts.caller import Caller
+from accounts.access.caller import Caller
+from accounts.infra.compiled_sql import Select, Slot, columns_of, instance, slot
+from accounts.infra.problems import FieldError, Problem, not_found
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
-from accounts.problems import FieldError, Problem, not_found
-from accounts.statements import Select, Slot, columns_of, instance, slot
 
 
 def mailboxes(caller: Caller, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:

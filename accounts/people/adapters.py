@@ -15,13 +15,13 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from accounts import factor_secrets
-from accounts.address_proof import is_untouched, prove_account
-from accounts.guessing import TooSoon, begin_attempt, end_attempt, record_failure
+from accounts.audit_hook import record_event
 from accounts.models import User
-from accounts.own_mail import send_later
-from accounts.step_up import factors_that_count, is_fresh, password_counts
-from accounts.witness import told
+from accounts.people import factor_secrets
+from accounts.people.address_proof import is_untouched, prove_account
+from accounts.people.guessing import TooSoon, begin_attempt, end_attempt, record_failure
+from accounts.people.own_mail import send_later
+from accounts.people.step_up import factors_that_count, is_fresh, password_counts
 
 
 class AccountAdapter(DefaultAccountAdapter):
@@ -121,5 +121,7 @@ class SingleSignOn(DefaultSocialAccountAdapter):
         if is_untouched(person):
             prove_account(person, how="single_sign_on")
             return True
-        told("sign_on_refused", person=None, subject=person, method="single_sign_on", reason="address_not_proven")
+        record_event(
+            "sign_on_refused", person=None, subject=person, method="single_sign_on", reason="address_not_proven"
+        )
         return False

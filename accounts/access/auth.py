@@ -10,11 +10,11 @@ from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts import limits
-from accounts.caller import Caller, Surface
+from accounts.access import rate_limits
+from accounts.access.caller import Caller, Surface
+from accounts.infra.compiled_sql import Select, columns_of, instance, slot
+from accounts.infra.problems import Problem
 from accounts.models import ApiToken, User, digest_of
-from accounts.problems import Problem
-from accounts.statements import Select, columns_of, instance, slot
 
 LAST_USED_EVERY = timedelta(minutes=1)
 # Where the caller of a request is kept, once known: in the WSGI environ, in the ASGI scope, and in `request.META`.
@@ -37,7 +37,7 @@ def caller_of_token(secret: str, *, surface: Surface) -> Caller:
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     caller = Caller(user=token.user, surface=surface, token=token, scopes=frozenset(token.scopes))
-    limits.count_request(caller)
+    rate_limits.count_request(caller)
     return caller
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Literal, Self, get_args
 
-from accounts.idn import ascii_domain
+from accounts.infra.idn import ascii_domain
 
 
 class HostError(Exception):
