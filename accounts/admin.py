@@ -1,4 +1,7 @@
-"""The admin shows people, their ways in, mailboxes and tokens. It shows no secret and changes nothing but people."""
+"""The admin shows people, their ways in, mailboxes and tokens.
+
+It shows no secret and changes nothing but people.
+"""
 
 from functools import partial
 from typing import Any, cast
@@ -40,8 +43,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 class PersonAdmin(admin.ModelAdmin):
     """A person is added without any way to sign in, and closed instead of deleted.
 
-    Passwords and factors are not set here: `recover_person` is a command, because a superuser who sets a password can
-    sign in as that person. Each change is an event in the audit, and a change of rights is mailed to the person.
+    Passwords and factors are not set here: `recover_person` is a command, because a superuser who
+    sets a password can sign in as that person. Each change is an event in the audit, and a change
+    of rights is mailed to the person.
     """
 
     actions = None
@@ -52,7 +56,10 @@ class PersonAdmin(admin.ModelAdmin):
     fieldsets = [
         (None, {"fields": ["email", "address_proven_at"]}),
         ("Person", {"fields": ["first_name", "last_name"]}),
-        ("Access", {"fields": ["is_active", "is_staff", "is_superuser", "last_login", "date_joined"]}),
+        (
+            "Access",
+            {"fields": ["is_active", "is_staff", "is_superuser", "last_login", "date_joined"]},
+        ),
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
@@ -70,14 +77,30 @@ class PersonAdmin(admin.ModelAdmin):
         super().save_model(request, obj, form, change)
         rights = {name: getattr(obj, name) for name in RIGHTS if name in form.changed_data}
         if not change:
-            record_event("person_added", person=by, subject=obj, is_staff=obj.is_staff, is_superuser=obj.is_superuser)
+            record_event(
+                "person_added",
+                person=by,
+                subject=obj,
+                is_staff=obj.is_staff,
+                is_superuser=obj.is_superuser,
+            )
         elif form.changed_data:
-            record_event("person_changed", person=by, subject=obj, fields=sorted(form.changed_data), **rights)
+            record_event(
+                "person_changed", person=by, subject=obj, fields=sorted(form.changed_data), **rights
+            )
         if change and rights:
             transaction.on_commit(partial(mail_rights, obj))
 
 
-for model in (Group, EmailAddress, SocialAccount, SocialApp, SocialToken, Authenticator, UserSession):
+for model in (
+    Group,
+    EmailAddress,
+    SocialAccount,
+    SocialApp,
+    SocialToken,
+    Authenticator,
+    UserSession,
+):
     admin.site.unregister(model)  # the libraries register them so that they can be changed
 
 

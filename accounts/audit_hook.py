@@ -1,6 +1,7 @@
 """Security events: what happens to people, sessions, tokens and mailboxes is recorded in the audit.
 
-The audit lives above this package, so it is reached by a signal: `approvals` connects its audit chain when it starts.
+The audit lives above this package, so it is reached by a signal: `approvals` connects its audit
+chain when it starts.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,8 @@ from django.dispatch import Signal
 from accounts.infra.networks import network_of
 from accounts.models import Mailbox, User
 
-# The receiver gets `mailbox`, `of_people`, `name`, `actor` and `data`, and writes one event in the open transaction.
+# The receiver gets `mailbox`, `of_people`, `name`, `actor` and `data`, and writes one event in the
+# open transaction.
 audit_event = Signal()
 
 
@@ -29,12 +31,14 @@ def record_event(
     network: str | None = None,
     **data: Any,
 ) -> None:
-    """Record one security event, in the caller's transaction: once for people, and once for each mailbox it concerns.
+    """Record one security event, in the caller's transaction: once for people, and once for each
+    mailbox it concerns.
 
-    `person` acts (None: a command on the server), `subject` is the person it happens to if that is somebody else, and
-    `method` says how, such as `password` or `totp`. The network comes from the current request, if there is one.
-    `actor` and `network` are given only by callers that know better: `stranger` is somebody who is not signed in.
-    `data` holds ids, codes and counts: no mail content and no address.
+    `person` acts (None: a command on the server), `subject` is the person it happens to if that is
+    somebody else, and `method` says how, such as `password` or `totp`. The network comes from the
+    current request, if there is one. `actor` and `network` are given only by callers that know
+    better: `stranger` is somebody who is not signed in. `data` holds ids, codes and counts: no mail
+    content and no address.
     """
     actor = actor or (f"user:{person.pk}" if person else "command")
     concerned = [*([mailbox] if mailbox else []), *mailboxes]
@@ -54,4 +58,6 @@ def record_event(
 
 def _send(**event: Any) -> None:
     if not audit_event.send(sender=None, **event):
-        raise RuntimeError("The audit is not connected. No change to people or mailboxes may go unrecorded.")
+        raise RuntimeError(
+            "The audit is not connected. No change to people or mailboxes may go unrecorded."
+        )

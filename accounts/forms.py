@@ -10,7 +10,12 @@ from django.utils.translation import gettext_lazy as _
 from accounts.infra.idn import plain_address
 from accounts.models import SCOPES, STAFF_SCOPES, Mailbox, User
 
-LIFETIMES = (("30", _("30 days")), ("90", _("90 days")), ("365", _("a year")), ("", _("until it is revoked")))
+LIFETIMES = (
+    ("30", _("30 days")),
+    ("90", _("90 days")),
+    ("365", _("a year")),
+    ("", _("until it is revoked")),
+)
 
 
 class SignInForm(LoginForm):
@@ -57,13 +62,19 @@ class TokenForm(forms.Form):
     mailboxes = forms.ModelMultipleChoiceField(
         label=_("With"), queryset=Mailbox.objects.none(), widget=forms.CheckboxSelectMultiple
     )
-    days = forms.ChoiceField(label=_("It is valid for"), choices=LIFETIMES, required=False, initial="90")
+    days = forms.ChoiceField(
+        label=_("It is valid for"), choices=LIFETIMES, required=False, initial="90"
+    )
 
     def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         cast(forms.MultipleChoiceField, self.fields["scopes"]).choices = [
-            (scope, words) for scope, words in SCOPES.items() if owner.is_staff or scope not in STAFF_SCOPES
+            (scope, words)
+            for scope, words in SCOPES.items()
+            if owner.is_staff or scope not in STAFF_SCOPES
         ]
-        cast(forms.ModelMultipleChoiceField, self.fields["mailboxes"]).queryset = Mailbox.objects.filter(
-            members=owner
-        ).exclude(status=Mailbox.Status.DISCONNECTED)
+        cast(
+            forms.ModelMultipleChoiceField, self.fields["mailboxes"]
+        ).queryset = Mailbox.objects.filter(members=owner).exclude(
+            status=Mailbox.Status.DISCONNECTED
+        )

@@ -44,7 +44,8 @@ class User(AbstractUser):
 
     username = None  # type: ignore[assignment]
     email = models.EmailField(_("e-mail address"), unique=True)
-    # When a person showed that they read mail at this address, or an operator vouched for it by a command.
+    # When a person showed that they read mail at this address, or an operator vouched for it by a
+    # command.
     address_proven_at = models.DateTimeField(_("address proven at"), null=True, editable=False)
 
     USERNAME_FIELD = "email"
@@ -81,7 +82,10 @@ class Role(models.TextChoices):
 
 
 class Mailbox(models.Model):
-    """A connected mailbox. `credentials` is a record of `accounts.infra.credentials`, bound to this row."""
+    """A connected mailbox.
+
+    `credentials` is a record of `accounts.infra.credentials`, bound to this row.
+    """
 
     class Provider(models.TextChoices):
         IMAP = "imap", "IMAP"
@@ -113,7 +117,9 @@ class Mailbox(models.Model):
         constraints = [
             models.UniqueConstraint(Lower("address"), name="mailbox_address_once"),
             models.CheckConstraint(
-                condition=models.Q(status__in=["active", "needs_reauth", "error", "paused", "disconnected"]),
+                condition=models.Q(
+                    status__in=["active", "needs_reauth", "error", "paused", "disconnected"]
+                ),
                 name="mailbox_known_status",
             ),
         ]
@@ -127,7 +133,9 @@ class Mailbox(models.Model):
 
 
 class TokenRefresh(models.Model):
-    """Who refreshes a mailbox's access token, and how the last try ended. See `accounts.connect.refreshing`.
+    """Who refreshes a mailbox's access token, and how the last try ended.
+
+    See `accounts.connect.refreshing`.
 
     `number` counts the refreshes that were begun, `kept` is the one whose tokens are stored.
     """
@@ -152,7 +160,9 @@ class Membership(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["mailbox", "user"], name="membership_once"),
-            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="membership_known_role"),
+            models.CheckConstraint(
+                condition=models.Q(role__in=Role.values), name="membership_known_role"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -160,7 +170,9 @@ class Membership(models.Model):
 
 
 def digest_of(secret: str) -> str:
-    """The stored form of a random secret. 256 random bits need no slow hash: there is nothing to guess."""
+    """The stored form of a random secret. 256 random bits need no slow hash: there is nothing to
+    guess.
+    """
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -185,7 +197,9 @@ class ApiToken(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["user", "name"], condition=models.Q(revoked_at=None), name="token_name_once_for_a_user"
+                fields=["user", "name"],
+                condition=models.Q(revoked_at=None),
+                name="token_name_once_for_a_user",
             )
         ]
 
@@ -216,8 +230,11 @@ class ApiToken(models.Model):
         return token, secret
 
     def rotate(self) -> str:
-        """Give it a new secret, valid as long again; the old one ends now. The row and its name stay, and with them the
-        proposer: waiting actions and idempotency keys are untouched. Returns the secret."""
+        """Give it a new secret, valid as long again; the old one ends now.
+
+        The row and its name stay, and with them the proposer: waiting actions and idempotency keys
+        are untouched. Returns the secret.
+        """
         secret = self.PREFIX + secrets.token_urlsafe(32)
         now = timezone.now()
         if self.expires_at is not None:
@@ -247,13 +264,18 @@ class SignInLink(models.Model):
     def issue(cls, *, user: User, lifetime: timedelta) -> str:
         """Make a link for a person; returns its secret part, which is known only now."""
         secret = secrets.token_urlsafe(32)
-        cls.objects.create(user=user, digest=digest_of(secret), expires_at=timezone.now() + lifetime)
+        cls.objects.create(
+            user=user, digest=digest_of(secret), expires_at=timezone.now() + lifetime
+        )
         return secret
 
     @classmethod
     def usable(cls, secret: str) -> models.QuerySet[SignInLink]:
         return cls.objects.filter(
-            digest=digest_of(secret), used_at=None, expires_at__gt=timezone.now(), user__is_active=True
+            digest=digest_of(secret),
+            used_at=None,
+            expires_at__gt=timezone.now(),
+            user__is_active=True,
         )
 
     @classmethod
@@ -281,7 +303,9 @@ class Invitation(models.Model):
     class Meta:
         ordering = ["created_at"]
         constraints = [
-            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="invitation_known_role"),
+            models.CheckConstraint(
+                condition=models.Q(role__in=Role.values), name="invitation_known_role"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -352,23 +376,29 @@ class QuotaUse(models.Model):
 
 
 class SignInPlace(models.Model):
-    """A network from which a person has signed in: there, guesses made elsewhere hold them up no longer."""
+    """A network from which a person has signed in: there, guesses made elsewhere hold them up no
+    longer.
+    """
 
     user = models.ForeignKey(User, models.CASCADE, related_name="+")
     network = models.CharField(max_length=50)
     last_at = models.DateTimeField(auto_now=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["user", "network"], name="sign_in_place_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "network"], name="sign_in_place_once")
+        ]
 
     def __str__(self) -> str:
         return f"{self.user_id} from {self.network}"
 
 
 class FailedSignIns(models.Model):
-    """How often signing in to an account failed from one place, and how many failures the audit does not hold yet.
+    """How often signing in to an account failed from one place, and how many failures the audit
+    does not hold yet.
 
-    `account` is a keyed hash of the typed address, or empty for all; `place` is a network or browser, or empty for all.
+    `account` is a keyed hash of the typed address, or empty for all; `place` is a network or
+    browser, or empty for all.
     """
 
     account = models.CharField(max_length=64, blank=True)
@@ -381,7 +411,9 @@ class FailedSignIns(models.Model):
     recorded_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["account", "place"], name="failed_sign_ins_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["account", "place"], name="failed_sign_ins_once")
+        ]
         indexes = [models.Index(fields=["last_at"], name="failed_sign_ins_old")]
 
     def __str__(self) -> str:

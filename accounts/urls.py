@@ -7,8 +7,16 @@ urlpatterns = [
     path("sign-in/", sign_in.SignIn.as_view(), name="sign_in"),
     path("sign-in/again/", sign_in.again, name="sign_in_again"),
     path("sign-in/sso/", include("allauth.socialaccount.providers.openid_connect.urls")),
-    path("sign-in/code/", sign_in.by_mail(library.request_login_code), name="account_request_login_code"),
-    path("sign-in/code/confirm/", sign_in.by_mail(library.confirm_login_code), name="account_confirm_login_code"),
+    path(
+        "sign-in/code/",
+        sign_in.by_mail(library.request_login_code),
+        name="account_request_login_code",
+    ),
+    path(
+        "sign-in/code/confirm/",
+        sign_in.by_mail(library.confirm_login_code),
+        name="account_confirm_login_code",
+    ),
     path("sign-in/<str:secret>/", sign_in.by_link, name="sign_in_by_link"),
     path("sign-out/", library.logout, name="sign_out"),
     path("account/", security.index, name="security"),
@@ -31,8 +39,16 @@ urlpatterns = [
     path("account/confirm/", library.reauthenticate, name="account_reauthenticate"),
     path("account/password/", library.password_change, name="account_change_password"),
     path("account/password/set/", library.password_set, name="account_set_password"),
-    path("account/password/reset/", sign_in.by_mail(library.password_reset), name="account_reset_password"),
-    path("account/password/reset/asked/", library.password_reset_done, name="account_reset_password_done"),
+    path(
+        "account/password/reset/",
+        sign_in.by_mail(library.password_reset),
+        name="account_reset_password",
+    ),
+    path(
+        "account/password/reset/asked/",
+        library.password_reset_done,
+        name="account_reset_password_done",
+    ),
     re_path(
         r"^account/password/reset/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>.+)/$",
         sign_in.by_mail(library.password_reset_from_key),

@@ -5,14 +5,29 @@ from typing import Any
 from django.contrib import admin
 
 from accounts.admin import ReadOnlyAdmin
-from approvals.models import ApprovalPolicy, Attempt, AuditEvent, DeadLetter, Decision, PendingAction
+from approvals.models import (
+    ApprovalPolicy,
+    Attempt,
+    AuditEvent,
+    DeadLetter,
+    Decision,
+    PendingAction,
+)
 
 
 class AttemptInline(admin.TabularInline):
     model = Attempt
     extra = 0
     can_delete = False
-    readonly_fields = ["fence", "phase", "verdict", "code", "started_at", "wire_started_at", "ended_at"]
+    readonly_fields = [
+        "fence",
+        "phase",
+        "verdict",
+        "code",
+        "started_at",
+        "wire_started_at",
+        "ended_at",
+    ]
     fields = tuple(readonly_fields)
 
     def has_add_permission(self, *args: Any) -> bool:

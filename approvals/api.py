@@ -31,14 +31,19 @@ class NewWebhook(BaseModel):
 @router.get("/webhooks", summary="The addresses that are told what becomes of actions")
 def list_webhooks(request: HttpRequest) -> HttpResponse:
     _, token = _caller(request)
-    return JsonResponse({"items": [_described(webhook) for webhook in Webhook.objects.filter(token=token)]})
+    return JsonResponse(
+        {"items": [_described(webhook) for webhook in Webhook.objects.filter(token=token)]}
+    )
 
 
 @router.post(
     "/webhooks",
     summary="Tell an address from now on; the answer holds the secret of its signatures, once",
     openapi_extra={
-        "requestBody": {"required": True, "content": {"application/json": {"schema": NewWebhook.model_json_schema()}}}
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": NewWebhook.model_json_schema()}},
+        }
     },
 )
 def create_webhook(request: HttpRequest) -> HttpResponse:

@@ -27,7 +27,11 @@ def every_kind_resolves(**_: Any) -> list[CheckMessage]:
     if chosen is None:
         known = ", ".join(sorted(settings.MAILHUB_QUEUES))
         errors.append(
-            Error(f"MAILHUB_QUEUE is {settings.MAILHUB_QUEUE!r}.", hint=f"Choose one of {known}.", id="approvals.E002")
+            Error(
+                f"MAILHUB_QUEUE is {settings.MAILHUB_QUEUE!r}.",
+                hint=f"Choose one of {known}.",
+                id="approvals.E002",
+            )
         )
     else:
         named.append(("MAILHUB_QUEUES", settings.MAILHUB_QUEUE, chosen))
@@ -35,7 +39,11 @@ def every_kind_resolves(**_: Any) -> list[CheckMessage]:
         try:
             import_string(path)
         except ImportError as error:
-            errors.append(Error(f"{setting}[{name!r}]: {error}", hint="Correct the path.", id="approvals.E001"))
+            errors.append(
+                Error(
+                    f"{setting}[{name!r}]: {error}", hint="Correct the path.", id="approvals.E001"
+                )
+            )
     return errors
 
 
@@ -60,7 +68,8 @@ def the_queue_has_its_server(**_: Any) -> list[CheckMessage]:
 
 @register(Tags.database)
 def database_is_durable(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Warn if a crash or a power cut may forget a commit: a mail that was handed over would be sent again.
+    """Warn if a crash or a power cut may forget a commit: a mail that was handed over would be sent
+    again.
 
     `migrate` and `check --database default` run it.
     """
@@ -76,13 +85,24 @@ def database_is_durable(databases: Sequence[str] | None = None, **_: Any) -> lis
 
 
 @register(Tags.database)
-def own_mail_has_its_own_sender(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Warn if mailhub mails codes from the address of a connected mailbox: its ordinary mail has that address too.
+def own_mail_has_its_own_sender(
+    databases: Sequence[str] | None = None, **_: Any
+) -> list[CheckMessage]:
+    """Warn if mailhub mails codes from the address of a connected mailbox: its ordinary mail has
+    that address too.
 
-    Programs are then kept from own mail by its mark only. Before the first migration there is no mailbox.
+    Programs are then kept from own mail by its mark only. Before the first migration there is no
+    mailbox.
     """
-    tables = (connections[alias].introspection.table_names() for alias in databases or () if alias == "default")
-    if not any(Mailbox._meta.db_table in each for each in tables) or not own_mail.sender_is_mailbox():
+    tables = (
+        connections[alias].introspection.table_names()
+        for alias in databases or ()
+        if alias == "default"
+    )
+    if (
+        not any(Mailbox._meta.db_table in each for each in tables)
+        or not own_mail.sender_is_mailbox()
+    ):
         return []
     return [
         Warning(
@@ -97,7 +117,10 @@ def _forgetful(connection: BaseDatabaseWrapper) -> Iterator[tuple[str, str]]:
     """Yield the settings of this connection that let the database forget a commit."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute("SELECT name FROM pg_settings WHERE name = ANY(%s) AND setting = 'off'", [list(DURABLE)])
+            cursor.execute(
+                "SELECT name FROM pg_settings WHERE name = ANY(%s) AND setting = 'off'",
+                [list(DURABLE)],
+            )
             yield from (("PostgreSQL runs with", f"{name} off.") for (name,) in cursor.fetchall())
             return
         cursor.execute("PRAGMA synchronous")

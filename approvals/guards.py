@@ -1,11 +1,13 @@
 """What the database itself refuses, whoever asks: rules over a row before and after, as triggers.
 
-One list for both databases: on PostgreSQL a function for each table and event, on SQLite a trigger for each rule. The
-ways from state to state come from `states.TRANSITIONS`. A migration that changes a guarded table removes the guards
-first and installs them last, and so does one that follows a change here: SQLite drops a table's triggers when
-Django rebuilds it, and a test compares what stands in the database with this list.
+One list for both databases: on PostgreSQL a function for each table and event, on SQLite a trigger
+for each rule. The ways from state to state come from `states.TRANSITIONS`. A migration that changes
+a guarded table removes the guards first and installs them last, and so does one that follows a
+change here: SQLite drops a table's triggers when Django rebuilds it, and a test compares what
+stands in the database with this list.
 
-TRUNCATE on PostgreSQL is not guarded: take that right, and that of changing tables, from the role of the programs.
+TRUNCATE on PostgreSQL is not guarded: take that right, and that of changing tables, from the role
+of the programs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,16 +23,28 @@ from accounts.infra.keys import MAGIC
 from approvals.core.at_rest import READABLE
 from approvals.core.states import FINAL, TRANSITIONS
 
-SQLITE = {"differs": "IS NOT", "member": "json_extract", "at": "$.", "hex": "lower(hex(", "end": "))"}
+SQLITE = {
+    "differs": "IS NOT",
+    "member": "json_extract",
+    "at": "$.",
+    "hex": "lower(hex(",
+    "end": "))",
+}
 POSTGRESQL = {
-    "differs": "IS DISTINCT FROM", "member": "jsonb_extract_path", "at": "", "hex": "encode(", "end": ", 'hex')",
-}  # fmt: skip
+    "differs": "IS DISTINCT FROM",
+    "member": "jsonb_extract_path",
+    "at": "",
+    "hex": "encode(",
+    "end": ", 'hex')",
+}
 NEWEST_COLUMN = "sealed_payload"  # of the revisions: the newest column that a rule names
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """`refused_when` is SQL over OLD and NEW; the names in braces are words of the database's dialect."""
+    """`refused_when` is SQL over OLD and NEW; the names in braces are words of the database's
+    dialect.
+    """
 
     name: str
     table: str
@@ -51,8 +65,8 @@ _ALLOWED = " OR ".join(
     f"(OLD.status = '{source}' AND NEW.status IN ({_listed(sorted(targets))}))"
     for source, targets in TRANSITIONS.items()
 )
-# Distinct people who approved this revision, digest and round. The proposer and the authors of revisions count only
-# where one approval is enough and the rules of the mailbox let them approve.
+# Distinct people who approved this revision, digest and round. The proposer and the authors of
+# revisions count only where one approval is enough and the rules of the mailbox let them approve.
 _PEOPLE = """(
     SELECT COUNT(DISTINCT said.person_id) FROM approvals_decision AS said
     WHERE said.action_id = NEW.id AND said.verdict = 'approved' AND said.revision = NEW.revision
@@ -63,8 +77,8 @@ _PEOPLE = """(
     )) OR (said.person_id <> NEW.proposer_id AND NOT EXISTS (
         SELECT 1 FROM approvals_revision AS wrote WHERE wrote.action_id = NEW.id AND wrote.author_id = said.person_id
     ))))"""
-# An accepted attempt closes the action, whichever it was. Everything else is what the latest attempt says; out of
-# unknown a person's word leads to a new round of approvals and no further.
+# An accepted attempt closes the action, whichever it was. Everything else is what the latest
+# attempt says; out of unknown a person's word leads to a new round of approvals and no further.
 _BACKED = """EXISTS (
     SELECT 1 FROM approvals_attempt AS tried
     WHERE tried.action_id = NEW.id AND CASE NEW.status
@@ -76,7 +90,13 @@ _BACKED = """EXISTS (
 
 
 def _action(name: str, refused_when: str, says: str, event: str = "UPDATE") -> Rule:
-    return Rule(name=name, table="approvals_pendingaction", event=event, refused_when=refused_when, says=says)
+    return Rule(
+        name=name,
+        table="approvals_pendingaction",
+        event=event,
+        refused_when=refused_when,
+        says=says,
+    )
 
 
 def _child(row: str, condition: str) -> str:
@@ -98,19 +118,24 @@ def _only_sealed() -> str:
 def _in_clear(column: str) -> str:
     """Say that a column takes bytes that are not encrypted; NULL is not such a value."""
     begins = f"{{hex}}substr(NEW.{column}, 1, {len(MAGIC)}){{end}}"
-    return f"NEW.{column} IS NOT NULL AND {begins} <> '{MAGIC.hex()}'"  # SQLite's hex of NULL is an empty text
+    # SQLite's hex of NULL is an empty text
+    return f"NEW.{column} IS NOT NULL AND {begins} <> '{MAGIC.hex()}'"
 
 
 def _never(table: str, event: str) -> Rule:
     did = {"UPDATE": "changed", "DELETE": "deleted"}[event]
     return Rule(
-        name=f"{table}_never_{did}", table=f"approvals_{table}", event=event, refused_when="1 = 1",
+        name=f"{table}_never_{did}",
+        table=f"approvals_{table}",
+        event=event,
+        refused_when="1 = 1",
         says=f"this is never {did}",
-    )  # fmt: skip
+    )
 
 
 _ENDED = f"a.status IN ({_listed(FINAL)})"
-# What a person said gives way to the provider's word, and so does the proof that a look seemed to give.
+# What a person said gives way to the provider's word, and so does the proof that a look seemed to
+# give.
 _CORRECTED = (
     "OLD.verdict = 'not_sent' AND OLD.evidence IN ('person', 'probe') AND NEW.evidence IN ('answer', 'probe')"
     f" AND NOT ({_changed('phase', 'wire_started_at')})"
@@ -143,7 +168,11 @@ RULES = (
         ),
         "what an action is never changes",
     ),
-    _action("action_transition", f"NEW.status <> OLD.status AND NOT ({_ALLOWED})", "there is no way to that state"),
+    _action(
+        "action_transition",
+        f"NEW.status <> OLD.status AND NOT ({_ALLOWED})",
+        "there is no way to that state",
+    ),
     _action(
         "action_payload_frozen",
         "(NEW.digest <> OLD.digest OR NEW.revision <> OLD.revision) AND NOT (OLD.status = 'pending' AND"
@@ -175,22 +204,31 @@ RULES = (
         f" AND NOT {_BACKED}",
         "the attempt says something else",
     ),
-    _action("action_receipt_final", f"OLD.status = 'succeeded' AND ({_changed('receipt')})", "a receipt is final"),
+    _action(
+        "action_receipt_final",
+        f"OLD.status = 'succeeded' AND ({_changed('receipt')})",
+        "a receipt is final",
+    ),
     _action("action_never_deleted", "1 = 1", "this is never deleted", event="DELETE"),
     Rule(
         name="revision_of_pending",
         table="approvals_revision",
         event="INSERT",
-        refused_when=_child("NEW", "a.status = 'pending' AND NEW.number IN (a.revision, a.revision + 1)"),
+        refused_when=_child(
+            "NEW", "a.status = 'pending' AND NEW.number IN (a.revision, a.revision + 1)"
+        ),
         says="a revision is added while the action is pending",
     ),
     Rule(
         name="revision_final",
         table="approvals_revision",
         event="UPDATE",
-        # A sealed column may take another record: only the holder of a key can make one that opens, and a row has one
-        # content for ever, so that is encryption with another key or damage, and what is damaged never leaves.
-        refused_when=_changed("id", "action_id", "number", "author_id", "changed", "digest", "created_at")
+        # A sealed column may take another record: only the holder of a key can make one that opens,
+        # and a row has one content for ever, so that is encryption with another key or damage, and
+        # what is damaged never leaves.
+        refused_when=_changed(
+            "id", "action_id", "number", "author_id", "changed", "digest", "created_at"
+        )
         + f" OR (({_changed('payload')}) AND (NEW.payload <> '{{{{}}}}' OR"
         f" (NEW.sealed_payload IS NULL AND {_child('NEW', _ENDED)})))"
         + f" OR (({_changed('preview')}) AND NOT ({_only_sealed()}) AND"
@@ -242,7 +280,15 @@ RULES = (
         table="approvals_decision",
         event="UPDATE",
         refused_when=_changed(
-            "id", "action_id", "person_id", "verdict", "revision", "approval_round", "digest", "created_at", "method"
+            "id",
+            "action_id",
+            "person_id",
+            "verdict",
+            "revision",
+            "approval_round",
+            "digest",
+            "created_at",
+            "method",
         )
         # A seal of another key may take the place of one; nobody seals later what had none.
         + f" OR (({_changed('seal')}) AND (OLD.seal = '' OR NEW.seal = ''))"
@@ -255,7 +301,8 @@ RULES = (
         name="attempt_of_a_claim",
         table="approvals_attempt",
         event="INSERT",
-        refused_when="NEW.phase <> 'prepared' OR NEW.verdict IS NOT NULL OR " + _child("NEW", _CLAIMED),
+        refused_when="NEW.phase <> 'prepared' OR NEW.verdict IS NOT NULL OR "
+        + _child("NEW", _CLAIMED),
         says="an attempt begins with a claim",
     ),
     Rule(
@@ -304,7 +351,9 @@ RULES = (
 
 
 def statements(vendor: str) -> tuple[list[str], list[str]]:
-    """The SQL that installs the guards and the SQL that removes them; the second does no harm where none are."""
+    """The SQL that installs the guards and the SQL that removes them; the second does no harm where
+    none are.
+    """
     if vendor == "postgresql":
         return _for_postgresql()
     return _for_sqlite()
@@ -352,7 +401,9 @@ def remove(connection: BaseDatabaseWrapper) -> None:
 
 @contextmanager
 def lifted(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Without guards, for what empties the whole database and for tests that play somebody who has the database."""
+    """Without guards, for what empties the whole database and for tests that play somebody who has
+    the database.
+    """
     with transaction.atomic(using=connection.alias):
         remove(connection)
     try:
@@ -369,11 +420,17 @@ def _run(connection: BaseDatabaseWrapper, sql: list[str]) -> None:
 
 
 def install_in_migration(apps: Any, schema_editor: Any) -> None:
-    """Install the guards if the tables have the columns that the rules name. A later migration that adds such a column
-    installs them again: until then SQLite would refuse every rename of a table."""
+    """Install the guards if the tables have the columns that the rules name.
+
+    A later migration that adds such a column installs them again: until then SQLite would refuse
+    every rename of a table.
+    """
     connection = schema_editor.connection
     with connection.cursor() as cursor:
-        columns = {each.name for each in connection.introspection.get_table_description(cursor, "approvals_revision")}
+        columns = {
+            each.name
+            for each in connection.introspection.get_table_description(cursor, "approvals_revision")
+        }
     if NEWEST_COLUMN in columns:
         install(connection)
 

@@ -1,4 +1,7 @@
-"""Moving what the gate keeps to the first encryption key, in batches. It may be interrupted and run again."""
+"""Moving what the gate keeps to the first encryption key, in batches.
+
+It may be interrupted and run again.
+"""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -23,7 +26,8 @@ SAID = ("method", "verdict", "revision", "approval_round", "digest", "created_at
 
 
 def reseal() -> list[str]:
-    """Seal decisions and open orders with the first key; return the names of those whose seal does not hold.
+    """Seal decisions and open orders with the first key; return the names of those whose seal does
+    not hold.
 
     What carries no seal gets none: nobody can prove any more that mailhub wrote it.
     """
@@ -36,10 +40,14 @@ def reseal() -> list[str]:
             Decision.objects.filter(pk=decision.pk).update(seal=seal_of_decision(**said))
         else:
             lost.append(f"decision {decision.pk}")
-    for action in _batches(PendingAction.objects.filter(status=Status.APPROVED).exclude(order_seal="")):
+    for action in _batches(
+        PendingAction.objects.filter(status=Status.APPROVED).exclude(order_seal="")
+    ):
         if order_holds(action):
             # A worker may claim it meanwhile, and then it has no order any more.
-            mine = PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED, order_seal=action.order_seal)
+            mine = PendingAction.objects.filter(
+                pk=action.pk, status=Status.APPROVED, order_seal=action.order_seal
+            )
             mine.update(order_seal=seal_of_order(action))
         else:
             lost.append(f"order of {action.pk}")
@@ -57,7 +65,8 @@ def _batches(rows: QuerySet[Any]) -> Iterator[Any]:
 
 
 def encrypt_content() -> list[str]:
-    """Encrypt with the first key all content that is not, in every encrypted column; return what no key opens.
+    """Encrypt with the first key all content that is not, in every encrypted column; return what no
+    key opens.
 
     It reads the beginning of each value only, so a second run over what is done is quick.
     """
@@ -74,7 +83,12 @@ def _revision_encrypted(key: int) -> bool:
     columns = ("action_id", "number", "payload", "preview", "sealed_payload", "sealed_preview")
     action_id, number, *parts = Revision.objects.values_list(*columns).get(pk=key)
     row = SimpleNamespace(
-        action_id=action_id, number=number, payload=parts[0], preview=parts[1], sealed_payload=None, sealed_preview=None
+        action_id=action_id,
+        number=number,
+        payload=parts[0],
+        preview=parts[1],
+        sealed_payload=None,
+        sealed_preview=None,
     )
     there = Revision.objects.filter(pk=key)
     try:
@@ -84,7 +98,9 @@ def _revision_encrypted(key: int) -> bool:
         else:
             for part, record in (("payload", parts[2]), ("preview", parts[3])):
                 if record is not None:
-                    setattr(row, f"sealed_{part}", at_rest.reencrypted(part, record, action_id, number))
+                    setattr(
+                        row, f"sealed_{part}", at_rest.reencrypted(part, record, action_id, number)
+                    )
             there = there.exclude(sealed_payload=None, sealed_preview=None)
     except CannotDecrypt:
         return False
@@ -95,7 +111,9 @@ def _revision_encrypted(key: int) -> bool:
 def _each_revision() -> Iterator[int]:
     """The revisions of which a part is not encrypted with the first key."""
     head = MAGIC + first_key_id()
-    begins = {part: Substr(f"sealed_{part}", 1, HEAD_BYTES, output_field=BinaryField()) for part in PARTS}
+    begins = {
+        part: Substr(f"sealed_{part}", 1, HEAD_BYTES, output_field=BinaryField()) for part in PARTS
+    }
     done = Q(payload={}, preview={}, sealed_payload=None, sealed_preview=None)
     done |= Q(payload_begins=head, preview_begins=head)
     rows = Revision.objects.annotate(**{f"{part}_begins": begin for part, begin in begins.items()})
@@ -109,7 +127,9 @@ def _each_revision() -> Iterator[int]:
 def _column_encrypted(model: type[Model], column: Encrypted) -> list[str]:
     """Encrypt a column; a row that is emptied or written anew meanwhile is left as it is."""
     lost, last = [], None
-    rows: QuerySet[Any] = model._default_manager.order_by("pk").only("pk", column.name, *column.bound_by)
+    rows: QuerySet[Any] = model._default_manager.order_by("pk").only(
+        "pk", column.name, *column.bound_by
+    )
     while batch := list((rows if last is None else rows.filter(pk__gt=last))[:ROWS]):
         last = batch[-1].pk
         for row in batch:

@@ -12,7 +12,9 @@ urlpatterns = [
     path("actions/<uuid:action_id>/peek/", review.peek, name="peek"),
     path("actions/<uuid:action_id>/body/", content.body, name="review_body"),
     path("actions/<uuid:action_id>/text/", content.whole, {"part": "text"}, name="whole_text"),
-    path("actions/<uuid:action_id>/source/", content.whole, {"part": "source"}, name="whole_source"),
+    path(
+        "actions/<uuid:action_id>/source/", content.whole, {"part": "source"}, name="whole_source"
+    ),
     path("actions/<uuid:action_id>/presence/", live_views.presence, name="presence"),
     path("actions/<uuid:action_id>/approve/", decide.approve, name="approve"),
     path("actions/<uuid:action_id>/reject/", decide.reject, name="reject"),
@@ -35,15 +37,29 @@ urlpatterns = [
     path("mailboxes/<uuid:mailbox_id>/disconnect/", mailbox_views.leave_off, name="disconnect"),
     path("mailboxes/<uuid:mailbox_id>/invite/", member_views.invite, name="invite"),
     path(
-        "mailboxes/<uuid:mailbox_id>/invitations/<int:invitation_id>/withdraw/", member_views.withdraw, name="withdraw"
+        "mailboxes/<uuid:mailbox_id>/invitations/<int:invitation_id>/withdraw/",
+        member_views.withdraw,
+        name="withdraw",
     ),
-    path("mailboxes/<uuid:mailbox_id>/members/<int:user_id>/role/", member_views.change_role, name="change_role"),
-    path("mailboxes/<uuid:mailbox_id>/members/<int:user_id>/remove/", member_views.remove, name="remove_member"),
+    path(
+        "mailboxes/<uuid:mailbox_id>/members/<int:user_id>/role/",
+        member_views.change_role,
+        name="change_role",
+    ),
+    path(
+        "mailboxes/<uuid:mailbox_id>/members/<int:user_id>/remove/",
+        member_views.remove,
+        name="remove_member",
+    ),
     path("webhooks/", webhook_views.index, name="webhooks"),
     path("webhooks/new/", webhook_views.create, name="new_webhook"),
     path("webhooks/<uuid:webhook_id>/", webhook_views.page, name="webhook"),
     path("webhooks/<uuid:webhook_id>/remove/", webhook_views.remove, name="remove_webhook"),
-    path("webhooks/<uuid:webhook_id>/deliveries/<uuid:delivery_id>/again/", webhook_views.again, name="deliver_again"),
+    path(
+        "webhooks/<uuid:webhook_id>/deliveries/<uuid:delivery_id>/again/",
+        webhook_views.again,
+        name="deliver_again",
+    ),
     path("audit/", audit_views.index, name="audit"),
     path("audit/security/", security_views.index, name="audit_security"),
     path("audit/export/", audit_views.export, name="audit_export"),

@@ -8,19 +8,21 @@ from typing import Any
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mailhub.settings")
-# Beside threads that parse hostile mail an answer waits for many turns: at the usual 5 ms /healthz took up to 0.53 s,
-# at 1 ms it takes 0.19 s.
+# Beside threads that parse hostile mail an answer waits for many turns: at the usual 5 ms /healthz
+# took up to 0.53 s, at 1 ms it takes 0.19 s.
 sys.setswitchinterval(0.001)
 pages = get_asgi_application()
 
-# Only after Django is set up: they read the catalogue of tools. The first request would wait for the pages' modules.
+# Only after Django is set up: they read the catalogue of tools. The first request would wait for
+# the pages' modules.
 import mailhub.urls  # noqa: E402, F401
 from mailhub.intake.asgi import limited  # noqa: E402
 
 
 @cache
 def _mcp() -> Any:
-    # The library takes half a second to load, and many servers never need it: the first request loads it.
+    # The library takes half a second to load, and many servers never need it: the first request
+    # loads it.
     from tools.surfaces.mcp import http_app
 
     return http_app
@@ -38,7 +40,11 @@ def _uncached(send: Any) -> Any:
 
     async def sent(message: Any) -> None:
         if message["type"] == "http.response.start":
-            others = [(name, value) for name, value in message.get("headers", []) if name != b"cache-control"]
+            others = [
+                (name, value)
+                for name, value in message.get("headers", [])
+                if name != b"cache-control"
+            ]
             message = {**message, "headers": [*others, (b"cache-control", b"no-store")]}
         await send(message)
 

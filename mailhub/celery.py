@@ -11,18 +11,20 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mailhub.settings")
 MINUTE = 60
 ON_REDIS = settings.CELERY_BROKER_URL.startswith("redis")
 
-# When a connection to Redis is lost, kombu puts back what was not acknowledged, over the connection that is gone: the
-# AttributeError of that ends the worker. Nothing needs to be put back here, since the sweeper rings again.
+# When a connection to Redis is lost, kombu puts back what was not acknowledged, over the connection
+# that is gone: the AttributeError of that ends the worker. Nothing needs to be put back here, since
+# the sweeper rings again.
 redis.Channel.do_restore = False
 
 app = Celery("mailhub")
 app.conf.update(
-    broker_url=settings.CELERY_BROKER_URL or "memory://",  # never Celery's own default, a RabbitMQ on this host
+    broker_url=settings.CELERY_BROKER_URL
+    or "memory://",  # never Celery's own default, a RabbitMQ on this host
     broker_connection_timeout=1,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
-    # Redis gives out again what was taken and not acknowledged in time; the shortest value of all apps on one Redis
-    # counts. A task given out twice finds nothing to claim.
+    # Redis gives out again what was taken and not acknowledged in time; the shortest value of all
+    # apps on one Redis counts. A task given out twice finds nothing to claim.
     broker_transport_options={
         "visibility_timeout": max(60 * MINUTE, 3 * settings.MAILHUB_WIRE_TIMEOUT_SECONDS),
         "socket_connect_timeout": 1,
@@ -39,9 +41,10 @@ app.conf.update(
     worker_enable_remote_control=False,
     result_backend=None,
     task_ignore_result=True,
-    # Acknowledged when taken, not when done. A second delivery after a crash would be of no use: the lease of the
-    # dead worker holds the row, and when it ends the sweeper rings. And on Redis a late acknowledgement ends the
-    # worker when the connection was lost meanwhile (kombu 5.7 sends it over the channel that is gone).
+    # Acknowledged when taken, not when done. A second delivery after a crash would be of no use:
+    # the lease of the dead worker holds the row, and when it ends the sweeper rings. And on Redis a
+    # late acknowledgement ends the worker when the connection was lost meanwhile (kombu 5.7 sends
+    # it over the channel that is gone).
     task_acks_late=False,
     task_time_limit=2 * settings.MAILHUB_WIRE_TIMEOUT_SECONDS + 2 * MINUTE,
     worker_concurrency=4,  # one slow mailbox must not delay the others
@@ -50,8 +53,11 @@ app.conf.update(
     worker_hijack_root_logger=False,
     worker_redirect_stdouts=False,
     beat_scheduler="celery.beat:Scheduler",  # keeps no file
-    beat_schedule={"sweep": {"task": "approvals.sweep", "schedule": 5.0, "options": {"expires": 5}}},
-    # The name is Celery's: how many tasks a database connection outlives. Ours are kept, and checked when used.
+    beat_schedule={
+        "sweep": {"task": "approvals.sweep", "schedule": 5.0, "options": {"expires": 5}}
+    },
+    # The name is Celery's: how many tasks a database connection outlives. Ours are kept, and
+    # checked when used.
     CELERY_DB_REUSE_MAX=2**31,
 )
 
@@ -62,7 +68,9 @@ def _logs_are_ours(**_: object) -> None:
 
 def _refuse_another_queue(**_: object) -> None:
     if settings.MAILHUB_QUEUE != "celery":
-        raise SystemExit(f"mailhub cannot start: MAILHUB_QUEUE is {settings.MAILHUB_QUEUE}, not celery")
+        raise SystemExit(
+            f"mailhub cannot start: MAILHUB_QUEUE is {settings.MAILHUB_QUEUE}, not celery"
+        )
 
 
 signals.setup_logging.connect(_logs_are_ours)

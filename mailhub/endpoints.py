@@ -1,4 +1,6 @@
-"""Addresses of the servers that mailhub itself talks to: which may be used, and what Django needs to know of them."""
+"""Addresses of the servers that mailhub itself talks to: which may be used, and what Django needs
+to know of them.
+"""
 
 from ipaddress import ip_address
 from typing import Any
@@ -16,7 +18,8 @@ def is_loopback(host: str) -> bool:
 
 
 def checked_base_url(url: str) -> str:
-    """Return the URL without a slash at its end; raise ValueError if secrets would go there in the clear.
+    """Return the URL without a slash at its end; raise ValueError if secrets would go there in the
+    clear.
 
     The host is parsed: `http://127.0.0.1.evil.example` only begins like loopback.
     """
@@ -25,7 +28,9 @@ def checked_base_url(url: str) -> str:
     if not host or not port_is_valid or address.username is not None:
         raise ValueError("must be an address such as https://host")
     if address.scheme != "https" and not (address.scheme == "http" and is_loopback(host)):
-        raise ValueError("must start with https:// (http:// is only for this machine: localhost, 127.0.0.1 or [::1])")
+        raise ValueError(
+            "must start with https:// (http:// is only for this machine: localhost, 127.0.0.1 or [::1])"
+        )
     return url.rstrip("/")
 
 
@@ -39,9 +44,16 @@ def _has_valid_port(url: str) -> bool:
 def check_mail_server(url: str) -> None:
     """Raise ValueError if the URL names no mail server, or would send its password in the clear."""
     address = urlsplit(url)
-    good = address.scheme in MAIL_PORTS and address.hostname and _has_valid_port(url) and address.path in ("", "/")
+    good = (
+        address.scheme in MAIL_PORTS
+        and address.hostname
+        and _has_valid_port(url)
+        and address.path in ("", "/")
+    )
     if not good:
-        raise ValueError(f"must be {', '.join(f'{scheme}://host' for scheme in MAIL_PORTS)}, with a port or without")
+        raise ValueError(
+            f"must be {', '.join(f'{scheme}://host' for scheme in MAIL_PORTS)}, with a port or without"
+        )
     if address.password and address.scheme == "smtp" and not is_loopback(address.hostname or ""):
         raise ValueError("would send its password in the clear: use submission:// or smtps://")
 
@@ -49,7 +61,11 @@ def check_mail_server(url: str) -> None:
 def mail_settings(url: str) -> dict[str, Any]:
     """Django's settings for the mail that mailhub itself sends; without a server it sends none."""
     address = urlsplit(url)
-    backend = "accounts.people.mail_server.OwnMailBackend" if url else "django.core.mail.backends.dummy.EmailBackend"
+    backend = (
+        "accounts.people.mail_server.OwnMailBackend"
+        if url
+        else "django.core.mail.backends.dummy.EmailBackend"
+    )
     return {
         "EMAIL_BACKEND": backend,
         "EMAIL_HOST": address.hostname or "",

@@ -1,7 +1,8 @@
 """What the environment may say, checked once at start.
 
-Order of precedence: the environment, `NAME_FILE` (the value stands in that file), `$MAILHUB_HOME/mailhub.env`
-(written by `manage.py run`, so that every command on the same home sees the same keys), the default.
+Order of precedence: the environment, `NAME_FILE` (the value stands in that file),
+`$MAILHUB_HOME/mailhub.env` (written by `manage.py run`, so that every command on the same home sees
+the same keys), the default.
 """
 
 import base64
@@ -37,18 +38,26 @@ class Environment(PeopleEnvironment):
     model_config = SettingsConfigDict(case_sensitive=True, extra="ignore", env_ignore_empty=True)
 
     MAILHUB_HOME: Path = Field(Path("var"), description="Database, keys and sandbox mail live here")
-    SECRET_KEY: str = Field(min_length=32, description="Signs sessions and audit entries; `make run` makes one")
+    SECRET_KEY: str = Field(
+        min_length=32, description="Signs sessions and audit entries; `make run` makes one"
+    )
     MAILHUB_ENCRYPTION_KEYS: Annotated[list[str], NoDecode] = Field(
         description="Base64 keys of 32 bytes, comma-separated; the first encrypts, all decrypt"
     )
     MAILHUB_SEND_JOURNAL: str = Field(
-        "", description="The file of what was handed over; empty: send-journal.jsonl in MAILHUB_HOME"
+        "",
+        description="The file of what was handed over; empty: send-journal.jsonl in MAILHUB_HOME",
     )
-    DATABASE_URL: str = Field("", description="sqlite:///… or postgres://…; empty: SQLite in MAILHUB_HOME")
+    DATABASE_URL: str = Field(
+        "", description="sqlite:///… or postgres://…; empty: SQLite in MAILHUB_HOME"
+    )
     MAILHUB_QUEUE: Literal["database", "rq", "celery"] = Field(
-        "database", description="What rings for a worker: database, rq (needs REDIS_URL) or celery (needs a broker)"
+        "database",
+        description="What rings for a worker: database, rq (needs REDIS_URL) or celery (needs a broker)",
     )
-    REDIS_URL: str = Field("", description="redis://… or rediss://…; for rq, and for celery without a broker")
+    REDIS_URL: str = Field(
+        "", description="redis://… or rediss://…; for rq, and for celery without a broker"
+    )
     CELERY_BROKER_URL: str = Field("", description="redis://… or amqp://…; empty: REDIS_URL")
     ALLOWED_HOSTS: Annotated[list[str], NoDecode] = Field(
         default=[],
@@ -56,10 +65,18 @@ class Environment(PeopleEnvironment):
     )
     HOST: str = Field("127.0.0.1", description="Address that `manage.py run` listens on")
     PORT: int = Field(8000, ge=1, le=65535, description="Port that `manage.py run` listens on")
-    MAILHUB_PUBLIC_URL: str = Field("", description="Address people and links use; empty: follows HOST and PORT")
-    MAILHUB_UNDO_SECONDS: int = Field(10, ge=0, le=3600, description="How long an approval can be undone")
-    MAILHUB_ACTION_TTL_HOURS: int = Field(24, ge=1, le=24 * 30, description="How long a proposal waits for a person")
-    MAILHUB_LEASE_SECONDS: int = Field(30, ge=3, le=3600, description="A worker's claim, renewed while it works")
+    MAILHUB_PUBLIC_URL: str = Field(
+        "", description="Address people and links use; empty: follows HOST and PORT"
+    )
+    MAILHUB_UNDO_SECONDS: int = Field(
+        10, ge=0, le=3600, description="How long an approval can be undone"
+    )
+    MAILHUB_ACTION_TTL_HOURS: int = Field(
+        24, ge=1, le=24 * 30, description="How long a proposal waits for a person"
+    )
+    MAILHUB_LEASE_SECONDS: int = Field(
+        30, ge=3, le=3600, description="A worker's claim, renewed while it works"
+    )
     MAILHUB_WIRE_TIMEOUT_SECONDS: int = Field(
         600,
         ge=1,
@@ -67,27 +84,51 @@ class Environment(PeopleEnvironment):
         description="Bounds a send up to its final dot (then it is tried again), and its answer (then unknown)",
     )
     MAILHUB_READY_WAIT_SECONDS: int = Field(
-        300, ge=10, le=86_400, description="How long mail that may leave can wait in its mailbox; then /readyz says 503"
+        300,
+        ge=10,
+        le=86_400,
+        description="How long mail that may leave can wait in its mailbox; then /readyz says 503",
     )
-    MAILHUB_RETENTION_DAYS: int = Field(90, ge=1, description="How long the content of a finished action is kept")
+    MAILHUB_RETENTION_DAYS: int = Field(
+        90, ge=1, description="How long the content of a finished action is kept"
+    )
     MAILHUB_AUDIT_ANCHORS_COPY: str = Field(
-        "", description="A folder on another disk or machine that gets a copy of the audit's anchors; empty: none"
+        "",
+        description="A folder on another disk or machine that gets a copy of the audit's anchors; empty: none",
     )
-    DUPLICATE_WINDOW_SECONDS: int = Field(120, ge=0, description="Same recipients, subject, text: warn within")
-    MAILHUB_PROPOSALS_PER_MINUTE: int = Field(600, ge=120, description="How often a token may propose; then 429")
-    MAILHUB_SESSION_IDLE_HOURS: int = Field(12, ge=1, le=24 * 30, description="Signs out a browser that is not used")
-    MAILHUB_SESSION_DAYS: int = Field(14, ge=1, le=90, description="A sign-in ends after so many days, used or not")
+    DUPLICATE_WINDOW_SECONDS: int = Field(
+        120, ge=0, description="Same recipients, subject, text: warn within"
+    )
+    MAILHUB_PROPOSALS_PER_MINUTE: int = Field(
+        600, ge=120, description="How often a token may propose; then 429"
+    )
+    MAILHUB_SESSION_IDLE_HOURS: int = Field(
+        12, ge=1, le=24 * 30, description="Signs out a browser that is not used"
+    )
+    MAILHUB_SESSION_DAYS: int = Field(
+        14, ge=1, le=90, description="A sign-in ends after so many days, used or not"
+    )
     MAILHUB_REQUESTS_PER_MINUTE: int = Field(
-        12_000, ge=60, description="Requests of one token, of any kind; all tokens of a person: three times as many"
+        12_000,
+        ge=60,
+        description="Requests of one token, of any kind; all tokens of a person: three times as many",
     )
     MAILHUB_PENDING_PROPOSALS: int = Field(
-        5_000, ge=10, description="Proposals of one token that wait for a person, in one mailbox; then 429"
+        5_000,
+        ge=10,
+        description="Proposals of one token that wait for a person, in one mailbox; then 429",
     )
-    MAILHUB_UPLOADS_PER_DAY: int = Field(1_000, ge=1, description="Files that one token may upload within 24 hours")
+    MAILHUB_UPLOADS_PER_DAY: int = Field(
+        1_000, ge=1, description="Files that one token may upload within 24 hours"
+    )
     MAILHUB_STORED_MEGABYTES_PER_DAY: int = Field(
-        1_000, ge=40, description="Megabytes of uploads and proposals that one token may store within 24 hours"
+        1_000,
+        ge=40,
+        description="Megabytes of uploads and proposals that one token may store within 24 hours",
     )
-    OIDC_ISSUER: str = Field("", description="Single sign-on: the issuer of an OpenID provider; empty: none")
+    OIDC_ISSUER: str = Field(
+        "", description="Single sign-on: the issuer of an OpenID provider; empty: none"
+    )
     OIDC_CLIENT_ID: str = Field("", description="Under which id mailhub is known there")
     OIDC_CLIENT_SECRET: str = Field("", description="The secret that goes with it")
     OIDC_NAME: str = Field("single sign-on", description="What the button says: Sign in with …")
@@ -96,39 +137,68 @@ class Environment(PeopleEnvironment):
         description="Server for mail that mailhub itself sends (invitations, sign-in codes): smtp://, submission:// "
         "(STARTTLS) or smtps://, with user:password@ before the host; empty: it sends none",
     )
-    DEFAULT_FROM_EMAIL: str = Field("", description="Who that mail is from; empty: mailhub@ and the public host")
-    MAILHUB_METRICS_TOKEN: str = Field("", description="Bearer token that /metrics asks for; empty: no /metrics")
-    MICROSOFT_CLIENT_ID: str = Field("", description="Application (client) id of the app registration; empty: none")
-    MICROSOFT_CLIENT_SECRET: str = Field("", description="Its secret; not needed for the device code alone")
-    MICROSOFT_TENANT: str = Field("common", description="Tenant that may sign in: common, organizations, or an id")
-    MICROSOFT_AUTHORITY: str = Field(
-        "", description="Sign-in service without tenant (https); set, it switches instance discovery off"
+    DEFAULT_FROM_EMAIL: str = Field(
+        "", description="Who that mail is from; empty: mailhub@ and the public host"
     )
-    MICROSOFT_PERMISSIONS: Annotated[list[Literal["Mail.Read", "Mail.ReadWrite", "Mail.Send"]], NoDecode] = Field(
+    MAILHUB_METRICS_TOKEN: str = Field(
+        "", description="Bearer token that /metrics asks for; empty: no /metrics"
+    )
+    MICROSOFT_CLIENT_ID: str = Field(
+        "", description="Application (client) id of the app registration; empty: none"
+    )
+    MICROSOFT_CLIENT_SECRET: str = Field(
+        "", description="Its secret; not needed for the device code alone"
+    )
+    MICROSOFT_TENANT: str = Field(
+        "common", description="Tenant that may sign in: common, organizations, or an id"
+    )
+    MICROSOFT_AUTHORITY: str = Field(
+        "",
+        description="Sign-in service without tenant (https); set, it switches instance discovery off",
+    )
+    MICROSOFT_PERMISSIONS: Annotated[
+        list[Literal["Mail.Read", "Mail.ReadWrite", "Mail.Send"]], NoDecode
+    ] = Field(
         default=[], description="What to ask for, comma-separated; empty: Mail.ReadWrite,Mail.Send"
     )
-    GRAPH_BASE_URL: str = Field("https://graph.microsoft.com/v1.0", description="Microsoft Graph; for national clouds")
+    GRAPH_BASE_URL: str = Field(
+        "https://graph.microsoft.com/v1.0", description="Microsoft Graph; for national clouds"
+    )
     MAILHUB_ALLOW_LOOPBACK_HOSTS: bool = Field(
         False, description="Let mail servers on loopback through the host filter"
     )
 
-    GOOGLE_CLIENT_ID: str = Field("", description="OAuth client of this installation at Google, for Gmail mailboxes")
+    GOOGLE_CLIENT_ID: str = Field(
+        "", description="OAuth client of this installation at Google, for Gmail mailboxes"
+    )
     GOOGLE_CLIENT_SECRET: str = Field("", description="Its secret")
     GOOGLE_AUTH_URI: str = Field(
-        "https://accounts.google.com/o/oauth2/v2/auth", description="Where people allow Google access"
+        "https://accounts.google.com/o/oauth2/v2/auth",
+        description="Where people allow Google access",
     )
-    GOOGLE_TOKEN_URI: str = Field("https://oauth2.googleapis.com/token", description="Where Google gives tokens")
-    GMAIL_BASE_URL: str = Field("https://gmail.googleapis.com", description="Where the Gmail API is")
+    GOOGLE_TOKEN_URI: str = Field(
+        "https://oauth2.googleapis.com/token", description="Where Google gives tokens"
+    )
+    GMAIL_BASE_URL: str = Field(
+        "https://gmail.googleapis.com", description="Where the Gmail API is"
+    )
     GMAIL_CREDENTIALS_PATH: str = Field(
-        "", description="File of an OAuth client from the Google console, where GOOGLE_CLIENT_ID is not set"
+        "",
+        description="File of an OAuth client from the Google console, where GOOGLE_CLIENT_ID is not set",
     )
-    GMAIL_TOKEN_PATH: str = Field("", description="Default of --token-file of `connect_mailbox gmail`, if it is there")
+    GMAIL_TOKEN_PATH: str = Field(
+        "", description="Default of --token-file of `connect_mailbox gmail`, if it is there"
+    )
     AGENT_ENABLE: bool = Field(True, description="0 switches the chat off")
-    AGENT_MODEL: str = Field("", description="provider:model, such as openai:gpt-4.1, azure_openai:… or anthropic:…")
+    AGENT_MODEL: str = Field(
+        "", description="provider:model, such as openai:gpt-4.1, azure_openai:… or anthropic:…"
+    )
     AI_MODEL_NAME: str = Field(
         "", description="Model for SAP AI Core, or an OpenAI model, where AGENT_MODEL is not set"
     )
-    AI_DESTINATION_NAME: str = Field("", description="Set, the model comes from SAP AI Core through its SDK")
+    AI_DESTINATION_NAME: str = Field(
+        "", description="Set, the model comes from SAP AI Core through its SDK"
+    )
     OPENAI_BASE_URL: str = Field("", description="A server that speaks OpenAI's protocol")
     OPENAI_API_KEY: str = Field("", description="For openai:…")
     OPENAI_API_VERSION: str = Field("", description="For azure_openai:…")
@@ -136,20 +206,32 @@ class Environment(PeopleEnvironment):
     AZURE_OPENAI_API_KEY: str = Field("", description="For azure_openai:…")
     ANTHROPIC_API_KEY: str = Field("", description="For anthropic:…")
     AGENT_DEFAULT_MODE: Literal["readOnly", "default", "safeWrite"] = Field(
-        "readOnly", description="What the chat may do when a request says nothing: readOnly, default or safeWrite"
+        "readOnly",
+        description="What the chat may do when a request says nothing: readOnly, default or safeWrite",
     )
-    AGENT_RECURSION_LIMIT: int = Field(4, ge=1, le=50, description="Rounds of model and tools for one request")
+    AGENT_RECURSION_LIMIT: int = Field(
+        4, ge=1, le=50, description="Rounds of model and tools for one request"
+    )
     AGENT_REQUESTS_PER_MINUTE: int = Field(
-        30, ge=1, description="Requests to the chat of one token or person, over all threads; then 429"
+        30,
+        ge=1,
+        description="Requests to the chat of one token or person, over all threads; then 429",
     )
     AGENT_WRITE_ALLOW: Annotated[list[str], NoDecode] = Field(
         default=[], description="Tools that the mode default may use beyond drafts, comma-separated"
     )
-    AGENT_LOG_LEVEL: Literal["debug", "info", "warn", "error"] = Field("info", description="debug, info, warn or error")
-    AGENT_LOG_STEPS: bool = Field(False, description="1: a line for each call of the model, with its size in tokens")
-    AGENT_LOG_OUTPUT: bool = Field(False, description="1: a line for each tool's answer, with its size")
+    AGENT_LOG_LEVEL: Literal["debug", "info", "warn", "error"] = Field(
+        "info", description="debug, info, warn or error"
+    )
+    AGENT_LOG_STEPS: bool = Field(
+        False, description="1: a line for each call of the model, with its size in tokens"
+    )
+    AGENT_LOG_OUTPUT: bool = Field(
+        False, description="1: a line for each tool's answer, with its size"
+    )
     MCP_M365_TOOLS: Annotated[list[Literal["m365_run_command"]], NoDecode] = Field(
-        default=["m365_run_command"], description="The tools for Microsoft 365 that are offered, comma-separated"
+        default=["m365_run_command"],
+        description="The tools for Microsoft 365 that are offered, comma-separated",
     )
     MCP_M365_START_CMD: str = Field(
         "",
@@ -159,7 +241,8 @@ class Environment(PeopleEnvironment):
         30_000, ge=100, description="How often that server is asked for a sign of life"
     )
     MCP_M365_STRICT_READONLY: bool = Field(
-        True, description="1: commands that change something are blocked; 0: they wait for a person's approval"
+        True,
+        description="1: commands that change something are blocked; 0: they wait for a person's approval",
     )
 
     @classmethod
@@ -174,12 +257,20 @@ class Environment(PeopleEnvironment):
         return (init_settings, env_settings, _NameFile(settings_cls), dotenv_settings)
 
     @field_validator(
-        "MAILHUB_ENCRYPTION_KEYS", "ALLOWED_HOSTS", "MICROSOFT_PERMISSIONS", "MCP_M365_TOOLS", "AGENT_WRITE_ALLOW",
+        "MAILHUB_ENCRYPTION_KEYS",
+        "ALLOWED_HOSTS",
+        "MICROSOFT_PERMISSIONS",
+        "MCP_M365_TOOLS",
+        "AGENT_WRITE_ALLOW",
         mode="before",
-    )  # fmt: skip
+    )
     @classmethod
     def _split(cls, value: object) -> object:
-        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+        return (
+            [part.strip() for part in value.split(",") if part.strip()]
+            if isinstance(value, str)
+            else value
+        )
 
     @field_validator("MAILHUB_ENCRYPTION_KEYS")
     @classmethod
@@ -217,7 +308,9 @@ class Environment(PeopleEnvironment):
         try:
             dj_database_url.parse(url or "sqlite://")
         except ValueError:  # its text may quote the password
-            raise ValueError("is not an address; write special characters of a password as %..") from None
+            raise ValueError(
+                "is not an address; write special characters of a password as %.."
+            ) from None
         return url
 
     # A model server of one's own stands in the same private network and often has no certificate.
@@ -300,7 +393,9 @@ class Environment(PeopleEnvironment):
             host = f"[{self.HOST}]" if ":" in self.HOST else self.HOST
             self.MAILHUB_PUBLIC_URL = f"http://{host}:{self.PORT}"
         host = urlsplit(self.MAILHUB_PUBLIC_URL).hostname or ""
-        self.DEFAULT_FROM_EMAIL = self.DEFAULT_FROM_EMAIL or f"mailhub@{'localhost' if is_loopback(host) else host}"
+        self.DEFAULT_FROM_EMAIL = (
+            self.DEFAULT_FROM_EMAIL or f"mailhub@{'localhost' if is_loopback(host) else host}"
+        )
         return self
 
 
@@ -312,7 +407,9 @@ class _NameFile(PydanticBaseSettingsSource):
         return (Path(path).read_text().strip() if path else None), field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        values = {name: self.get_field_value(None, name)[0] for name in self.settings_cls.model_fields}
+        values = {
+            name: self.get_field_value(None, name)[0] for name in self.settings_cls.model_fields
+        }
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -322,8 +419,9 @@ def env_file(home: Path) -> Path:
 
 
 def prepare_home() -> None:
-    """Write down what every command on this home must share: new keys where there are none, and what this process
-    was told by its environment. Keys stay as they are from run to run."""
+    """Write down what every command on this home must share: new keys where there are none, and
+    what this process was told by its environment. Keys stay as they are from run to run.
+    """
     home = Path(os.environ.get("MAILHUB_HOME") or "var").resolve()
     os.environ["MAILHUB_HOME"] = str(home)  # the children start elsewhere
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -342,7 +440,9 @@ def prepare_home() -> None:
     for name in ("SECRET_KEY", "MAILHUB_ENCRYPTION_KEYS"):
         if f"{name}_FILE" in os.environ:
             del values[name]
-    text = "".join(f"{name}='{value}'\n" for name, value in values.items() if name != "MAILHUB_HOME")
+    text = "".join(
+        f"{name}='{value}'\n" for name, value in values.items() if name != "MAILHUB_HOME"
+    )
     written = path.with_suffix(".new")
     written.touch(mode=0o600)
     written.write_text(f"# Written by `manage.py run`; read by every command on this home.\n{text}")
@@ -350,7 +450,9 @@ def prepare_home() -> None:
 
 
 def _only_one(home: Path) -> None:
-    """Hold the home until this process ends: a second one would write its own address over the first one's."""
+    """Hold the home until this process ends: a second one would write its own address over the
+    first one's.
+    """
     lock = os.open(home / "run.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -363,15 +465,27 @@ def _new_key() -> str:
 
 
 def _close_to_others(home: Path) -> None:
-    """Let only this user read what mailhub makes, also the files that an older version left readable in the home."""
+    """Let only this user read what mailhub makes, also the files that an older version left
+    readable in the home.
+    """
     os.umask(0o077)
     for path in [*home.glob("*"), *home.glob("*/*")]:
         try:
             found = path.lstat()
-            if found.st_uid == os.geteuid() and found.st_mode & 0o077 and stat.S_ISREG(found.st_mode):
+            if (
+                found.st_uid == os.geteuid()
+                and found.st_mode & 0o077
+                and stat.S_ISREG(found.st_mode)
+            ):
                 path.chmod(found.st_mode & 0o700)
-            elif found.st_uid != os.geteuid() and found.st_mode & 0o007 and stat.S_ISREG(found.st_mode):
-                sys.stderr.write(f"mailhub: other users can read {path}. Close it with chmod o-rwx.\n")
+            elif (
+                found.st_uid != os.geteuid()
+                and found.st_mode & 0o007
+                and stat.S_ISREG(found.st_mode)
+            ):
+                sys.stderr.write(
+                    f"mailhub: other users can read {path}. Close it with chmod o-rwx.\n"
+                )
         except OSError:  # gone since, or of a file system without modes
             continue
 
@@ -384,7 +498,11 @@ def load() -> Environment:
         return Environment(_env_file=env_file(home))
     except ValidationError as error:
         wrong = "; ".join(
-            ": ".join(filter(None, [".".join(map(str, item["loc"])), _sentence(item["type"], item["msg"])]))
+            ": ".join(
+                filter(
+                    None, [".".join(map(str, item["loc"])), _sentence(item["type"], item["msg"])]
+                )
+            )
             for item in error.errors(include_input=False, include_url=False)
         )
         sys.exit(f"mailhub cannot start: {wrong}")

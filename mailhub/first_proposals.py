@@ -1,4 +1,7 @@
-"""Three mails that wait at the first start, as an assistant would have proposed them. Nothing leaves without a yes."""
+"""Three mails that wait at the first start, as an assistant would have proposed them.
+
+Nothing leaves without a yes.
+"""
 
 import structlog
 
@@ -37,13 +40,17 @@ Ada
 
 
 def propose(user: User, mailbox: Mailbox) -> None:
-    """Propose an answer to a customer, a forward outside the company with its attachment, and a new mail of which one
-    recipient only looks like the customer. By a token of its own: what a script finds with another is its own work.
+    """Propose an answer to a customer, a forward outside the company with its attachment, and a new
+    mail of which one recipient only looks like the customer. By a token of its own: what a script
+    finds with another is its own work.
 
     What cannot be proposed is left out: the place is none the worse without it.
     """
     token, _ = ApiToken.issue(
-        user=user, name=ASSISTANT, scopes=["mail:read", "mail:draft", "mail:propose"], mailboxes=[mailbox]
+        user=user,
+        name=ASSISTANT,
+        scopes=["mail:read", "mail:draft", "mail:propose"],
+        mailboxes=[mailbox],
     )
     caller = Caller(user=user, surface="command", token=token, scopes=frozenset(token.scopes))
     question = _newest(caller, subject="Delivery on Thursday", sender="mira@northwind.example")
@@ -51,16 +58,28 @@ def propose(user: User, mailbox: Mailbox) -> None:
     if question:
         _propose(caller, "reply_email", message_id=question, comment=ANSWER)
     if report:
-        _propose(caller, "forward_email", message_id=report, to=["claims@insura.example"], comment=TO_THE_INSURER)
+        _propose(
+            caller,
+            "forward_email",
+            message_id=report,
+            to=["claims@insura.example"],
+            comment=TO_THE_INSURER,
+        )
     _propose(
-        caller, "send_email", to=["mira@northvvind.example"], cc=["charles@lovelace.example"],
-        subject="Quote: twelve warning levers", body=QUOTE,
-    )  # fmt: skip
+        caller,
+        "send_email",
+        to=["mira@northvvind.example"],
+        cc=["charles@lovelace.example"],
+        subject="Quote: twelve warning levers",
+        body=QUOTE,
+    )
 
 
 def _newest(caller: Caller, *, subject: str, sender: str) -> str:
     try:
-        found = call_tool(caller, "search_emails", {"subject": subject, "from": sender, "max_results": 1}).result
+        found = call_tool(
+            caller, "search_emails", {"subject": subject, "from": sender, "max_results": 1}
+        ).result
     except Problem as problem:
         log.warning("first_run_incomplete", code=problem.code)
         return ""

@@ -1,4 +1,6 @@
-"""What `manage.py run` prepares for a person: a user, the connected sandbox mailbox, a token, a way to sign in."""
+"""What `manage.py run` prepares for a person: a user, the connected sandbox mailbox, a token, a way
+to sign in.
+"""
 
 import json
 from datetime import timedelta
@@ -29,7 +31,9 @@ def prepare(sandbox: Sandbox) -> dict[str, Any]:
     user = User.objects.filter(email=me.address).first()
     begins = user is None
     if user is None:
-        user = User.objects.create_user(me.address, first_name=first, last_name=last, is_staff=True, is_superuser=True)
+        user = User.objects.create_user(
+            me.address, first_name=first, last_name=last, is_staff=True, is_superuser=True
+        )
         prove_account(user, how="command")
     mailbox = _connected(user, me, sandbox)
     if begins:
@@ -46,7 +50,10 @@ def prepare(sandbox: Sandbox) -> dict[str, Any]:
         "imap": {**imap, "user": me.address, "password": me.password},
         "smtp": {"host": sandbox.host, "port": sandbox.smtp_port},
         "others": [
-            {"address": other.address, "imap": {**imap, "user": other.address, "password": other.password}}
+            {
+                "address": other.address,
+                "imap": {**imap, "user": other.address, "password": other.password},
+            }
             for other in sandbox.accounts[1:]
         ],
     }
@@ -84,4 +91,6 @@ def _token(user: User, mailbox: Mailbox, path: Path) -> str:
     if kept and mine.filter(digest=digest_of(kept)).exists():
         return kept
     mine.update(revoked_at=Now())
-    return ApiToken.issue(user=user, name=TOKEN_NAME, scopes=list(TOKEN_SCOPES), mailboxes=[mailbox])[1]
+    return ApiToken.issue(
+        user=user, name=TOKEN_NAME, scopes=list(TOKEN_SCOPES), mailboxes=[mailbox]
+    )[1]

@@ -18,8 +18,9 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """The database and the queue answer, a worker is alive, the database knows what was sent, and mail leaves; else 503
-    and what is missing."""
+    """The database and the queue answer, a worker is alive, the database knows what was sent, and
+    mail leaves; else 503 and what is missing.
+    """
     try:
         workers = len(heartbeats.alive())
         paused = why_everything_is_paused()
@@ -28,9 +29,12 @@ def readyz(request: HttpRequest) -> JsonResponse:
     except DatabaseError:
         workers, paused, sending, database = 0, "", True, False
     found = {
-        "database": database, "queue": queue().answers(), "worker": workers > 0, "reconciled": not paused,
+        "database": database,
+        "queue": queue().answers(),
+        "worker": workers > 0,
+        "reconciled": not paused,
         "sending": sending,
-    }  # fmt: skip
+    }
     missing = [name for name, there in found.items() if not there]
     return JsonResponse(
         {

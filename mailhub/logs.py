@@ -1,8 +1,8 @@
 """Logs hold listed fields and nothing else, so that no mail content can reach them.
 
-A field that is not in ALLOWED is dropped. Records of other libraries keep their logger, level and the constant
-template of the message, never its arguments: an argument may be an address. An exception is logged as its type
-and the places it passed through, never its text.
+A field that is not in ALLOWED is dropped. Records of other libraries keep their logger, level and
+the constant template of the message, never its arguments: an argument may be an address. An
+exception is logged as its type and the places it passed through, never its text.
 """
 
 import logging
@@ -14,7 +14,10 @@ from typing import Any
 import structlog
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
-from django_structlog.signals import bind_extra_request_finished_metadata, bind_extra_request_metadata
+from django_structlog.signals import (
+    bind_extra_request_finished_metadata,
+    bind_extra_request_metadata,
+)
 
 ALLOWED = frozenset(
     {
@@ -27,17 +30,23 @@ ALLOWED = frozenset(
 )  # fmt: skip
 
 
-def _exception_without_text(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _exception_without_text(
+    _logger: Any, _name: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
     info = event.pop("exc_info", None)
     error = sys.exc_info()[1] if info is True else info[1] if isinstance(info, tuple) else info
     if isinstance(error, BaseException):
         event["error_type"] = type(error).__qualname__
         frames = traceback.extract_tb(error.__traceback__)[-8:]
-        event["trace"] = " < ".join(f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno}:{f.name}" for f in reversed(frames))
+        event["trace"] = " < ".join(
+            f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno}:{f.name}" for f in reversed(frames)
+        )
     return event
 
 
-def _template_only(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _template_only(
+    _logger: Any, _name: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
     """A foreign record says its constant template; what was to be filled in stays out."""
     record = event.get("_record")
     if isinstance(record, logging.LogRecord) and event.get("_from_structlog") is False:
@@ -49,12 +58,16 @@ def _template_only(_logger: Any, _name: str, event: MutableMapping[str, Any]) ->
     return event
 
 
-def _listed_only(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _listed_only(
+    _logger: Any, _name: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
     return {name: value for name, value in event.items() if name in ALLOWED}
 
 
 def configure(level: int = logging.INFO) -> None:
-    """Send everything that is logged, by us or by a library, through the allow-list to standard error."""
+    """Send everything that is logged, by us or by a library, through the allow-list to standard
+    error.
+    """
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -70,7 +83,9 @@ def configure(level: int = logging.INFO) -> None:
                 _template_only,
                 _exception_without_text,
                 _listed_only,
-                structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
+                structlog.processors.LogfmtRenderer(
+                    key_order=["timestamp", "level", "event"], drop_missing=True
+                ),
             ],
         )
     )
@@ -82,7 +97,8 @@ def configure(level: int = logging.INFO) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # Django writes a warning with the path of each refused request; the request log line below has the route.
+    # Django writes a warning with the path of each refused request; the request log line below has
+    # the route.
     logging.getLogger("django.request").setLevel(logging.ERROR)
     # These write what goes over the wire, or one line for each start.
     for name in (
@@ -105,8 +121,17 @@ def _forget_the_address(sender: type, request: HttpRequest, logger: Any, **_: An
 
 @receiver(bind_extra_request_finished_metadata)
 def _name_the_route(
-    sender: type, request: HttpRequest, logger: Any, response: HttpResponse, log_kwargs: dict[str, Any], **_: Any
+    sender: type,
+    request: HttpRequest,
+    logger: Any,
+    response: HttpResponse,
+    log_kwargs: dict[str, Any],
+    **_: Any,
 ) -> None:
     """The route's pattern stands for the path: a path can hold a one-time token."""
     match = request.resolver_match
-    log_kwargs |= {"method": request.method, "route": match.route if match else "-", "status": response.status_code}
+    log_kwargs |= {
+        "method": request.method,
+        "route": match.route if match else "-",
+        "status": response.status_code,
+    }

@@ -1,5 +1,6 @@
-"""/metrics for Prometheus: states are read from the database at each scrape, so every process gives the same answer;
-what is counted of providers is counted in each process."""
+"""/metrics for Prometheus: states are read from the database at each scrape, so every process gives
+the same answer; what is counted of providers is counted in each process.
+"""
 
 import hmac
 import os
@@ -22,28 +23,38 @@ class Database(Collector):
     def collect(self) -> Iterator[Metric]:
         now = figures()
         counts = GaugeMetricFamily(
-            "mailhub_actions", f"Actions in an open state, counted up to {COUNTED}", labels=["state"]
+            "mailhub_actions",
+            f"Actions in an open state, counted up to {COUNTED}",
+            labels=["state"],
         )
         for state, number in now.counts.items():
             counts.add_metric([state], number)
         yield counts
         oldest = GaugeMetricFamily(
-            "mailhub_oldest_action_age_seconds", "How long the oldest action has been in its state", labels=["state"]
+            "mailhub_oldest_action_age_seconds",
+            "How long the oldest action has been in its state",
+            labels=["state"],
         )
         for state, seconds in now.oldest_seconds.items():
             oldest.add_metric([state], seconds)
         yield oldest
-        attempts = CounterMetricFamily("mailhub_attempts", "Ended attempts by what came of them", labels=["verdict"])
+        attempts = CounterMetricFamily(
+            "mailhub_attempts", "Ended attempts by what came of them", labels=["verdict"]
+        )
         for verdict, number in now.attempts.items():
             attempts.add_metric([verdict], number)
         yield attempts
         yield GaugeMetricFamily("mailhub_workers", "Workers seen lately", value=now.workers)
         yield GaugeMetricFamily(
-            "mailhub_dead_letters", "Actions that the sweeper cannot work on and has set aside", value=now.dead_letters
+            "mailhub_dead_letters",
+            "Actions that the sweeper cannot work on and has set aside",
+            value=now.dead_letters,
         )
         if now.heartbeat_seconds is not None:
             yield GaugeMetricFamily(
-                "mailhub_worker_heartbeat_age_seconds", "Since any worker was seen", value=now.heartbeat_seconds
+                "mailhub_worker_heartbeat_age_seconds",
+                "Since any worker was seen",
+                value=now.heartbeat_seconds,
             )
 
 
@@ -52,9 +63,12 @@ REGISTRY.register(Database())
 
 
 def _counted_by_processes() -> CollectorRegistry:
-    """What processes count themselves: of all of them where PROMETHEUS_MULTIPROC_DIR is set, else of this one."""
+    """What processes count themselves: of all of them where PROMETHEUS_MULTIPROC_DIR is set, else
+    of this one.
+    """
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-        # Only here: the provider brings its HTTP library along, and many servers have no Gmail mailbox.
+        # Only here: the provider brings its HTTP library along, and many servers have no Gmail
+        # mailbox.
         from tools.providers.gmail.metrics import REGISTRY as GMAIL
 
         return GMAIL
@@ -70,7 +84,9 @@ def metrics(request: HttpRequest) -> HttpResponse:
     if not token:
         return HttpResponse(status=404)
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+    if scheme.lower() != "bearer" or not hmac.compare_digest(
+        given.strip().encode(), token.encode()
+    ):
         return HttpResponse(status=401, headers={"WWW-Authenticate": "Bearer"})
     text = generate_latest(REGISTRY) + generate_latest(_counted_by_processes())
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)

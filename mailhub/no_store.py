@@ -1,4 +1,6 @@
-"""No page stays in a cache: each response forbids it, so that no page with a secret can be forgotten."""
+"""No page stays in a cache: each response forbids it, so that no page with a secret can be
+forgotten.
+"""
 
 from collections.abc import Callable
 from inspect import iscoroutinefunction
@@ -15,7 +17,9 @@ CACHEABLE = frozenset({"jsi18n"})
 
 @sync_and_async_middleware
 def forbid_caching(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Add `Cache-Control: no-store` to every response; static files are answered before this is reached."""
+    """Add `Cache-Control: no-store` to every response; static files are answered before this is
+    reached.
+    """
     if iscoroutinefunction(answer):
 
         async def answered_later(request: HttpRequest) -> Any:
@@ -31,6 +35,8 @@ def forbid_caching(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpReques
 
 def _forbid(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     match = request.resolver_match
-    if not (match and match.url_name in CACHEABLE) and "no-store" not in response.get("Cache-Control", ""):
+    if not (match and match.url_name in CACHEABLE) and "no-store" not in response.get(
+        "Cache-Control", ""
+    ):
         add_never_cache_headers(response)
     return response

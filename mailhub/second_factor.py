@@ -1,7 +1,8 @@
 """Who needs a second factor, and which pages wait for it.
 
-Managers and staff can be required to have one (`MAILHUB_SECOND_FACTOR`): a passkey or one-time codes. A person without
-one reads, rejects and pauses as before; approvals and pages that change security lead to the page that sets one up.
+Managers and staff can be required to have one (`MAILHUB_SECOND_FACTOR`): a passkey or one-time
+codes. A person without one reads, rejects and pauses as before; approvals and pages that change
+security lead to the page that sets one up.
 """
 
 from collections.abc import Callable
@@ -35,7 +36,10 @@ def lacks_factor(person: User | AnonymousUser) -> bool:
         return False
     if not (person.is_staff or Membership.objects.filter(user=person, role=Role.MANAGER).exists()):
         return False
-    if settings.MAILHUB_SECOND_FACTOR == "auto" and User.objects.filter(is_active=True)[:2].count() < 2:
+    if (
+        settings.MAILHUB_SECOND_FACTOR == "auto"
+        and User.objects.filter(is_active=True)[:2].count() < 2
+    ):
         return False
     return not Authenticator.objects.filter(user=person, type__in=FACTORS).exists()
 
@@ -50,7 +54,10 @@ def waits(match: ResolverMatch, method: str) -> bool:
     ask = STEP_UP.get(name)
     if ask is not None:
         return form or ask.looking
-    return bool(STEP_UP_NAMESPACES.keys() & set(match.namespaces)) and name not in ("admin:logout", "admin:login")
+    return bool(STEP_UP_NAMESPACES.keys() & set(match.namespaces)) and name not in (
+        "admin:logout",
+        "admin:login",
+    )
 
 
 def _judge(request: HttpRequest) -> HttpResponseBase | None:
@@ -58,19 +65,27 @@ def _judge(request: HttpRequest) -> HttpResponseBase | None:
     assert match is not None  # Django sets it before it calls process_view
     if not waits(match, request.method or "") or not lacks_factor(request.user):
         return None
-    back = request.get_full_path() if request.method in SAFE_METHODS else request.headers.get("Referer", "")
+    back = (
+        request.get_full_path()
+        if request.method in SAFE_METHODS
+        else request.headers.get("Referer", "")
+    )
     return redirect(f"{reverse('second_factor')}?{urlencode({'next': back})}")
 
 
 @sync_and_async_middleware
 def ask_for_second_factor(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Lead a person who must have a second factor to the page that sets one up, before approvals and security pages."""
+    """Lead a person who must have a second factor to the page that sets one up, before approvals
+    and security pages.
+    """
     if iscoroutinefunction(answer):
 
         async def answered_later(request: HttpRequest) -> Any:
             return await answer(request)
 
-        async def process_view_later(request: HttpRequest, view: Any, args: Any, kwargs: Any) -> Any:
+        async def process_view_later(
+            request: HttpRequest, view: Any, args: Any, kwargs: Any
+        ) -> Any:
             return await sync_to_async(_judge)(request)
 
         answered_later.process_view = process_view_later  # type: ignore[attr-defined]
@@ -93,4 +108,8 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     back = request.GET.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
         back = reverse("queue")
-    return render(request, "accounts/second_factor.html", {"back": back, "done": not lacks_factor(request.user)})
+    return render(
+        request,
+        "accounts/second_factor.html",
+        {"back": back, "done": not lacks_factor(request.user)},
+    )

@@ -33,9 +33,11 @@ MAILHUB_LEASE_SECONDS = ENV.MAILHUB_LEASE_SECONDS
 MAILHUB_WIRE_TIMEOUT_SECONDS = ENV.MAILHUB_WIRE_TIMEOUT_SECONDS
 MAILHUB_READY_WAIT_SECONDS = ENV.MAILHUB_READY_WAIT_SECONDS
 MAILHUB_ALLOW_LOOPBACK_HOSTS = ENV.MAILHUB_ALLOW_LOOPBACK_HOSTS
-# Never in the web: loopback is connected by command alone. Tests, whose servers are all there, set it.
+# Never in the web: loopback is connected by command alone. Tests, whose servers are all there, set
+# it.
 MAILHUB_WIZARD_REACHES_LOOPBACK = False
-# How long a foreign server may keep a thread of the web server: the test of a connection, and one request by IMAP.
+# How long a foreign server may keep a thread of the web server: the test of a connection, and one
+# request by IMAP.
 MAILHUB_PROVE_SECONDS = 25.0
 MAILHUB_REQUEST_SECONDS = 60.0
 MICROSOFT_CLIENT_ID = ENV.MICROSOFT_CLIENT_ID
@@ -77,7 +79,8 @@ MCP_M365_START_CMD = ENV.MCP_M365_START_CMD
 MCP_M365_HEALTH_INTERVAL_MS = ENV.MCP_M365_HEALTH_INTERVAL_MS
 MCP_M365_STRICT_READONLY = ENV.MCP_M365_STRICT_READONLY
 
-# Never what the gate sends: that goes by the mailbox's own provider. One try, and whoever waits for the page is told.
+# Never what the gate sends: that goes by the mailbox's own provider. One try, and whoever waits for
+# the page is told.
 SENDS_MAIL = bool(ENV.EMAIL_URL)
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = ENV.DEFAULT_FROM_EMAIL
 globals().update(environment.mail_settings(ENV.EMAIL_URL))
@@ -105,7 +108,8 @@ MAILHUB_PROVIDERS = {
     "microsoft": "tools.providers.graph.GraphProvider",
     "gmail": "tools.providers.gmail.GmailProvider",
 }
-# Only the one that MAILHUB_QUEUE names is imported: rq, celery and redis cost nothing where they are not used.
+# Only the one that MAILHUB_QUEUE names is imported: rq, celery and redis cost nothing where they
+# are not used.
 MAILHUB_QUEUES = {
     "database": "approvals.queues.database.DatabaseQueue",
     "rq": "approvals.queues.rq.RqQueue",
@@ -121,9 +125,13 @@ MAILHUB_CHORES = [
     "accounts.people.sessions.forget_ended",
 ]
 MAILHUB_CELERY_APP = "mailhub.celery.app"
-# One queue: with several, RQ pops by BLPOP, and a job popped by a dying worker is lost (rq/queue.py, dequeue_any).
+# One queue: with several, RQ pops by BLPOP, and a job popped by a dying worker is lost
+# (rq/queue.py, dequeue_any).
 RQ_QUEUES = {"default": {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer"}}
-RQ = {"WORKER_CLASS": "approvals.queues.rq.ForkingWorker", "JOB_CLASS": "approvals.queues.rq.ActionJob"}
+RQ = {
+    "WORKER_CLASS": "approvals.queues.rq.ForkingWorker",
+    "JOB_CLASS": "approvals.queues.rq.ActionJob",
+}
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -191,10 +199,11 @@ TEMPLATES = [
 
 DATABASES = {"default": dj_database_url.parse(ENV.DATABASE_URL)}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
-    # IMMEDIATE takes the write lock at BEGIN: with Django's default a third of concurrent updates die of
-    # "database is locked", because a reader that becomes a writer cannot wait.
-    # FULL syncs the log at each commit. With NORMAL a power cut forgets the newest commits, "the mail was handed over"
-    # among them, and the mail would be sent again (https://sqlite.org/pragma.html#pragma_synchronous).
+    # IMMEDIATE takes the write lock at BEGIN: with Django's default a third of concurrent updates
+    # die of "database is locked", because a reader that becomes a writer cannot wait. FULL syncs
+    # the log at each commit. With NORMAL a power cut forgets the newest commits, "the mail was
+    # handed over" among them, and the mail would be sent again
+    # (https://sqlite.org/pragma.html#pragma_synchronous).
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
@@ -202,21 +211,23 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     } | DATABASES["default"].get("OPTIONS", {})
 else:
     _given = DATABASES["default"].get("OPTIONS", {})
-    # Under ASGI a connection kept by each thread runs the server out of connections: a pool instead. Planning a claim
-    # costs more than running it, so the server keeps the plans of what comes again. What the URL says goes first.
+    # Under ASGI a connection kept by each thread runs the server out of connections: a pool
+    # instead. Planning a claim costs more than running it, so the server keeps the plans of what
+    # comes again. What the URL says goes first.
     DATABASES["default"]["OPTIONS"] = {
         "pool": {"min_size": 1, "max_size": 10, "timeout": 20},
         "server_side_binding": True,
         "prepare_threshold": 5,
-        # A network that goes away without a word is noticed within a minute, by a web server and by workers.
+        # A network that goes away without a word is noticed within a minute, by a web server and by
+        # workers.
         "connect_timeout": 10,
         "keepalives": 1,
         "keepalives_idle": 20,
         "keepalives_interval": 10,
         "keepalives_count": 3,
         "tcp_user_timeout": 60_000,
-        # Longer than any migration or export of ours. A pooler, which the URL tells by its own threshold, takes no
-        # such parameter.
+        # Longer than any migration or export of ours. A pooler, which the URL tells by its own
+        # threshold, takes no such parameter.
         **({} if "prepare_threshold" in _given else {"options": "-c statement_timeout=15min"}),
     } | _given
 
@@ -231,20 +242,32 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 # Failed tries are counted in the database, so that every web process knows of them.
-CACHES = {"default": {"BACKEND": "accounts.infra.cache.JsonDatabaseCache", "LOCATION": "accounts_cache"}}
-# What the database holds for a session or in the cache is JSON: read as a pickle, it could run code here.
+CACHES = {
+    "default": {"BACKEND": "accounts.infra.cache.JsonDatabaseCache", "LOCATION": "accounts_cache"}
+}
+# What the database holds for a session or in the cache is JSON: read as a pickle, it could run code
+# here.
 SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
 ACCOUNT_ADAPTER = "accounts.people.adapters.AccountAdapter"
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]  # nobody signs up; it says that passwords exist
-ACCOUNT_EMAIL_VERIFICATION = "none"  # who makes an account, by command or invitation, knows whose it is
+ACCOUNT_EMAIL_VERIFICATION = (
+    "none"  # who makes an account, by command or invitation, knows whose it is
+)
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_REDIRECT_URL = "sign_in"
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
-# `accounts.people.guessing` slows down wrong passwords; `login_failed` is for codes, after the password.
-ACCOUNT_RATE_LIMITS = {"login": "60/m/ip", "login_failed": "5/300s/key", "reauthenticate": "10/m/user"}
-ACCOUNT_EMAIL_NOTIFICATIONS = True  # each change of a password, factor or address, and each new browser
+# `accounts.people.guessing` slows down wrong passwords; `login_failed` is for codes, after the
+# password.
+ACCOUNT_RATE_LIMITS = {
+    "login": "60/m/ip",
+    "login_failed": "5/300s/key",
+    "reauthenticate": "10/m/user",
+}
+ACCOUNT_EMAIL_NOTIFICATIONS = (
+    True  # each change of a password, factor or address, and each new browser
+)
 MAILHUB_OWN_MAIL_THREADS = 2
 ACCOUNT_LOGIN_BY_CODE_ENABLED = True  # and offered where mailhub sends mail
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # who is not known here gets no mail from us
@@ -313,7 +336,11 @@ CONTENT_SECURITY_POLICY = {
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
 
 DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG  # one line a request is enough
-DJANGO_STRUCTLOG_USER_ID_FIELD = None  # the API never looks at a cookie, not even to log whose it is
+DJANGO_STRUCTLOG_USER_ID_FIELD = (
+    None  # the API never looks at a cookie, not even to log whose it is
+)
 LOGGING_CONFIG = None
 logs.configure()
-logging.getLogger("mailhub.agent").setLevel({"warn": "WARNING"}.get(ENV.AGENT_LOG_LEVEL, ENV.AGENT_LOG_LEVEL.upper()))
+logging.getLogger("mailhub.agent").setLevel(
+    {"warn": "WARNING"}.get(ENV.AGENT_LOG_LEVEL, ENV.AGENT_LOG_LEVEL.upper())
+)

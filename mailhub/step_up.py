@@ -1,8 +1,11 @@
-"""Which pages need a fresh sign-in. Every URL name that takes a form is in one of the two tables of this file.
+"""Which pages need a fresh sign-in.
 
-`STEP_UP` holds everything that changes a credential, a factor, a mailbox connection, a member, a rule, a token, a
-webhook, an identity-provider link or a session. `HARMLESS` holds the rest, each with the reason. A form of a URL name
-in neither table is treated as if it were in `STEP_UP`, and a test fails until it is classified.
+Every URL name that takes a form is in one of the two tables of this file.
+
+`STEP_UP` holds everything that changes a credential, a factor, a mailbox connection, a member, a
+rule, a token, a webhook, an identity-provider link or a session. `HARMLESS` holds the rest, each
+with the reason. A form of a URL name in neither table is treated as if it were in `STEP_UP`, and a
+test fails until it is classified.
 """
 
 from collections.abc import Callable
@@ -23,8 +26,8 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 class Ask:
     """When to ask for a fresh sign-in, and where the person continues.
 
-    `looking` asks before the page is shown, so that nobody fills in a form in vain. `back` is the URL name of the page
-    that holds the button; without it the person returns to the same address.
+    `looking` asks before the page is shown, so that nobody fills in a form in vain. `back` is the
+    URL name of the page that holds the button; without it the person returns to the same address.
     """
 
     looking: bool = False
@@ -133,13 +136,23 @@ def asks(match: ResolverMatch, method: str) -> Ask | None:
     """Return how to ask before this request, or None when the request needs no fresh sign-in."""
     name, form = match.view_name, method not in SAFE_METHODS
     ask = STEP_UP.get(name)
-    if ask is None and name not in HARMLESS and not HARMLESS_NAMESPACES.keys() & set(match.namespaces):
-        ask = next((STEP_UP_NAMESPACES[each] for each in match.namespaces if each in STEP_UP_NAMESPACES), FORM)
+    if (
+        ask is None
+        and name not in HARMLESS
+        and not HARMLESS_NAMESPACES.keys() & set(match.namespaces)
+    ):
+        ask = next(
+            (STEP_UP_NAMESPACES[each] for each in match.namespaces if each in STEP_UP_NAMESPACES),
+            FORM,
+        )
     return ask if ask and (form or ask.looking) else None
 
 
 def judge(request: HttpRequest, ask: Ask) -> HttpResponseBase | None:
-    """Return the redirect to the sign-in, or None to go on. Views themselves keep out a person who is not signed in."""
+    """Return the redirect to the sign-in, or None to go on.
+
+    Views themselves keep out a person who is not signed in.
+    """
     if not request.user.is_authenticated or is_fresh(request):
         return None
     if not ask.back:
@@ -152,7 +165,9 @@ def judge(request: HttpRequest, ask: Ask) -> HttpResponseBase | None:
 
 @sync_and_async_middleware
 def ask_for_fresh_sign_in(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Ask for a fresh sign-in before every view of `STEP_UP`, and before every form that nobody has classified."""
+    """Ask for a fresh sign-in before every view of `STEP_UP`, and before every form that nobody has
+    classified.
+    """
     in_thread = sync_to_async(judge)
 
     if iscoroutinefunction(answer):
@@ -160,7 +175,9 @@ def ask_for_fresh_sign_in(answer: Callable[[HttpRequest], Any]) -> Callable[[Htt
         async def answered_later(request: HttpRequest) -> Any:
             return await answer(request)
 
-        async def process_view_later(request: HttpRequest, view: Any, args: Any, kwargs: Any) -> Any:
+        async def process_view_later(
+            request: HttpRequest, view: Any, args: Any, kwargs: Any
+        ) -> Any:
             ask = asks(_match(request), request.method or "")
             return await in_thread(request, ask) if ask else None
 

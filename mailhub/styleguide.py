@@ -5,9 +5,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-TOKENS = (
-    "bg surface raised sunken line line-strong field ink ink-2 ink-3 accent accent-soft warn warn-soft bad bad-soft"
-)
+TOKENS = "bg surface raised sunken line line-strong field ink ink-2 ink-3 accent accent-soft warn warn-soft bad bad-soft"
 
 
 @require_safe

@@ -21,7 +21,10 @@ _LIBC = ctypes.CDLL(None)
 
 
 def _end_with_parent() -> None:
-    """In the child: be told to end when the supervisor is gone, even when it was killed. Linux alone can do that."""
+    """In the child: be told to end when the supervisor is gone, even when it was killed.
+
+    Linux alone can do that.
+    """
     if sys.platform == "linux":
         _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
@@ -35,13 +38,15 @@ class Child:
 
     def start(self) -> None:
         self.started_at = time.monotonic()
-        # While it loads, Ctrl-C would end it with a traceback: it inherits that SIGINT is ignored, until it says
-        # itself what to do then. What is still loading is ended by us.
+        # While it loads, Ctrl-C would end it with a traceback: it inherits that SIGINT is ignored,
+        # until it says itself what to do then. What is still loading is ended by us.
         ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             # In our process group: whoever ends the group, or presses Ctrl-C, ends all of it.
             # No thread has been started here, so what preexec_fn warns of cannot happen.
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent)
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent
+            )
         finally:
             signal.signal(signal.SIGINT, ours)
 
@@ -51,7 +56,9 @@ class Child:
 
 
 class Supervisor:
-    """Starts children in order, starts one again that dies, and ends them in the opposite order on a signal."""
+    """Starts children in order, starts one again that dies, and ends them in the opposite order on
+    a signal.
+    """
 
     def __init__(self) -> None:
         self.children: list[Child] = []
@@ -70,7 +77,11 @@ class Supervisor:
         while not self.stopping:
             for child in self.children:
                 if not child.running and time.monotonic() - child.started_at >= RESTART_SECONDS:
-                    log.warning("child_died", process=child.name, exit_code=child.process and child.process.returncode)
+                    log.warning(
+                        "child_died",
+                        process=child.name,
+                        exit_code=child.process and child.process.returncode,
+                    )
                     child.start()
             time.sleep(POLL_SECONDS)
 

@@ -18,8 +18,9 @@ from accounts.models import User
 @never_cache
 @require_safe
 def welcome(request: HttpRequest) -> HttpResponse:
-    """For the person of the sandbox alone: its token stands in `sandbox.json` on the same machine, and opens nothing
-    but the sandbox. Everybody else's tokens are shown once, when they are made."""
+    """For the person of the sandbox alone: its token stands in `sandbox.json` on the same machine,
+    and opens nothing but the sandbox. Everybody else's tokens are shown once, when they are made.
+    """
     prepared = _sandbox()
     if prepared.get("user") != cast(User, request.user).email:
         raise Http404
@@ -34,7 +35,9 @@ def welcome(request: HttpRequest) -> HttpResponse:
 
 def _sandbox() -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads((Path(settings.MAILHUB_HOME) / "sandbox.json").read_text())
+        content: dict[str, Any] = json.loads(
+            (Path(settings.MAILHUB_HOME) / "sandbox.json").read_text()
+        )
     except (OSError, ValueError):
         return {}
     return content if settings.MAILHUB_ALLOW_LOOPBACK_HOSTS else {}

@@ -1,4 +1,6 @@
-"""What tools keep: short names of messages, drafts as last seen, uploaded attachments, single-use download links."""
+"""What tools keep: short names of messages, drafts as last seen, uploaded attachments, single-use
+download links.
+"""
 
 import hashlib
 import secrets
@@ -21,8 +23,9 @@ LINK_LIFETIME = timedelta(minutes=10)
 class Draft(models.Model):
     """A draft that was written through mailhub. The provider holds it; this row follows it.
 
-    `sha256` is of its bytes as they were last written here: other bytes mean that a person has changed it since.
-    `surface` says where it was written (rest, mcp, agent, web, command); it is empty in rows of older versions.
+    `sha256` is of its bytes as they were last written here: other bytes mean that a person has
+    changed it since. `surface` says where it was written (rest, mcp, agent, web, command); it is
+    empty in rows of older versions.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -44,14 +47,18 @@ class Draft(models.Model):
 
 
 class Acquaintance(models.Model):
-    """Somebody this mailbox has written to, found in its Sent or sent by us; a hash of the address, and its domain."""
+    """Somebody this mailbox has written to, found in its Sent or sent by us; a hash of the address,
+    and its domain.
+    """
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
     digest = models.CharField(max_length=64)
     domain = models.CharField(max_length=255)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["mailbox", "digest"], name="acquaintance_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["mailbox", "digest"], name="acquaintance_once")
+        ]
         indexes = [models.Index(fields=["mailbox", "domain"], name="acquaintance_domains")]
 
     def __str__(self) -> str:
@@ -91,11 +98,19 @@ class Upload(models.Model):
         return str(self.id)
 
     @classmethod
-    def keep(cls, *, owner: models.Model, owner_name: str, name: str, type: str, content: bytes) -> Self:
+    def keep(
+        cls, *, owner: models.Model, owner_name: str, name: str, type: str, content: bytes
+    ) -> Self:
         return cls.objects.create(
-            owner=owner, owner_name=owner_name, name=name, type=type, size=len(content), content=content,
-            sha256=hashlib.sha256(content).hexdigest(), expires_at=timezone.now() + UPLOAD_LIFETIME,
-        )  # fmt: skip
+            owner=owner,
+            owner_name=owner_name,
+            name=name,
+            type=type,
+            size=len(content),
+            content=content,
+            sha256=hashlib.sha256(content).hexdigest(),
+            expires_at=timezone.now() + UPLOAD_LIFETIME,
+        )
 
 
 class DownloadLink(models.Model):
@@ -116,14 +131,19 @@ class DownloadLink(models.Model):
         """Make a link; returns the row and its secret part, which is known only now."""
         secret = secrets.token_urlsafe(32)
         link = cls.objects.create(
-            digest=digest_of(secret), mailbox=mailbox, message_id=message_id, attachment_id=attachment_id,
+            digest=digest_of(secret),
+            mailbox=mailbox,
+            message_id=message_id,
+            attachment_id=attachment_id,
             expires_at=timezone.now() + LINK_LIFETIME,
-        )  # fmt: skip
+        )
         return link, secret
 
     @classmethod
     def redeem(cls, secret: str) -> Self | None:
         """Use the link up; only one of two simultaneous uses gets it."""
-        links = cls.objects.filter(digest=digest_of(secret), used_at=None, expires_at__gt=timezone.now())
+        links = cls.objects.filter(
+            digest=digest_of(secret), used_at=None, expires_at__gt=timezone.now()
+        )
         link = links.select_related("mailbox").first()
         return link if link is not None and links.update(used_at=timezone.now()) == 1 else None

@@ -33,7 +33,9 @@ class Parameters(BaseModel):
 class MailboxParameters(Parameters):
     """`user_id` is accepted as another name of `mailbox`."""
 
-    mailbox: str | None = Field(None, max_length=254, description="id or address; may be left out when there is one")
+    mailbox: str | None = Field(
+        None, max_length=254, description="id or address; may be left out when there is one"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -52,7 +54,12 @@ class ListMailboxes(Parameters):
 
 
 class ListEmails(MailboxParameters):
-    folder: str = Field("inbox", min_length=1, max_length=255, description="inbox, sent, drafts, … or a folder's name")
+    folder: str = Field(
+        "inbox",
+        min_length=1,
+        max_length=255,
+        description="inbox, sent, drafts, … or a folder's name",
+    )
     unread: bool | None = Field(None, description="true: only unread; false: only read")
     max_results: int = Field(10, ge=1, le=50)
     page_token: str | None = Field(None, max_length=200)
@@ -66,7 +73,9 @@ class ReadEmail(MailboxParameters):
 
 
 class SearchEmails(MailboxParameters):
-    query: str | None = Field(None, max_length=2000, description="words, or the provider's own search language")
+    query: str | None = Field(
+        None, max_length=2000, description="words, or the provider's own search language"
+    )
     from_: str | None = Field(None, alias="from", max_length=254)
     to: str | None = Field(None, max_length=254)
     subject: str | None = Field(None, max_length=255)
@@ -90,7 +99,9 @@ class GmailSearchMessages(MailboxParameters):
     )
     max_results: int = Field(10, ge=1, le=50)
     newer_than_days: int | None = Field(None, ge=1, le=36_500)
-    label_ids: list[Annotated[str, Field(min_length=1, max_length=225)]] | None = Field(None, max_length=20)
+    label_ids: list[Annotated[str, Field(min_length=1, max_length=225)]] | None = Field(
+        None, max_length=20
+    )
     page_token: str | None = Field(None, max_length=200)
 
     @model_validator(mode="after")
@@ -161,7 +172,9 @@ class DraftFields(MailboxParameters):
     body: Body
     body_type: BodyType = "text"
     attachments: Attachments = []
-    in_reply_to: str | int | None = Field(None, description="message_id, or UID in the inbox, that this answers")
+    in_reply_to: str | int | None = Field(
+        None, description="message_id, or UID in the inbox, that this answers"
+    )
 
 
 class CreateDraft(DraftFields):
@@ -209,7 +222,9 @@ class DeleteDraft(_DraftNamed):
 class SendingParameters(MailboxParameters):
     replaces: str | None = Field(None, min_length=1, max_length=64)
     idempotency_key: str | None = Field(None, min_length=1, max_length=255)
-    confirm: bool = Field(False, description="false: preview, nothing stored; true: propose it to a person")
+    confirm: bool = Field(
+        False, description="false: preview, nothing stored; true: propose it to a person"
+    )
 
 
 class SendEmail(SendingParameters):
@@ -261,5 +276,7 @@ class ListActions(MailboxParameters):
 
 class M365RunCommand(SendingParameters):
     command: str = Field(
-        min_length=1, max_length=8000, description='a line: m365 outlook message list --folderName "Inbox"'
+        min_length=1,
+        max_length=8000,
+        description='a line: m365 outlook message list --folderName "Inbox"',
     )

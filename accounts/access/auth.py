@@ -17,8 +17,8 @@ from accounts.infra.problems import Problem
 from accounts.models import ApiToken, User, digest_of
 
 LAST_USED_EVERY = timedelta(minutes=1)
-# Where the caller of a request is kept, once known: in the WSGI environ, in the ASGI scope, and in `request.META`.
-# A client cannot set it: its headers arrive there with the prefix HTTP_.
+# Where the caller of a request is kept, once known: in the WSGI environ, in the ASGI scope, and in
+# `request.META`. A client cannot set it: its headers arrive there with the prefix HTTP_.
 ADMITTED = "mailhub.caller"
 
 
@@ -44,9 +44,11 @@ def caller_of_token(secret: str, *, surface: Surface) -> Caller:
 _good_token = Select(
     lambda: ApiToken.objects.filter(
         Q(expires_at=None) | Q(expires_at__gt=Now()),
-        digest=slot(ApiToken, "digest"), revoked_at=None, user__is_active=True,
+        digest=slot(ApiToken, "digest"),
+        revoked_at=None,
+        user__is_active=True,
     ).values_list(*columns_of(ApiToken), *columns_of(User, "user__"))
-)  # fmt: skip
+)
 
 
 def caller_of_bearer(request: HttpRequest, *, surface: Surface = "rest") -> Caller:
@@ -76,7 +78,9 @@ def caller_of_session(request: HttpRequest) -> Caller:
 
 
 def sign_in_method(request: HttpRequest) -> str:
-    """Return how this session was signed in, such as `password+mfa`; `session` if nothing was recorded."""
+    """Return how this session was signed in, such as `password+mfa`; `session` if nothing was
+    recorded.
+    """
     records = get_authentication_records(request, cast(User, request.user))
     methods = {str(record.get("method", "")) for record in records}
     return "+".join(sorted(methods - {""}))[:60] or "session"

@@ -13,9 +13,9 @@ Surface = Literal["rest", "mcp", "agent", "web", "command"]
 class Caller:
     """A person, or a token that a person owns.
 
-    `scopes` limits a token; a signed-in person has none to limit. `name` is the token's name: together with the
-    user it is the proposer, so that a rotated token keeps its idempotency keys. `usage` holds what is left of the
-    quotas that this request has counted for, by name.
+    `scopes` limits a token; a signed-in person has none to limit. `name` is the token's name:
+    together with the user it is the proposer, so that a rotated token keeps its idempotency keys.
+    `usage` holds what is left of the quotas that this request has counted for, by name.
     """
 
     user: User

@@ -5,8 +5,9 @@ Any module may limit something with it:
     invitations = Quota(name="invitations", amount=20, seconds=3600, refusal="You have sent too many invitations.")
     take(invitations, f"user:{person.pk}")      # raises Problem `rate_limited` with the seconds until there is room
 
-The count is a row in the database, so web processes, workers and commands on one database share it. Call `take` outside
-of a transaction: inside, the row stays locked until the end, and a rollback takes the count back.
+The count is a row in the database, so web processes, workers and commands on one database share it.
+Call `take` outside of a transaction: inside, the row stays locked until the end, and a rollback
+takes the count back.
 """
 
 import math
@@ -32,8 +33,9 @@ FORGOTTEN_AT_ONCE = 10_000
 class Quota:
     """At most `amount` of something within `seconds`, counted from the first one.
 
-    `name` is part of the key and of the RateLimit headers (lower-case letters and hyphens). `refusal` is a sentence for
-    the caller. `unit` is a quota unit of the RateLimit draft; without one, requests are counted.
+    `name` is part of the key and of the RateLimit headers (lower-case letters and hyphens).
+    `refusal` is a sentence for the caller. `unit` is a quota unit of the RateLimit draft; without
+    one, requests are counted.
     """
 
     name: str
@@ -45,7 +47,10 @@ class Quota:
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What is left of a quota, and the seconds until it is whole again. `granted` is False if the count was refused."""
+    """What is left of a quota, and the seconds until it is whole again.
+
+    `granted` is False if the count was refused.
+    """
 
     quota: Quota
     remaining: int
@@ -54,7 +59,9 @@ class Usage:
 
 
 def take(quota: Quota, subject: str, amount: int = 1) -> Usage:
-    """Count `amount` for a subject and return what is left; raises Problem `rate_limited` if it does not fit."""
+    """Count `amount` for a subject and return what is left; raises Problem `rate_limited` if it
+    does not fit.
+    """
     usage = count(quota, subject, amount)
     if not usage.granted:
         raise refusal_of(usage)
@@ -63,21 +70,37 @@ def take(quota: Quota, subject: str, amount: int = 1) -> Usage:
 
 def refusal_of(usage: Usage) -> Problem:
     """The problem that tells a caller to wait."""
-    return Problem("rate_limited", usage.quota.refusal, retry_after=max(1, usage.reset), headers=headers_of([usage]))
+    return Problem(
+        "rate_limited",
+        usage.quota.refusal,
+        retry_after=max(1, usage.reset),
+        headers=headers_of([usage]),
+    )
 
 
 def count(quota: Quota, subject: str, amount: int = 1) -> Usage:
-    """Count `amount` for a subject if it fits, in one conditional UPDATE; two processes never share the last unit."""
+    """Count `amount` for a subject if it fits, in one conditional UPDATE; two processes never share
+    the last unit.
+    """
     key = f"{quota.name}:{subject}"
     now = timezone.now()
     ends_at = now + timedelta(seconds=quota.seconds)
     if amount > quota.amount:  # it never fits; a new window must not let it through
         return Usage(quota=quota, remaining=quota.amount, reset=quota.seconds, granted=False)
-    values = {"key": key, "now": now, "new end": ends_at, "amount": amount, "room": quota.amount - amount}
+    values = {
+        "key": key,
+        "now": now,
+        "new end": ends_at,
+        "amount": amount,
+        "room": quota.amount - amount,
+    }
     counted = _count(**values)
     if not counted:
-        # Either the first of this subject, or there is no room. Another process may be faster to make the row.
-        QuotaUse.objects.bulk_create([QuotaUse(key=key, used=0, ends_at=ends_at)], ignore_conflicts=True)
+        # Either the first of this subject, or there is no room. Another process may be faster to
+        # make the row.
+        QuotaUse.objects.bulk_create(
+            [QuotaUse(key=key, used=0, ends_at=ends_at)], ignore_conflicts=True
+        )
         counted = _count(**values)
     if counted:
         used, ends_at = counted[0]
@@ -85,13 +108,18 @@ def count(quota: Quota, subject: str, amount: int = 1) -> Usage:
     row = QuotaUse.objects.filter(key=key).first()
     used, ends_at = (row.used, row.ends_at) if row else (quota.amount, now)
     return Usage(
-        quota=quota, remaining=max(0, quota.amount - used), reset=max(1, _seconds(ends_at - now)), granted=False
+        quota=quota,
+        remaining=max(0, quota.amount - used),
+        reset=max(1, _seconds(ends_at - now)),
+        granted=False,
     )
 
 
 def _end() -> Case:
     now = slot(QuotaUse, "ends_at", "now")
-    return Case(When(ends_at__lte=now, then=slot(QuotaUse, "ends_at", "new end")), default=F("ends_at"))
+    return Case(
+        When(ends_at__lte=now, then=slot(QuotaUse, "ends_at", "new end")), default=F("ends_at")
+    )
 
 
 def _used() -> Case:
@@ -101,7 +129,8 @@ def _used() -> Case:
 
 _count = Update(
     lambda: QuotaUse.objects.filter(
-        Q(ends_at__lte=slot(QuotaUse, "ends_at", "now")) | Q(used__lte=slot(QuotaUse, "used", "room")),
+        Q(ends_at__lte=slot(QuotaUse, "ends_at", "now"))
+        | Q(used__lte=slot(QuotaUse, "used", "room")),
         key=slot(QuotaUse, "key"),
     ),
     lambda: {"used": _used(), "ends_at": _end()},
@@ -113,12 +142,16 @@ def _seconds(span: timedelta) -> int:
     return math.ceil(span.total_seconds())
 
 
-# --- For what happens often ------------------------------------------------------------------------------------------
+# --- For what happens often
+# ------------------------------------------------------------------------------------------
 
 
 @dataclass
 class _Slice:
-    """What this process has taken and not used yet. `shared` is what was left for all processes at that moment."""
+    """What this process has taken and not used yet.
+
+    `shared` is what was left for all processes at that moment.
+    """
 
     left: int
     shared: int
@@ -133,9 +166,9 @@ _lock = threading.Lock()
 def count_often(quota: Quota, subject: str) -> Usage:
     """Count one, from a slice of the quota that this process has taken before.
 
-    All processes together never grant more than the quota: a slice is counted before it is used. What a process has
-    taken and does not use is lost for the window, at most a hundredth of the quota for each process. A slice costs
-    one statement, so an event costs a small part of one.
+    All processes together never grant more than the quota: a slice is counted before it is used.
+    What a process has taken and does not use is lost for the window, at most a hundredth of the
+    quota for each process. A slice costs one statement, so an event costs a small part of one.
     """
     key = f"{quota.name}:{subject}"
     usage = _from_slice(quota, key)
@@ -152,9 +185,14 @@ def count_often(quota: Quota, subject: str) -> Usage:
         fresh = kept is not None and not kept.refused and kept.until > time.monotonic()
         left = (kept.left if kept is not None and fresh else 0) + (size - 1 if taken.granted else 0)
         _slices[key] = _Slice(
-            left=left, shared=taken.remaining, until=time.monotonic() + taken.reset, refused=not taken.granted
+            left=left,
+            shared=taken.remaining,
+            until=time.monotonic() + taken.reset,
+            refused=not taken.granted,
         )
-    return Usage(quota=quota, remaining=taken.remaining + left, reset=taken.reset, granted=taken.granted)
+    return Usage(
+        quota=quota, remaining=taken.remaining + left, reset=taken.reset, granted=taken.granted
+    )
 
 
 def _from_slice(quota: Quota, key: str) -> Usage | None:
@@ -185,20 +223,27 @@ def forget_slices() -> None:
 def forget_old() -> None:
     """Delete counts whose time is over. The sweeper calls it."""
     old = QuotaUse.objects.filter(ends_at__lt=timezone.now() - timedelta(days=1))
-    QuotaUse.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:FORGOTTEN_AT_ONCE])).delete()
+    QuotaUse.objects.filter(
+        pk__in=list(old.values_list("pk", flat=True)[:FORGOTTEN_AT_ONCE])
+    ).delete()
 
 
-# --- Headers ---------------------------------------------------------------------------------------------------------
+# --- Headers
+# ---------------------------------------------------------------------------------------------------------
 
 
 def headers_of(usages: Iterable[Usage]) -> dict[str, str]:
-    """The fields `RateLimit-Policy` and `RateLimit` for an answer (draft-ietf-httpapi-ratelimit-headers-10)."""
+    """The fields `RateLimit-Policy` and `RateLimit` for an answer
+    (draft-ietf-httpapi-ratelimit-headers-10).
+    """
     shown = list(usages)
     if not shown:
         return {}
     return {
         "RateLimit-Policy": ", ".join(_policy(usage.quota) for usage in shown),
-        "RateLimit": ", ".join(f'"{usage.quota.name}";r={usage.remaining};t={usage.reset}' for usage in shown),
+        "RateLimit": ", ".join(
+            f'"{usage.quota.name}";r={usage.remaining};t={usage.reset}' for usage in shown
+        ),
     }
 
 

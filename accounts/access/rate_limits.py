@@ -1,7 +1,9 @@
-"""How much a token and a person may do: a runaway program must not bury the person who reads, nor the server.
+"""How much a token and a person may do: a runaway program must not bury the person who reads, nor
+the server.
 
-Each limit holds for one token, and three times as much for all tokens of one person together. The counts are shared by
-all processes (`accounts.access.quotas`). A signed-in person is not limited here, except in the chat.
+Each limit holds for one token, and three times as much for all tokens of one person together. The
+counts are shared by all processes (`accounts.access.quotas`). A signed-in person is not limited
+here, except in the chat.
 """
 
 from django.conf import settings
@@ -27,7 +29,9 @@ def count_request(caller: Caller) -> None:
 
 
 def count_proposal(caller: Caller) -> None:
-    """Count one proposal of a token; raises Problem `rate_limited` with the seconds until there is room."""
+    """Count one proposal of a token; raises Problem `rate_limited` with the seconds until there is
+    room.
+    """
     refusal = "This token has proposed too often within a minute. Nothing was stored."
     if caller.token is not None:
         _count(caller, "proposals", settings.MAILHUB_PROPOSALS_PER_MINUTE, MINUTE, refusal)
@@ -51,7 +55,9 @@ def count_upload(caller: Caller, size: int) -> None:
 
 
 def count_chat(caller: Caller) -> None:
-    """Count one request to the chat, of a token or a signed-in person, over all threads; raises `rate_limited`."""
+    """Count one request to the chat, of a token or a signed-in person, over all threads; raises
+    `rate_limited`.
+    """
     refusal = "You have asked the chat too often within a minute. Wait a little, then ask again."
     _count(caller, "chat", settings.AGENT_REQUESTS_PER_MINUTE, MINUTE, refusal)
 
@@ -62,17 +68,30 @@ def rate_limit_headers(caller: Caller) -> dict[str, str]:
 
 
 def _count(
-    caller: Caller, name: str, amount: int, seconds: int, refusal: str, *, size: int = 1, unit: str = ""
+    caller: Caller,
+    name: str,
+    amount: int,
+    seconds: int,
+    refusal: str,
+    *,
+    size: int = 1,
+    unit: str = "",
 ) -> None:
     for subject, factor in _subjects(caller):
-        quota = Quota(name=name, amount=amount * factor, seconds=seconds, refusal=refusal, unit=unit)
+        quota = Quota(
+            name=name, amount=amount * factor, seconds=seconds, refusal=refusal, unit=unit
+        )
         _note(caller, count(quota, subject, size))
 
 
 def _subjects(caller: Caller) -> list[tuple[str, int]]:
     """The token and its person, each with how many times the limit it has."""
     person = f"user:{caller.user.pk}"
-    return [(person, 1)] if caller.token is None else [(f"token:{caller.token.pk}", 1), (person, TOKENS_OF_A_PERSON)]
+    return (
+        [(person, 1)]
+        if caller.token is None
+        else [(f"token:{caller.token.pk}", 1), (person, TOKENS_OF_A_PERSON)]
+    )
 
 
 def _note(caller: Caller, usage: Usage) -> None:

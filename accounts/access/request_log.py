@@ -1,4 +1,7 @@
-"""The request log: which tool a token called and how it ended. No content, no parameters, no addresses."""
+"""The request log: which tool a token called and how it ended.
+
+No content, no parameters, no addresses.
+"""
 
 from datetime import timedelta
 from uuid import UUID
@@ -18,16 +21,28 @@ BATCH = 1000
 
 
 def record(
-    caller: Caller, *, tool: str, outcome: str, duration_ms: int, action_id: str | None = None, replayed: bool = False
+    caller: Caller,
+    *,
+    tool: str,
+    outcome: str,
+    duration_ms: int,
+    action_id: str | None = None,
+    replayed: bool = False,
 ) -> None:
     """Note one call of a token. A log that cannot be written keeps nobody from an answer."""
     if caller.token is None:
         return
     try:
         RequestRecord.objects.create(
-            token=caller.token, request_id=request_id(), surface=caller.surface, tool=tool, outcome=outcome,
-            action_id=UUID(action_id) if action_id else None, replayed=replayed, duration_ms=duration_ms,
-        )  # fmt: skip
+            token=caller.token,
+            request_id=request_id(),
+            surface=caller.surface,
+            tool=tool,
+            outcome=outcome,
+            action_id=UUID(action_id) if action_id else None,
+            replayed=replayed,
+            duration_ms=duration_ms,
+        )
     except DatabaseError:
         log.exception("request_not_recorded")
 

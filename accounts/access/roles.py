@@ -14,20 +14,25 @@ from accounts.models import ApiToken, Mailbox, Membership, Role, User
 
 
 def mailboxes(caller: Caller, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
-    """The connected mailboxes on which the caller has at least this role; a token sees only those it is bound to."""
+    """The connected mailboxes on which the caller has at least this role; a token sees only those
+    it is bound to.
+    """
     found = _of(caller.user, need)
     return found if caller.token is None else found.filter(tokens=caller.token)
 
 
 def _of(user: User | Slot, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
-    found = Mailbox.objects.filter(memberships__user=user, memberships__role__in=Role.at_least(need))
+    found = Mailbox.objects.filter(
+        memberships__user=user, memberships__role__in=Role.at_least(need)
+    )
     return found.exclude(status=Mailbox.Status.DISCONNECTED)
 
 
 def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
     """The mailbox with this id or address; without one, the only one there is.
 
-    Raises Problem `not_found` for a stranger's mailbox exactly as for none, `forbidden` when the role is too small.
+    Raises Problem `not_found` for a stranger's mailbox exactly as for none, `forbidden` when the
+    role is too small.
     """
     by = "" if ref is None else "id" if _is_uuid(ref) else "address"
     token = caller.token.pk if caller.token else None
@@ -36,18 +41,26 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
         raise Problem(
             "invalid_input",
             "Say which mailbox: list_mailboxes names them.",
-            errors=(FieldError(field="mailbox", message="is needed when there is not exactly one mailbox"),),
+            errors=(
+                FieldError(
+                    field="mailbox", message="is needed when there is not exactly one mailbox"
+                ),
+            ),
         )
     if not found:
         raise not_found("The mailbox")
     mailbox, role = instance(Mailbox, found[0]), Role(found[0][-1])
     if not role.covers(need):
-        raise Problem("forbidden", f"Your role on this mailbox does not allow this: it needs '{need.value}'.")
+        raise Problem(
+            "forbidden", f"Your role on this mailbox does not allow this: it needs '{need.value}'."
+        )
     return mailbox
 
 
 def _asked(of_token: bool, by: str) -> QuerySet[Mailbox, Any]:
-    """The mailboxes that a caller sees, with the role on each: asked in one statement, since every call asks."""
+    """The mailboxes that a caller sees, with the role on each: asked in one statement, since every
+    call asks.
+    """
     found = _of(slot(Membership, "user"))
     if of_token:
         found = found.filter(tokens=slot(ApiToken, "id", "token"))
@@ -55,12 +68,16 @@ def _asked(of_token: bool, by: str) -> QuerySet[Mailbox, Any]:
         case "id":
             found = found.filter(pk=slot(Mailbox, "id", "ref"))
         case "address":
-            found = found.annotate(folded=Lower("address")).filter(folded=Lower(slot(Mailbox, "address", "ref")))
+            found = found.annotate(folded=Lower("address")).filter(
+                folded=Lower(slot(Mailbox, "address", "ref"))
+            )
     return found.values_list(*columns_of(Mailbox), "memberships__role")[:2]
 
 
 _visible = {
-    (of_token, by): Select(partial(_asked, of_token, by)) for of_token in (True, False) for by in ("", "id", "address")
+    (of_token, by): Select(partial(_asked, of_token, by))
+    for of_token in (True, False)
+    for by in ("", "id", "address")
 }
 
 
@@ -71,9 +88,9 @@ def has_role(person: User, mailbox: Mailbox, role: Role) -> bool:
 
 
 _role = Select(
-    lambda: Membership.objects.filter(mailbox=slot(Membership, "mailbox"), user=slot(Membership, "user")).values_list(
-        "role"
-    )
+    lambda: Membership.objects.filter(
+        mailbox=slot(Membership, "mailbox"), user=slot(Membership, "user")
+    ).values_list("role")
 )
 
 

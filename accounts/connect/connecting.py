@@ -12,8 +12,9 @@ from accounts.infra import credentials
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Membership, Role, TokenRefresh, User
 
-# How the address was proven: by an operator's command, by signing in as it at its own provider, by a code that was
-# mailed to it, or because it is that of the person's account, or was connected to the same servers before.
+# How the address was proven: by an operator's command, by signing in as it at its own provider, by
+# a code that was mailed to it, or because it is that of the person's account, or was connected to
+# the same servers before.
 Proof = Literal["command", "sign_in", "code", "account", "same_servers"]
 
 
@@ -30,14 +31,21 @@ class AnotherAccount(PermissionError):
 @retry_if_rolled_back
 @transaction.atomic
 def connect_mailbox(
-    *, owner: User, address: str, provider: str, secrets: dict[str, Any], scopes: list[str], name: str = "",
+    *,
+    owner: User,
+    address: str,
+    provider: str,
+    secrets: dict[str, Any],
+    scopes: list[str],
+    name: str = "",
     proof: Proof = "command",
-) -> Mailbox:  # fmt: skip
-    """Store a new mailbox, or fresh access to one that the owner manages; the owner becomes its manager.
+) -> Mailbox:
+    """Store a new mailbox, or fresh access to one that the owner manages; the owner becomes its
+    manager.
 
-    The caller has proven that the address is the owner's; `proof` says how, for the audit. Raises PermissionError when
-    the address is connected already and another person manages it, AnotherAccount when the provider's own account
-    behind the address has changed.
+    The caller has proven that the address is the owner's; `proof` says how, for the audit. Raises
+    PermissionError when the address is connected already and another person manages it,
+    AnotherAccount when the provider's own account behind the address has changed.
     """
     address = address.strip().lower()
     mailbox = Mailbox.objects.select_for_update(no_key=True).filter(address__iexact=address).first()
@@ -53,7 +61,9 @@ def connect_mailbox(
             credentials=credentials.encrypt(secrets, mailbox_id=mailbox_id),
         )
         Membership.objects.create(mailbox=mailbox, user=owner, role=Role.MANAGER)
-        record_event("mailbox_connected", person=owner, mailbox=mailbox, provider=provider, proof=proof)
+        record_event(
+            "mailbox_connected", person=owner, mailbox=mailbox, provider=provider, proof=proof
+        )
         return mailbox
     if not Membership.objects.filter(mailbox=mailbox, user=owner, role=Role.MANAGER).exists():
         raise PermissionError
@@ -66,9 +76,22 @@ def connect_mailbox(
     mailbox.checked_at = timezone.now()
     mailbox.credentials = credentials.encrypt(secrets, mailbox_id=mailbox.id)
     mailbox.credentials_version += 1  # kept connections of the old access are not used again
-    TokenRefresh.objects.filter(mailbox=mailbox).delete()  # how the old access ended says nothing about the new one
-    mailbox.save(update_fields=["provider", "scopes", "status", "checked_at", "credentials", "credentials_version"])
-    record_event("mailbox_reconnected", person=owner, mailbox=mailbox, provider=provider, proof=proof)
+    TokenRefresh.objects.filter(
+        mailbox=mailbox
+    ).delete()  # how the old access ended says nothing about the new one
+    mailbox.save(
+        update_fields=[
+            "provider",
+            "scopes",
+            "status",
+            "checked_at",
+            "credentials",
+            "credentials_version",
+        ]
+    )
+    record_event(
+        "mailbox_reconnected", person=owner, mailbox=mailbox, provider=provider, proof=proof
+    )
     return mailbox
 
 
@@ -83,7 +106,9 @@ def stored_access(mailbox: Mailbox) -> credentials.Secrets:
 @retry_if_rolled_back
 @transaction.atomic
 def disconnect(mailbox: Mailbox, *, person: User) -> None:
-    """Forget the access to a mailbox; its members, rules and history stay, for the day it is connected again."""
+    """Forget the access to a mailbox; its members, rules and history stay, for the day it is
+    connected again.
+    """
     Mailbox.objects.filter(pk=mailbox.pk).update(
         status=Mailbox.Status.DISCONNECTED,
         checked_at=timezone.now(),

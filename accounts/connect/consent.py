@@ -30,13 +30,17 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """`begin(redirect_uri, address)` and `finish(consent, answer, answered_at, address)`; both raise Refused."""
+    """`begin(redirect_uri, address)` and `finish(consent, answer, answered_at, address)`; both
+    raise Refused.
+    """
 
     begin: Callable[[str, str], Consent]
     finish: Callable[[Consent, Mapping[str, str], str, str], Access]
 
 
-NOT_ALLOWED = "The access was not allowed, by you or by who runs your organisation's mail. Nothing was saved."
+NOT_ALLOWED = (
+    "The access was not allowed, by you or by who runs your organisation's mail. Nothing was saved."
+)
 
 
 def ways() -> dict[str, Way]:
@@ -54,7 +58,9 @@ def _begin_microsoft(redirect_uri: str, address: str) -> Consent:
     return Consent(url=flow["auth_uri"], kept=flow)
 
 
-def _finish_microsoft(consent: Consent, answer: Mapping[str, str], answered_at: str, address: str) -> Access:
+def _finish_microsoft(
+    consent: Consent, answer: Mapping[str, str], answered_at: str, address: str
+) -> Access:
     try:
         granted = microsoft.finish_sign_in(consent.kept, answer)
         proven = microsoft.refuse_another(address, granted)
@@ -67,17 +73,23 @@ def _finish_microsoft(consent: Consent, answer: Mapping[str, str], answered_at: 
 
 def _begin_google(redirect_uri: str, address: str) -> Consent:
     try:
-        begun = google.begin(google.configured_client(), redirect_uri=redirect_uri, login_hint=address)
+        begun = google.begin(
+            google.configured_client(), redirect_uri=redirect_uri, login_hint=address
+        )
     except google.CannotConnect as error:
         raise Refused(str(error)) from None
     return Consent(url=begun.url, kept=asdict(begun))
 
 
-def _finish_google(consent: Consent, answer: Mapping[str, str], answered_at: str, address: str) -> Access:
+def _finish_google(
+    consent: Consent, answer: Mapping[str, str], answered_at: str, address: str
+) -> Access:
     if "error" in answer:
         raise Refused(NOT_ALLOWED)
     try:
-        grant = google.finish(google.configured_client(), google.Authorization(**consent.kept), answered_at)
+        grant = google.finish(
+            google.configured_client(), google.Authorization(**consent.kept), answered_at
+        )
         named = google.address_of(grant)
     except google.CannotConnect as error:
         raise Refused(str(error)) from None

@@ -1,7 +1,9 @@
-"""Finding a mailbox's servers from its address: a table, DNS SRV records, the domain's own autoconfig file.
+"""Finding a mailbox's servers from its address: a table, DNS SRV records, the domain's own
+autoconfig file.
 
-What is found is only a proposal: every connection goes through the host filter, and nothing is saved before both
-servers have let the person in. No third party is asked, since that would tell it who has an account here.
+What is found is only a proposal: every connection goes through the host filter, and nothing is
+saved before both servers have let the person in. No third party is asked, since that would tell it
+who has an account here.
 """
 
 import http.client
@@ -24,7 +26,8 @@ Provider = Literal["imap", "gmail", "microsoft"]
 Lookup = Callable[[str, str], Sequence[str]]  # name and kind of record
 Fetch = Callable[[str, str], str]  # host and path; what stands there, or nothing
 
-# Domain: IMAP host, SMTP host, and what to know before. From the providers' own help pages, read in November 2026.
+# Domain: IMAP host, SMTP host, and what to know before. From the providers' own help pages, read in
+# November 2026.
 TABLE: dict[str, tuple[str, str, str]] = {
     "aol.com": ("imap.aol.com", "smtp.aol.com", "app_password"),
     "fastmail.com": ("imap.fastmail.com", "smtp.fastmail.com", "app_password"),
@@ -59,7 +62,10 @@ SRV = {
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What an address suggests. `how` says where it is from; `hint` names what a person must know before."""
+    """What an address suggests.
+
+    `how` says where it is from; `hint` names what a person must know before.
+    """
 
     provider: Provider = "imap"
     imap: str = ""
@@ -70,7 +76,9 @@ class Found:
 
 
 def discover(address: str, *, lookup: Lookup | None = None, fetch: Fetch | None = None) -> Found:
-    """Suggest how to connect an address; with nothing found, the usual names of its domain are not guessed."""
+    """Suggest how to connect an address; with nothing found, the usual names of its domain are not
+    guessed.
+    """
     ends_at = time.monotonic() + ALL_SECONDS
 
     def ask(name: str, kind: str) -> Sequence[str]:
@@ -84,7 +92,13 @@ def discover(address: str, *, lookup: Lookup | None = None, fetch: Fetch | None 
         return Found(provider=provider, how="table")
     if domain in TABLE:
         imap, smtp, hint = TABLE[domain]
-        return Found(imap=_with_port(imap, 993), smtp=_with_port(smtp, 465), username=address, how="table", hint=hint)
+        return Found(
+            imap=_with_port(imap, 993),
+            smtp=_with_port(smtp, 465),
+            username=address,
+            how="table",
+            hint=hint,
+        )
     for server in ask(domain, "MX"):
         name = f".{server.rpartition(' ')[2].rstrip('.').lower()}"
         for ending, provider in BY_MX:
@@ -120,7 +134,8 @@ def _dns(name: str, kind: str) -> Sequence[str]:
         return []
 
 
-# --- The domain's own file (https://wiki.mozilla.org/Thunderbird:Autoconfiguration) -----------------------------------
+# --- The domain's own file (https://wiki.mozilla.org/Thunderbird:Autoconfiguration)
+# -----------------------------------
 
 
 def _by_autoconfig(address: str, domain: str, fetch: Fetch) -> Found | None:
@@ -139,9 +154,14 @@ def fetched(host: str, path: str) -> str:
     """One GET over TLS to a judged address; no redirect is followed."""
     try:
         with exchanged(
-            Endpoint(host=host, port=443, security="tls"), "GET", path, headers={"Accept": "text/xml"},
-            seconds=SECONDS, ports=(443,), allow_loopback=settings.MAILHUB_WIZARD_REACHES_LOOPBACK,
-        ) as answer:  # fmt: skip
+            Endpoint(host=host, port=443, security="tls"),
+            "GET",
+            path,
+            headers={"Accept": "text/xml"},
+            seconds=SECONDS,
+            ports=(443,),
+            allow_loopback=settings.MAILHUB_WIZARD_REACHES_LOOPBACK,
+        ) as answer:
             return answer.read(LARGEST_FILE).decode() if answer.status == http.HTTPStatus.OK else ""
     except (HostError, OSError, http.client.HTTPException, ValueError):
         return ""
@@ -150,14 +170,18 @@ def fetched(host: str, path: str) -> str:
 def _read(text: str, address: str) -> Found | None:
     """The first secured IMAP and SMTP server of a config file; None when it names none, or is none."""
     try:
-        root = defusedxml.ElementTree.fromstring(text, forbid_dtd=True)  # entities could grow without bound
+        root = defusedxml.ElementTree.fromstring(
+            text, forbid_dtd=True
+        )  # entities could grow without bound
     except (defusedxml.ElementTree.ParseError, defusedxml.DefusedXmlException):
         return None
     imap, smtp = _server(root, "incomingServer", "imap"), _server(root, "outgoingServer", "smtp")
     if imap is None or smtp is None:
         return None
     local = address.rpartition("@")[0]
-    username = (imap[1] or address).replace("%EMAILADDRESS%", address).replace("%EMAILLOCALPART%", local)
+    username = (
+        (imap[1] or address).replace("%EMAILADDRESS%", address).replace("%EMAILLOCALPART%", local)
+    )
     return Found(imap=imap[0], smtp=smtp[0], username=username, how="autoconfig")
 
 
@@ -165,6 +189,11 @@ def _server(root: Element, tag: str, kind: str) -> tuple[str, str] | None:
     for server in root.iter(tag):
         said = {child.tag: (child.text or "").strip() for child in server}
         security = {"SSL": "tls", "STARTTLS": "starttls"}.get(said.get("socketType", ""))
-        if server.get("type") == kind and security and said.get("hostname") and said.get("port", "").isdecimal():
+        if (
+            server.get("type") == kind
+            and security
+            and said.get("hostname")
+            and said.get("port", "").isdecimal()
+        ):
             return f"{said['hostname'].lower()}:{said['port']}:{security}", said.get("username", "")
     return None

@@ -1,4 +1,5 @@
-"""Access to a Gmail mailbox: OAuth 2.0 with PKCE, in the web or by a pasted answer, and the refresh of its tokens.
+"""Access to a Gmail mailbox: OAuth 2.0 with PKCE, in the web or by a pasted answer, and the refresh
+of its tokens.
 
 https://developers.google.com/identity/protocols/oauth2 ; nothing here opens a browser.
 """
@@ -29,8 +30,11 @@ SECONDS = 20.0
 # Nothing listens there: the browser shows an error page whose address is the answer to be pasted.
 # https://developers.google.com/identity/protocols/oauth2/native-app#redirect-uri_loopback
 PASTED_REDIRECT = "http://127.0.0.1:8910/"
-# Of the token endpoint: what is wrong is mailhub's registration at Google, not the mailbox, and no waiting mends it.
-CLIENT_REFUSED = frozenset({"invalid_client", "unauthorized_client", "deleted_client", "disabled_client"})
+# Of the token endpoint: what is wrong is mailhub's registration at Google, not the mailbox, and no
+# waiting mends it.
+CLIENT_REFUSED = frozenset(
+    {"invalid_client", "unauthorized_client", "deleted_client", "disabled_client"}
+)
 CHECK_CLIENT = (
     "Google does not take mailhub's OAuth client: it was deleted, or its secret is another one. Check GOOGLE_CLIENT_ID "
     "and GOOGLE_CLIENT_SECRET, or the file of GMAIL_CREDENTIALS_PATH; with a new client "
@@ -57,7 +61,10 @@ class Client:
 
 @dataclass(frozen=True, kw_only=True)
 class Authorization:
-    """A sign-in that was begun: where the person goes, and what the answer is checked against. Kept by the caller."""
+    """A sign-in that was begun: where the person goes, and what the answer is checked against.
+
+    Kept by the caller.
+    """
 
     url: str
     redirect_uri: str
@@ -67,7 +74,9 @@ class Authorization:
 
 @dataclass(frozen=True, kw_only=True)
 class Grant:
-    """What a person allowed: the secrets of the mailbox to be, and the permissions by Google's names."""
+    """What a person allowed: the secrets of the mailbox to be, and the permissions by Google's
+    names.
+    """
 
     secrets: Secrets
     scopes: tuple[str, ...]
@@ -86,50 +95,84 @@ def configured_client() -> Client:
     if settings.GOOGLE_CLIENT_ID:
         return Client(id=settings.GOOGLE_CLIENT_ID, secret=settings.GOOGLE_CLIENT_SECRET)
     if not settings.GMAIL_CREDENTIALS_PATH:
-        raise CannotConnect("Set GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET, or GMAIL_CREDENTIALS_PATH.")
+        raise CannotConnect(
+            "Set GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET, or GMAIL_CREDENTIALS_PATH."
+        )
     content = _json_of(Path(settings.GMAIL_CREDENTIALS_PATH))
     try:
         given = content.get("installed") or content["web"]
         return Client(id=str(given["client_id"]), secret=str(given.get("client_secret", "")))
     except (KeyError, TypeError, AttributeError):
-        raise CannotConnect("The file of GMAIL_CREDENTIALS_PATH is not one of an OAuth client.") from None
+        raise CannotConnect(
+            "The file of GMAIL_CREDENTIALS_PATH is not one of an OAuth client."
+        ) from None
 
 
 def begin(
-    client: Client, *, redirect_uri: str = PASTED_REDIRECT, scopes: Sequence[str] = WANTED, login_hint: str = ""
+    client: Client,
+    *,
+    redirect_uri: str = PASTED_REDIRECT,
+    scopes: Sequence[str] = WANTED,
+    login_hint: str = "",
 ) -> Authorization:
-    """Begin a sign-in. Permissions that were given before stay (incremental); a refresh token is asked for."""
+    """Begin a sign-in.
+
+    Permissions that were given before stay (incremental); a refresh token is asked for.
+    """
     state, verifier = secrets.token_urlsafe(24), secrets.token_urlsafe(64)
-    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+    challenge = (
+        base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+    )
     asked = {
-        "client_id": client.id, "redirect_uri": redirect_uri, "response_type": "code", "scope": " ".join(scopes),
-        "access_type": "offline", "include_granted_scopes": "true", "prompt": "consent", "state": state,
-        "code_challenge": challenge, "code_challenge_method": "S256", "login_hint": login_hint,
-    }  # fmt: skip
+        "client_id": client.id,
+        "redirect_uri": redirect_uri,
+        "response_type": "code",
+        "scope": " ".join(scopes),
+        "access_type": "offline",
+        "include_granted_scopes": "true",
+        "prompt": "consent",
+        "state": state,
+        "code_challenge": challenge,
+        "code_challenge_method": "S256",
+        "login_hint": login_hint,
+    }
     url = f"{settings.GOOGLE_AUTH_URI}?{urlencode({name: value for name, value in asked.items() if value})}"
     return Authorization(url=url, redirect_uri=redirect_uri, state=state, verifier=verifier)
 
 
 def finish(client: Client, authorization: Authorization, answer: str) -> Grant:
-    """Exchange the answer, an address with code and state or the bare code, for a grant. Raises CannotConnect."""
+    """Exchange the answer, an address with code and state or the bare code, for a grant.
+
+    Raises CannotConnect.
+    """
     code = _code_in(answer.strip(), authorization)
     status, content = _asked(
         {
-            "grant_type": "authorization_code", "code": code, "redirect_uri": authorization.redirect_uri,
-            "client_id": client.id, "client_secret": client.secret, "code_verifier": authorization.verifier,
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": authorization.redirect_uri,
+            "client_id": client.id,
+            "client_secret": client.secret,
+            "code_verifier": authorization.verifier,
         }
-    )  # fmt: skip
+    )
     if content.get("error") in CLIENT_REFUSED:
         raise CannotConnect(CHECK_CLIENT)
     if content.get("error") == "redirect_uri_mismatch":
-        raise CannotConnect(f"The OAuth client at Google does not name {authorization.redirect_uri} as a redirect URI.")
+        raise CannotConnect(
+            f"The OAuth client at Google does not name {authorization.redirect_uri} as a redirect URI."
+        )
     if status != 200 or not content.get("refresh_token") or not content.get("access_token"):
-        raise CannotConnect("Google did not take the answer. It is good once and for a few minutes: begin again.")
+        raise CannotConnect(
+            "Google did not take the answer. It is good once and for a few minutes: begin again."
+        )
     return _readable(_granted(content, {"client_id": client.id, "client_secret": client.secret}))
 
 
 def grant_in_file(path: Path) -> Grant:
-    """The grant of an authorized-user file, as google-auth writes it, refreshed to see that it still holds."""
+    """The grant of an authorized-user file, as google-auth writes it, refreshed to see that it
+    still holds.
+    """
     if not path.is_file():
         raise CannotConnect(f"There is no token file at {path}. {AGAIN}")
     content = _json_of(path)
@@ -144,7 +187,9 @@ def grant_in_file(path: Path) -> Grant:
         raise CannotConnect(f"Google does not take the token of {path} any more. {AGAIN}") from None
     except NoToken as error:
         if error.detail:
-            raise CannotConnect(f"Google does not take the OAuth client that {path} names. {AGAIN}") from None
+            raise CannotConnect(
+                f"Google does not take the OAuth client that {path} names. {AGAIN}"
+            ) from None
         raise CannotConnect("Google gave no access token right now. Try again later.") from None
     return _readable(Grant(secrets=Secrets(renewed), scopes=tuple(renewed["scopes"])))
 
@@ -160,10 +205,12 @@ def refreshed(known: Secrets) -> dict[str, Any]:
     try:
         status, content = _asked(
             {
-                "grant_type": "refresh_token", "refresh_token": known["refresh_token"],
-                "client_id": known["client_id"], "client_secret": client_secret,
+                "grant_type": "refresh_token",
+                "refresh_token": known["refresh_token"],
+                "client_id": known["client_id"],
+                "client_secret": client_secret,
             }
-        )  # fmt: skip
+        )
     except CannotConnect:
         raise NoToken from None
     if status != 200 or "access_token" not in content:
@@ -178,14 +225,20 @@ def address_of(grant: Grant) -> str:
     url = f"{settings.GMAIL_BASE_URL.rstrip('/')}/gmail/v1/users/me/profile"
     try:
         answer = httpx2.get(
-            url, headers={"authorization": f"Bearer {grant.secrets['access_token']}"}, timeout=SECONDS,
-            follow_redirects=False, trust_env=False, verify=tls_context(),
-        )  # fmt: skip
+            url,
+            headers={"authorization": f"Bearer {grant.secrets['access_token']}"},
+            timeout=SECONDS,
+            follow_redirects=False,
+            trust_env=False,
+            verify=tls_context(),
+        )
         if answer.status_code == 200:
             return str(answer.json()["emailAddress"])
     except (httpx2.HTTPError, ValueError, KeyError, TypeError):
         pass
-    raise CannotConnect("Gmail did not answer with this access. Is the Gmail API enabled for the project?")
+    raise CannotConnect(
+        "Gmail did not answer with this access. Is the Gmail API enabled for the project?"
+    )
 
 
 def _code_in(answer: str, authorization: Authorization) -> str:
@@ -197,10 +250,14 @@ def _code_in(answer: str, authorization: Authorization) -> str:
     given = parse_qs(urlsplit(answer).query or answer)
     if "error" in given:
         raise CannotConnect("The access was not allowed.")
-    if not secrets.compare_digest(given.get("state", [""])[0].encode(), authorization.state.encode()):
+    if not secrets.compare_digest(
+        given.get("state", [""])[0].encode(), authorization.state.encode()
+    ):
         raise CannotConnect("The answer belongs to another sign-in.")
     if "code" not in given:
-        raise CannotConnect("The answer holds no code: paste the whole address that the browser shows.")
+        raise CannotConnect(
+            "The answer holds no code: paste the whole address that the browser shows."
+        )
     return given["code"][0]
 
 
@@ -224,12 +281,19 @@ def _granted(content: Mapping[str, Any], known: Mapping[str, Any]) -> Grant:
 
 
 def _asked(form: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-    """Post to the token endpoint, once; the status and what could be read of the answer. Raises CannotConnect."""
+    """Post to the token endpoint, once; the status and what could be read of the answer.
+
+    Raises CannotConnect.
+    """
     try:
         answer = httpx2.post(
-            settings.GOOGLE_TOKEN_URI, data=dict(form), timeout=SECONDS, follow_redirects=False, trust_env=False,
+            settings.GOOGLE_TOKEN_URI,
+            data=dict(form),
+            timeout=SECONDS,
+            follow_redirects=False,
+            trust_env=False,
             verify=tls_context(),
-        )  # fmt: skip
+        )
         content = answer.json() if answer.content else {}
     except httpx2.HTTPError:
         raise CannotConnect("Google cannot be reached.") from None

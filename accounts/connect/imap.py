@@ -1,7 +1,7 @@
 """Access to a mailbox over IMAP and SMTP: what is stored, and how a session is opened and proven.
 
-Every connection goes to a judged, pinned address (`accounts.infra.safe_hosts`). Nothing secret passes before TLS is on;
-`plain` is for loopback alone.
+Every connection goes to a judged, pinned address (`accounts.infra.safe_hosts`). Nothing secret
+passes before TLS is on; `plain` is for loopback alone.
 """
 
 import contextlib
@@ -27,10 +27,13 @@ CONNECT_SECONDS = 15.0
 SIGN_IN_SECONDS = 30.0  # an IMAP session until it can be used
 ANSWER_SECONDS = 30.0  # the longest silence of an IMAP server
 LEAVE_SECONDS = 1.0
-# RFC 5321, 4.5.3.2.1 to 4.5.3.2.3: a client waits five minutes for the greeting and for the answers to MAIL and RCPT.
+# RFC 5321, 4.5.3.2.1 to 4.5.3.2.3: a client waits five minutes for the greeting and for the answers
+# to MAIL and RCPT.
 COMMAND_SECONDS = 300.0
 SIGN_IN_BYTES = 256 * 1024  # all that an IMAP server may say before the session can be used
-REQUEST_BYTES = 64 * 1024 * 1024  # and then for one request: a message with its attachments, or a long list
+REQUEST_BYTES = (
+    64 * 1024 * 1024
+)  # and then for one request: a message with its attachments, or a long list
 LINE_COST = 512  # a line counts as so many bytes more: it costs Python as much time and memory
 REPLY_BYTES = 64 * 1024  # one reply of an SMTP server, with all of its lines
 NOT_ASCII = "A user name or password with letters outside ASCII cannot be used here."
@@ -91,7 +94,9 @@ def _written(endpoint: Endpoint) -> str:
 
 
 class _PinnedTls:
-    """What imaplib and smtplib ask a TLS context for, answered for the endpoint's name by `hosts.start_tls`."""
+    """What imaplib and smtplib ask a TLS context for, answered for the endpoint's name by
+    `hosts.start_tls`.
+    """
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -103,8 +108,9 @@ class _PinnedTls:
 class _PinnedImap(imaplib.IMAP4):
     """imaplib on a socket that is connected already.
 
-    The server may say `allowed` bytes; the session ends at the first literal or line beyond them. A literal counts
-    when its size is named, because imaplib makes room for all of it before a byte has come.
+    The server may say `allowed` bytes; the session ends at the first literal or line beyond them. A
+    literal counts when its size is named, because imaplib makes room for all of it before a byte
+    has come.
     """
 
     def __init__(self, endpoint: Endpoint, sock: socket.socket) -> None:
@@ -142,7 +148,9 @@ class _PinnedImap(imaplib.IMAP4):
 
 
 class _PinnedImapClient(IMAPClient):
-    """IMAPClient on a socket that is connected already, and inside TLS when the endpoint asks for it."""
+    """IMAPClient on a socket that is connected already, and inside TLS when the endpoint asks for
+    it.
+    """
 
     def __init__(self, endpoint: Endpoint, sock: socket.socket) -> None:
         self._endpoint, self._ready = endpoint, sock
@@ -155,7 +163,8 @@ class _PinnedImapClient(IMAPClient):
                 with contextlib.suppress(OSError):
                     self.shutdown()  # nobody else has this client yet
                 raise
-            # What somebody slipped in before TLS stood would be taken for the server's word after it.
+            # What somebody slipped in before TLS stood would be taken for the server's word after
+            # it.
             self._imap.untagged_responses.clear()
 
     def _create_IMAP4(self) -> imaplib.IMAP4:
@@ -168,8 +177,8 @@ class _PinnedImapClient(IMAPClient):
 class PinnedSmtp(smtplib.SMTP):
     """smtplib on a socket that is connected already, and inside TLS when the endpoint asks for it.
 
-    From the greeting on the whole dialogue may take `seconds`; then the connection is cut. `wait_for` sets how long a
-    single answer may take.
+    From the greeting on the whole dialogue may take `seconds`; then the connection is cut.
+    `wait_for` sets how long a single answer may take.
     """
 
     def __init__(self, endpoint: Endpoint, sock: socket.socket, seconds: float) -> None:
@@ -177,7 +186,8 @@ class PinnedSmtp(smtplib.SMTP):
         self._deadline = Deadline(sock, seconds)
         sock.settimeout(COMMAND_SECONDS)
         try:
-            # Without a name of its own smtplib asks the resolver for ours, unbounded, and tells it the server.
+            # Without a name of its own smtplib asks the resolver for ours, unbounded, and tells it
+            # the server.
             super().__init__(endpoint.host, endpoint.port, local_hostname="[127.0.0.1]")
             self.ehlo_or_helo_if_needed()
             if endpoint.security == "starttls":
@@ -193,7 +203,9 @@ class PinnedSmtp(smtplib.SMTP):
             self.sock.settimeout(seconds)
 
     def extend(self, seconds: float) -> bool:
-        """Let the dialogue take so many seconds from now on; returns False if its deadline has passed already."""
+        """Let the dialogue take so many seconds from now on; returns False if its deadline has
+        passed already.
+        """
         if self.sock is None or not self._deadline.stop():
             return False
         self._deadline = Deadline(self.sock, seconds)
@@ -215,7 +227,9 @@ class PinnedSmtp(smtplib.SMTP):
 
 
 class _Replies:
-    """The answers of an SMTP server, line by line: a reply may have many lines, but not without end."""
+    """The answers of an SMTP server, line by line: a reply may have many lines, but not without
+    end.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -238,7 +252,10 @@ class _Replies:
 def open_imap(
     access: ImapAccess, *, seconds: float = SIGN_IN_SECONDS, allow_loopback: bool | None = None
 ) -> IMAPClient:
-    """Return a signed-in IMAP session after at most `seconds`. Raises Unreachable or LoginRefused."""
+    """Return a signed-in IMAP session after at most `seconds`.
+
+    Raises Unreachable or LoginRefused.
+    """
     ends_at = time.monotonic() + seconds
     sock = _socket(access.imap, "imap_connect", min(seconds, CONNECT_SECONDS), allow_loopback)
     sock.settimeout(min(seconds, ANSWER_SECONDS))
@@ -251,7 +268,10 @@ def open_imap(
 
 @contextlib.contextmanager
 def conversation(client: IMAPClient, seconds: float) -> Iterator[None]:
-    """Bound what happens inside, by time and by how much the server says. Beyond that the session ends."""
+    """Bound what happens inside, by time and by how much the server says.
+
+    Beyond that the session ends.
+    """
     client._imap.allowed = REQUEST_BYTES
     deadline = Deadline(client.socket(), seconds)
     try:
@@ -265,14 +285,18 @@ def _signed_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
         client = _PinnedImapClient(access.imap, sock)
     except (IMAPClient.Error, HostError, OSError):
         sock.close()
-        raise Unreachable("imap_connect", "The IMAP server did not offer a safe connection.") from None
+        raise Unreachable(
+            "imap_connect", "The IMAP server did not offer a safe connection."
+        ) from None
     try:
         client.login(access.username, access.password)
     except LoginError as error:
         client.shutdown()
         if isinstance(error.__context__, IMAPClient.AbortError) or NOT_NOW.search(str(error)):
             raise Unreachable("imap_login", "The IMAP server broke off while signing in.") from None
-        raise LoginRefused("imap_login", "The IMAP server refused the user name or password.") from None
+        raise LoginRefused(
+            "imap_login", "The IMAP server refused the user name or password."
+        ) from None
     except UnicodeEncodeError:
         client.shutdown()
         raise LoginRefused("imap_login", NOT_ASCII) from None
@@ -285,10 +309,11 @@ def _signed_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
 def open_smtp(
     access: ImapAccess, *, seconds: float = SIGN_IN_SECONDS, allow_loopback: bool | None = None
 ) -> PinnedSmtp:
-    """Return an SMTP session that is ready for MAIL, whose dialogue ends after `seconds`, connecting included.
+    """Return an SMTP session that is ready for MAIL, whose dialogue ends after `seconds`,
+    connecting included.
 
-    It signs in when the server offers AUTH; a server that offers none takes mail by other rules of its own. Raises
-    Unreachable or LoginRefused.
+    It signs in when the server offers AUTH; a server that offers none takes mail by other rules of
+    its own. Raises Unreachable or LoginRefused.
     """
     ends_at = time.monotonic() + seconds
     sock = _socket(access.smtp, "smtp_connect", min(seconds, CONNECT_SECONDS), allow_loopback)
@@ -296,7 +321,9 @@ def open_smtp(
         smtp = PinnedSmtp(access.smtp, sock, ends_at - time.monotonic())
     except (smtplib.SMTPException, HostError, OSError):
         sock.close()
-        raise Unreachable("smtp_connect", "The SMTP server did not offer a safe connection.") from None
+        raise Unreachable(
+            "smtp_connect", "The SMTP server did not offer a safe connection."
+        ) from None
     if not smtp.has_extn("auth"):
         return smtp
     try:
@@ -305,7 +332,9 @@ def open_smtp(
         smtp.close()
         if not 500 <= error.smtp_code < 600:
             raise Unreachable("smtp_login", "The SMTP server asks to come back later.") from None
-        raise LoginRefused("smtp_login", "The SMTP server refused the user name or password.") from None
+        raise LoginRefused(
+            "smtp_login", "The SMTP server refused the user name or password."
+        ) from None
     except UnicodeEncodeError:
         smtp.close()
         raise LoginRefused("smtp_login", NOT_ASCII) from None
@@ -316,31 +345,41 @@ def open_smtp(
 
 
 def prove(access: ImapAccess, *, on_the_web: bool = False) -> None:
-    """Sign in to both services and leave again, in at most MAILHUB_PROVE_SECONDS; raises Unreachable or LoginRefused.
+    """Sign in to both services and leave again, in at most MAILHUB_PROVE_SECONDS; raises
+    Unreachable or LoginRefused.
 
-    On the web a host on loopback is refused like any inward one, sandbox or not: who signs in there need not be the one
-    who runs the machine.
+    On the web a host on loopback is refused like any inward one, sandbox or not: who signs in there
+    need not be the one who runs the machine.
     """
-    inward = settings.MAILHUB_WIZARD_REACHES_LOOPBACK if on_the_web else settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
+    inward = (
+        settings.MAILHUB_WIZARD_REACHES_LOOPBACK
+        if on_the_web
+        else settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
+    )
     ends_at = time.monotonic() + settings.MAILHUB_PROVE_SECONDS
     imap = open_imap(access, seconds=settings.MAILHUB_PROVE_SECONDS, allow_loopback=inward)
     with contextlib.suppress(IMAPClient.Error, OSError), conversation(imap, LEAVE_SECONDS):
         imap.logout()
     with contextlib.suppress(OSError):
         imap.shutdown()
-    smtp = open_smtp(access, seconds=max(ends_at - time.monotonic(), LEAVE_SECONDS), allow_loopback=inward)
+    smtp = open_smtp(
+        access, seconds=max(ends_at - time.monotonic(), LEAVE_SECONDS), allow_loopback=inward
+    )
     with contextlib.suppress(smtplib.SMTPException, OSError):
         smtp.putcmd("quit")  # and nobody waits for the answer
     smtp.close()
 
 
-def _socket(endpoint: Endpoint, step: str, timeout: float, allow_loopback: bool | None) -> socket.socket:
+def _socket(
+    endpoint: Endpoint, step: str, timeout: float, allow_loopback: bool | None
+) -> socket.socket:
     if allow_loopback is None:
         allow_loopback = settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
     try:
         sock = connect(endpoint, timeout=timeout, allow_loopback=allow_loopback)
     except HostError as error:
         raise Unreachable(step, str(error)) from None
-    # A command goes out in several small writes; without this each waits 40 ms for the server's delayed ACK.
+    # A command goes out in several small writes; without this each waits 40 ms for the server's
+    # delayed ACK.
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock

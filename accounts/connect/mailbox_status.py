@@ -24,9 +24,11 @@ def unreachable(mailbox_id: UUID) -> None:
 
 
 def login_refused(mailbox: Mailbox) -> None:
-    """Nothing is tried with these credentials again until somebody reconnects: repeated tries lock accounts.
+    """Nothing is tried with these credentials again until somebody reconnects: repeated tries lock
+    accounts.
 
-    Only the access that `mailbox` was read with was refused, not the one of who has reconnected meanwhile.
+    Only the access that `mailbox` was read with was refused, not the one of who has reconnected
+    meanwhile.
     """
     Mailbox.objects.filter(
         pk=mailbox.pk, credentials_version=mailbox.credentials_version, status__in=SHOWN_BY_USE

@@ -1,12 +1,13 @@
 """Access to a Microsoft 365 mailbox: how it is granted, and how its tokens are renewed (msal).
 
-Three ways in: the web (authorization code with PKCE), a device code on the command line, and client credentials for an
-application mailbox. All end as the same secrets. The app is told what was granted; tokens are never looked into.
+Three ways in: the web (authorization code with PKCE), a device code on the command line, and client
+credentials for an application mailbox. All end as the same secrets. The app is told what was
+granted; tokens are never looked into.
 
-Microsoft refuses a set of permissions whole when one of them is not allowed, at a sign-in and at every refresh. So what
-is asked for can be set, and a refresh asks for what was granted, then for whatever is left:
-https://learn.microsoft.com/entra/identity-platform/scopes-oidc#the-default-scope. Not for that at once: it is not
-documented that personal accounts know `.default`.
+Microsoft refuses a set of permissions whole when one of them is not allowed, at a sign-in and at
+every refresh. So what is asked for can be set, and a refresh asks for what was granted, then for
+whatever is left: https://learn.microsoft.com/entra/identity-platform/scopes-oidc#the-default-scope.
+Not for that at once: it is not documented that personal accounts know `.default`.
 """
 
 import re
@@ -30,15 +31,19 @@ READ, DRAFT, SEND, PROFILE = "Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.R
 PERMISSIONS = (READ, DRAFT, SEND)  # that concern mail
 TIMEOUT = httpx2.Timeout(15.0)
 TENANT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# https://learn.microsoft.com/entra/identity-platform/id-token-claims-reference: the tenant of all personal accounts.
+# https://learn.microsoft.com/entra/identity-platform/id-token-claims-reference: the tenant of all
+# personal accounts.
 PERSONAL = "9188040d-6c67-4c5b-b112-36a304b66dad"
 PERSONAL_DOMAINS = {"outlook.com", "hotmail.com", "live.com", "msn.com"}
-# https://learn.microsoft.com/entra/identity-platform/reference-error-codes: what only a person can mend.
+# https://learn.microsoft.com/entra/identity-platform/reference-error-codes: what only a person can
+# mend.
 ENDED = {"invalid_grant", "interaction_required", "consent_required", "login_required"}
 
 
 class SignInFailed(Exception):
-    """Nothing was granted; `code` is the OAuth error, its description is for a log of Microsoft's, not for ours."""
+    """Nothing was granted; `code` is the OAuth error, its description is for a log of Microsoft's,
+    not for ours.
+    """
 
     def __init__(self, code: str, sentence: str) -> None:
         super().__init__(code)
@@ -48,7 +53,9 @@ class SignInFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Granted:
-    """What a sign-in brought: the secrets to keep, and the permissions among them that concern mail."""
+    """What a sign-in brought: the secrets to keep, and the permissions among them that concern
+    mail.
+    """
 
     scopes: tuple[str, ...]
     secrets: dict[str, Any] = field(repr=False)
@@ -59,12 +66,15 @@ class Granted:
 
 
 def begin_sign_in(redirect_uri: str, *, login_hint: str = "") -> dict[str, Any]:
-    """Begin the way through the browser: the flow holds state, nonce and PKCE verifier and belongs in the session;
-    its `auth_uri` is where the person goes. Raises SignInFailed when any tenant in the world could sign in."""
+    """Begin the way through the browser: the flow holds state, nonce and PKCE verifier and belongs
+    in the session; its `auth_uri` is where the person goes. Raises SignInFailed when any tenant in
+    the world could sign in.
+    """
     with _application() as app, warnings.catch_warnings():
         if lets_every_tenant_in():
             raise SignInFailed("tenants_not_set", EVERY_TENANT)
-        # msal would rather have the answer posted, but a POST from another site comes without our session's cookie.
+        # msal would rather have the answer posted, but a POST from another site comes without our
+        # session's cookie.
         warnings.filterwarnings("ignore", message="response_mode")
         flow: dict[str, Any] = app.initiate_auth_code_flow(
             _scopes((*wanted(), PROFILE)), redirect_uri=redirect_uri, login_hint=login_hint or None
@@ -73,19 +83,26 @@ def begin_sign_in(redirect_uri: str, *, login_hint: str = "") -> dict[str, Any]:
 
 
 def finish_sign_in(flow: dict[str, Any], answer: Mapping[str, str]) -> Granted:
-    """Redeem what the browser came back with. Raises SignInFailed, also when the answer is not of this flow."""
+    """Redeem what the browser came back with.
+
+    Raises SignInFailed, also when the answer is not of this flow.
+    """
     with _application() as app:
         try:
             result = app.acquire_token_by_auth_code_flow(flow, dict(answer))
         except ValueError:  # msal's word for a state that does not match
-            raise SignInFailed("invalid_state", "This sign-in was not begun here. Begin again.") from None
+            raise SignInFailed(
+                "invalid_state", "This sign-in was not begun here. Begin again."
+            ) from None
     granted = _with_identity(_granted(result, wanted()), result)
     refuse_tenant(granted.tenant)
     return granted
 
 
 def by_device_code(show: Callable[[str], object], permissions: Sequence[str] = ()) -> Granted:
-    """Let a person sign in on another device; `show` gets the sentence that says where and with which code."""
+    """Let a person sign in on another device; `show` gets the sentence that says where and with
+    which code.
+    """
     asked = permissions or wanted()
     with _application(public=True) as app:
         flow = app.initiate_device_flow(_scopes((*asked, PROFILE)))
@@ -102,8 +119,11 @@ def by_device_code(show: Callable[[str], object], permissions: Sequence[str] = (
 
 
 def by_client_credentials(permissions: Sequence[str] = ()) -> Granted:
-    """Access of the application itself to the mailboxes it was given. Microsoft does not say which permissions that
-    are: who connects the mailbox does, and one that is missing shows when it is needed."""
+    """Access of the application itself to the mailboxes it was given.
+
+    Microsoft does not say which permissions that are: who connects the mailbox does, and one that
+    is missing shows when it is needed.
+    """
     secrets = client_credentials(Secrets())
     return Granted(scopes=tuple(permissions or wanted()), secrets={**secrets, "application": True})
 
@@ -115,7 +135,10 @@ def client_credentials(secrets: Secrets) -> dict[str, Any]:
 
 
 def refresh(secrets: Secrets) -> dict[str, Any]:
-    """New tokens for a mailbox's secrets, and what they permit now. Raises GrantEnded or NoToken."""
+    """New tokens for a mailbox's secrets, and what they permit now.
+
+    Raises GrantEnded or NoToken.
+    """
     try:
         if secrets.get("application"):
             return client_credentials(secrets)
@@ -123,7 +146,9 @@ def refresh(secrets: Secrets) -> dict[str, Any]:
             raise GrantEnded  # none was given: with the access token all has ended
         with _application(public=bool(secrets.get("public"))) as app:
             asked = tuple(secrets.get("granted", wanted()))
-            result = app.acquire_token_by_refresh_token(secrets["refresh_token"], _scopes(asked) or _whatever())
+            result = app.acquire_token_by_refresh_token(
+                secrets["refresh_token"], _scopes(asked) or _whatever()
+            )
             if _lacks_consent(result):
                 result = app.acquire_token_by_refresh_token(secrets["refresh_token"], _whatever())
         return {**secrets, **_granted(result, asked).secrets}
@@ -139,21 +164,27 @@ def refuse_tenant(tenant: str) -> None:
     allowed = settings.MICROSOFT_ALLOWED_TENANTS or ([named] if TENANT_ID.fullmatch(named) else [])
     # Under the name of one tenant Microsoft signs in nobody else; only an id can be compared.
     if not tenant or (allowed and tenant not in allowed):
-        raise SignInFailed("another_tenant", "Accounts of this organisation may not connect mailboxes here.")
+        raise SignInFailed(
+            "another_tenant", "Accounts of this organisation may not connect mailboxes here."
+        )
 
 
 def refuse_another(address: str, granted: Granted) -> bool:
-    """See that the person who signed in has this address; return whether Microsoft itself vouches for it.
+    """See that the person who signed in has this address; return whether Microsoft itself vouches
+    for it.
 
-    Microsoft lets an organisation use only domains that it has proven as sign-in names. The field `mail` is free text
-    of its administrators (https://learn.microsoft.com/entra/identity-platform/migrate-off-email-claim-authorization),
-    so it counts only in the domain of the sign-in name. Raises SignInFailed for another address.
+    Microsoft lets an organisation use only domains that it has proven as sign-in names. The field
+    `mail` is free text of its administrators
+    (https://learn.microsoft.com/entra/identity-platform/migrate-off-email-claim-authorization), so
+    it counts only in the domain of the sign-in name. Raises SignInFailed for another address.
     """
     address = address.strip().lower()
     me = _ask_graph("/me?$select=mail,userPrincipalName", granted.secrets["access_token"])
     name, contact = str(me.get("userPrincipalName")).lower(), str(me.get("mail")).lower()
     if address not in (name, contact):
-        raise SignInFailed("another_address", "Somebody else signed in: Microsoft names another address.")
+        raise SignInFailed(
+            "another_address", "Somebody else signed in: Microsoft names another address."
+        )
     domain = address.rpartition("@")[2]
     if granted.tenant == PERSONAL:  # a personal account may be named by an address of any provider
         return domain in PERSONAL_DOMAINS
@@ -168,7 +199,9 @@ def prove_application(address: str, access_token: str) -> None:
 def _ask_graph(path: str, access_token: str) -> dict[str, Any]:
     try:
         answer = httpx2.get(
-            f"{settings.GRAPH_BASE_URL}{path}", headers={"Authorization": f"Bearer {access_token}"}, timeout=TIMEOUT
+            f"{settings.GRAPH_BASE_URL}{path}",
+            headers={"Authorization": f"Bearer {access_token}"},
+            timeout=TIMEOUT,
         )
         found = answer.json() if answer.is_success else None
     except (httpx2.HTTPError, ValueError):
@@ -185,9 +218,14 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
     `public`: without the secret, as what was begun with a device code must go on.
     """
     if not settings.MICROSOFT_CLIENT_ID:
-        raise SignInFailed("not_configured", "MICROSOFT_CLIENT_ID is not set: docs/permissions.md says how to get one.")
+        raise SignInFailed(
+            "not_configured",
+            "MICROSOFT_CLIENT_ID is not set: docs/permissions.md says how to get one.",
+        )
     if confidential and not settings.MICROSOFT_CLIENT_SECRET:
-        raise SignInFailed("not_configured", "An application mailbox needs MICROSOFT_CLIENT_SECRET.")
+        raise SignInFailed(
+            "not_configured", "An application mailbox needs MICROSOFT_CLIENT_SECRET."
+        )
     authority = settings.MICROSOFT_AUTHORITY or "https://login.microsoftonline.com"
     with httpx2.Client(timeout=TIMEOUT) as http:
         options = {
@@ -203,9 +241,13 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
             else:
                 yield msal.PublicClientApplication(**options)
         except httpx2.HTTPError:
-            raise SignInFailed("unreachable", "The sign-in service of Microsoft cannot be reached.") from None
+            raise SignInFailed(
+                "unreachable", "The sign-in service of Microsoft cannot be reached."
+            ) from None
         except ValueError:  # no OpenID configuration at the address, or none that is any
-            raise SignInFailed("unreachable", "The sign-in service of Microsoft gave no usable answer.") from None
+            raise SignInFailed(
+                "unreachable", "The sign-in service of Microsoft gave no usable answer."
+            ) from None
 
 
 def wanted() -> tuple[str, ...]:
@@ -216,19 +258,25 @@ def wanted() -> tuple[str, ...]:
 def _granted(result: Mapping[str, Any], asked: Sequence[str]) -> Granted:
     tokens = _tokens(result)
     # RFC 6749, 5.1: nothing said means all that was asked for.
-    named = [scope.rpartition("/")[2] for scope in str(result.get("scope") or " ".join(asked)).split()]
+    named = [
+        scope.rpartition("/")[2] for scope in str(result.get("scope") or " ".join(asked)).split()
+    ]
     scopes = tuple(scope for scope in PERMISSIONS if scope in named)
     return Granted(scopes=scopes, secrets={**tokens, "granted": list(scopes)})
 
 
 def _with_identity(granted: Granted, result: Mapping[str, Any]) -> Granted:
-    """Bind the access to the account itself: `oid` in `tid` stays the same when its addresses change.
+    """Bind the access to the account itself: `oid` in `tid` stays the same when its addresses
+    change.
 
-    The id token came from Microsoft over TLS just now, so its signature need not be checked (OpenID Connect Core,
-    3.1.3.7). Raises SignInFailed without one, or with one for another application.
+    The id token came from Microsoft over TLS just now, so its signature need not be checked (OpenID
+    Connect Core, 3.1.3.7). Raises SignInFailed without one, or with one for another application.
     """
     claims = result.get("id_token_claims") or {}
-    if not (claims.get("oid") and claims.get("tid")) or claims.get("aud") != settings.MICROSOFT_CLIENT_ID:
+    if (
+        not (claims.get("oid") and claims.get("tid"))
+        or claims.get("aud") != settings.MICROSOFT_CLIENT_ID
+    ):
         raise SignInFailed("no_identity", "Microsoft did not say which account signed in.")
     identity = {"oid": str(claims["oid"]).lower(), "tid": str(claims["tid"]).lower()}
     return Granted(scopes=granted.scopes, secrets={**granted.secrets, "identity": identity})
@@ -236,7 +284,9 @@ def _with_identity(granted: Granted, result: Mapping[str, Any]) -> Granted:
 
 def _lacks_consent(result: Mapping[str, Any]) -> bool:
     """Whether one of the permissions that were asked for is not granted, or none is (AADSTS65001)."""
-    return result.get("suberror") == "consent_required" or 65001 in (result.get("error_codes") or ())
+    return result.get("suberror") == "consent_required" or 65001 in (
+        result.get("error_codes") or ()
+    )
 
 
 def _tokens(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -247,7 +297,9 @@ def _tokens(result: Mapping[str, Any]) -> dict[str, Any]:
         "expires_at": time() + float(result.get("expires_in", 0)),
     }
     # A refresh token that is not sent anew goes on being good.
-    return tokens | ({"refresh_token": result["refresh_token"]} if result.get("refresh_token") else {})
+    return tokens | (
+        {"refresh_token": result["refresh_token"]} if result.get("refresh_token") else {}
+    )
 
 
 def _failed(result: Mapping[str, Any]) -> SignInFailed:
@@ -258,7 +310,11 @@ def _failed(result: Mapping[str, Any]) -> SignInFailed:
 def _scopes(names: Sequence[str]) -> list[str]:
     """Plain names mean the Graph of the public cloud; others need the address of theirs in front."""
     origin = _graph_origin()
-    return list(names) if origin == "https://graph.microsoft.com" else [f"{origin}/{name}" for name in names]
+    return (
+        list(names)
+        if origin == "https://graph.microsoft.com"
+        else [f"{origin}/{name}" for name in names]
+    )
 
 
 def _whatever() -> list[str]:

@@ -7,15 +7,18 @@ from accounts.infra.safe_hosts import Endpoint
 from accounts.models import Mailbox, Role, User
 from accounts.people.address_proof import is_proven
 
-# Where the mail of these providers is read by IMAP and a password; their addresses suggest OAuth instead.
+# Where the mail of these providers is read by IMAP and a password; their addresses suggest OAuth
+# instead.
 IMAP_OF = {"gmail": {"imap.gmail.com"}, "microsoft": {"outlook.office365.com"}}
 
 
 def proof_by_imap(person: User, address: str, access: ImapAccess) -> Proof | None:
-    """Say how an access that signs in proves the address. None: it does not, so a code has to be mailed there.
+    """Say how an access that signs in proves the address.
 
-    Servers that the person typed prove nothing by themselves: anybody can run a server that lets them in under any
-    name. The domain of the address says which servers are its own.
+    None: it does not, so a code has to be mailed there.
+
+    Servers that the person typed prove nothing by themselves: anybody can run a server that lets
+    them in under any name. The domain of the address says which servers are its own.
     """
     address = address.strip().lower()
     if person.email == address and person.address_proven_at:
@@ -24,7 +27,9 @@ def proof_by_imap(person: User, address: str, access: ImapAccess) -> Proof | Non
         return "code"
     if _same_servers(person, address, access):
         return "same_servers"
-    itself = access.username.strip().lower() == address and access.imap.host.lower() in own_hosts(address)
+    itself = access.username.strip().lower() == address and access.imap.host.lower() in own_hosts(
+        address
+    )
     return "sign_in" if itself else None
 
 
@@ -37,11 +42,15 @@ def own_hosts(address: str) -> set[str]:
 
 
 def _same_servers(person: User, address: str, access: ImapAccess) -> bool:
-    """Whether only the password is new: same servers, same user name, and the person manages the mailbox."""
+    """Whether only the password is new: same servers, same user name, and the person manages the
+    mailbox.
+    """
     mailbox = Mailbox.objects.filter(
-        address__iexact=address, provider=Mailbox.Provider.IMAP,
-        memberships__user=person, memberships__role=Role.MANAGER,
-    ).first()  # fmt: skip
+        address__iexact=address,
+        provider=Mailbox.Provider.IMAP,
+        memberships__user=person,
+        memberships__role=Role.MANAGER,
+    ).first()
     if mailbox is None:
         return False
     now, before = access.as_secrets(), stored_access(mailbox)

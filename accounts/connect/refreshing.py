@@ -1,8 +1,9 @@
 """Access tokens of a mailbox: kept in its encrypted credentials, refreshed by one worker at a time.
 
-The lock is a row that says until when somebody refreshes, so that no transaction is open while the provider is asked.
-Whoever outlives that time may find a second refresh beside the first: each has a number, and what a lower one brought
-is not written over what a higher one did. Access tokens are opaque; what they hold is never looked at.
+The lock is a row that says until when somebody refreshes, so that no transaction is open while the
+provider is asked. Whoever outlives that time may find a second refresh beside the first: each has a
+number, and what a lower one brought is not written over what a higher one did. Access tokens are
+opaque; what they hold is never looked at.
 """
 
 import time
@@ -21,7 +22,9 @@ from accounts.infra import credentials
 from accounts.infra.credentials import Secrets
 from accounts.models import Mailbox, TokenRefresh
 
-EARLY_SECONDS = 300.0  # renewed this long before the end: nobody has to wait for it, and clocks may differ
+EARLY_SECONDS = (
+    300.0  # renewed this long before the end: nobody has to wait for it, and clocks may differ
+)
 LEASE = timedelta(seconds=45)  # longer than one refresh may take
 WAIT_SECONDS = 50.0
 POLL_SECONDS = 0.1
@@ -31,11 +34,15 @@ Refreshing = Callable[[Secrets], dict[str, Any]]
 
 
 class GrantEnded(Exception):
-    """The provider takes the refresh token no more (`invalid_grant`): a person has to connect the mailbox again."""
+    """The provider takes the refresh token no more (`invalid_grant`): a person has to connect the
+    mailbox again.
+    """
 
 
 class NoToken(Exception):
-    """No token right now; `retry_after` in seconds, `detail` a sentence where waiting alone will not help."""
+    """No token right now; `retry_after` in seconds, `detail` a sentence where waiting alone will
+    not help.
+    """
 
     def __init__(self, retry_after: int | None = None, detail: str = "") -> None:
         super().__init__("no token")
@@ -43,14 +50,18 @@ class NoToken(Exception):
         self.detail = detail
 
 
-def access_token(mailbox_id: UUID, refresh: Refreshing, *, known: Secrets | None = None, rejected: str = "") -> str:
-    """A token that can be used now: that of the secrets `known`, read a moment ago, or one that is looked for.
+def access_token(
+    mailbox_id: UUID, refresh: Refreshing, *, known: Secrets | None = None, rejected: str = ""
+) -> str:
+    """A token that can be used now: that of the secrets `known`, read a moment ago, or one that is
+    looked for.
 
-    `refresh` gets the mailbox's secrets and returns all of them anew, with `access_token`, `expires_at` (Unix time)
-    and, where the provider says them, the permissions as `granted`: they are the mailbox's from then on. It bounds its
-    own time and raises GrantEnded or NoToken. `rejected` is a token that the provider has just refused.
-    Raises the same. After GrantEnded the mailbox needs to be connected again, and after either the provider is not
-    asked before a minute is over.
+    `refresh` gets the mailbox's secrets and returns all of them anew, with `access_token`,
+    `expires_at` (Unix time) and, where the provider says them, the permissions as `granted`: they
+    are the mailbox's from then on. It bounds its own time and raises GrantEnded or NoToken.
+    `rejected` is a token that the provider has just refused. Raises the same. After GrantEnded the
+    mailbox needs to be connected again, and after either the provider is not asked before a minute
+    is over.
     """
     token, left = _usable(known or Secrets(), rejected)
     if left > EARLY_SECONDS:
@@ -66,7 +77,8 @@ def access_token(mailbox_id: UUID, refresh: Refreshing, *, known: Secrets | None
         if number is not None:
             return _refreshed(mailbox, secrets, number, refresh)
         if left > 0:
-            return token  # somebody else is at it, or it did not succeed; this one is good a little longer
+            # somebody else is at it, or it did not succeed; this one is good a little longer
+            return token
         _not_failed_lately(mailbox)
         if time.monotonic() > give_up_at:
             raise NoToken
@@ -76,11 +88,15 @@ def access_token(mailbox_id: UUID, refresh: Refreshing, *, known: Secrets | None
 def _usable(secrets: Secrets, rejected: str) -> tuple[str, float]:
     """The token, and for how many seconds it is good."""
     token = str(secrets.get("access_token", ""))
-    return token, float(secrets.get("expires_at", 0)) - time.time() if token and token != rejected else 0
+    return token, float(
+        secrets.get("expires_at", 0)
+    ) - time.time() if token and token != rejected else 0
 
 
 def _begin(mailbox: Mailbox) -> int | None:
-    """Take the lock: the number of this refresh, or None while another holds it or a failure is fresh."""
+    """Take the lock: the number of this refresh, or None while another holds it or a failure is
+    fresh.
+    """
     TokenRefresh.objects.bulk_create([TokenRefresh(mailbox=mailbox)], ignore_conflicts=True)
     free = Q(lease_until=None) | Q(lease_until__lte=Now())
     rested = Q(try_again_at=None) | Q(try_again_at__lte=Now())
@@ -115,7 +131,9 @@ def _refreshed(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Ref
 
 @transaction.atomic
 def _stored(mailbox: Mailbox, renewed: Secrets, number: int) -> str:
-    """Keep what this refresh brought, unless a later one has or the mailbox was connected anew meanwhile."""
+    """Keep what this refresh brought, unless a later one has or the mailbox was connected anew
+    meanwhile.
+    """
     row = Mailbox.objects.select_for_update(no_key=True).get(pk=mailbox.pk)
     newest = TokenRefresh.objects.filter(mailbox=mailbox, kept__lt=number)
     if row.credentials_version == mailbox.credentials_version and newest.update(kept=number):
@@ -126,16 +144,24 @@ def _stored(mailbox: Mailbox, renewed: Secrets, number: int) -> str:
     return str(renewed["access_token"])
 
 
-def _end(mailbox: Mailbox, number: int, *, failed_for: timedelta | None = None, ended: bool = False) -> bool:
+def _end(
+    mailbox: Mailbox, number: int, *, failed_for: timedelta | None = None, ended: bool = False
+) -> bool:
     """Give the lock back; False when a later refresh holds it, or the mailbox was connected anew."""
     mine = TokenRefresh.objects.filter(mailbox=mailbox, number=number)
     return bool(
-        mine.update(lease_until=None, try_again_at=Now() + failed_for if failed_for else None, grant_ended=ended)
+        mine.update(
+            lease_until=None,
+            try_again_at=Now() + failed_for if failed_for else None,
+            grant_ended=ended,
+        )
     )
 
 
 def _not_failed_lately(mailbox: Mailbox) -> None:
-    failed = TokenRefresh.objects.filter(mailbox=mailbox, lease_until=None, try_again_at__gt=Now()).first()
+    failed = TokenRefresh.objects.filter(
+        mailbox=mailbox, lease_until=None, try_again_at__gt=Now()
+    ).first()
     if failed is None or failed.try_again_at is None:
         return
     if failed.grant_ended:

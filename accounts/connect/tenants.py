@@ -1,4 +1,6 @@
-"""Whether any organisation in the world could connect a Microsoft 365 mailbox here, and a warning if so."""
+"""Whether any organisation in the world could connect a Microsoft 365 mailbox here, and a warning
+if so.
+"""
 
 from typing import Any
 

@@ -1,6 +1,7 @@
 """Django's cache in the database, with JSON in its rows.
 
-Django's own backend stores pickles: whoever can write to the table could run code in every process that reads it.
+Django's own backend stores pickles: whoever can write to the table could run code in every process
+that reads it.
 """
 
 import json
@@ -17,7 +18,10 @@ FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class JsonDatabaseCache(DatabaseCache):
-    """A cache of JSON values; a row that is not JSON counts as missing. A value that JSON lacks raises TypeError."""
+    """A cache of JSON values; a row that is not JSON counts as missing.
+
+    A value that JSON lacks raises TypeError.
+    """
 
     def get_many(self, keys: Iterable[Any], version: int | None = None) -> dict[Any, Any]:
         names = {self.make_and_validate_key(key, version=version): key for key in keys}
@@ -26,7 +30,7 @@ class JsonDatabaseCache(DatabaseCache):
         marks = ", ".join(["%s"] * len(names))
         with connection.cursor() as cursor:
             cursor.execute(
-                f"SELECT cache_key, value FROM {self._quoted} WHERE expires > %s AND cache_key IN ({marks})",  # noqa: S608
+                f"SELECT cache_key, value FROM {self._quoted} WHERE expires > %s AND cache_key IN ({marks})",
                 [_adapted(timezone.now()), *names],
             )
             rows = cursor.fetchall()
@@ -34,7 +38,10 @@ class JsonDatabaseCache(DatabaseCache):
         for name, text in rows:
             try:
                 found[names[name]] = json.loads(text)
-            except (ValueError, RecursionError):  # written by an earlier version, or by somebody else
+            except (
+                ValueError,
+                RecursionError,
+            ):  # written by an earlier version, or by somebody else
                 continue
         return found
 
@@ -45,15 +52,18 @@ class JsonDatabaseCache(DatabaseCache):
         now = timezone.now()
         with connection.cursor() as cursor:
             if mode == "touch":
-                cursor.execute(f"UPDATE {self._quoted} SET expires = %s WHERE cache_key = %s", [expires, key])  # noqa: S608
+                cursor.execute(
+                    f"UPDATE {self._quoted} SET expires = %s WHERE cache_key = %s",  # noqa: S608
+                    [expires, key],
+                )
                 return bool(cursor.rowcount)
-            cursor.execute(f"SELECT COUNT(*) FROM {self._quoted}")  # noqa: S608
+            cursor.execute(f"SELECT COUNT(*) FROM {self._quoted}")
             (count,) = cursor.fetchone()
             if count > self._max_entries:
                 self._cull(connection.alias, cursor, now, count)  # type: ignore[attr-defined]
             only_expired = f" WHERE {self._quoted}.expires < %s" if mode == "add" else ""
             cursor.execute(
-                f"INSERT INTO {self._quoted} (cache_key, value, expires) VALUES (%s, %s, %s)"  # noqa: S608
+                f"INSERT INTO {self._quoted} (cache_key, value, expires) VALUES (%s, %s, %s)"
                 " ON CONFLICT (cache_key) DO UPDATE SET value = excluded.value, expires = excluded.expires"
                 f"{only_expired}",
                 [key, json.dumps(value), expires, *([_adapted(now)] if only_expired else [])],

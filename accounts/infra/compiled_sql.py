@@ -1,7 +1,7 @@
 """SQL that the ORM makes once in a process and that runs many times with other values.
 
-Making the SQL of a claim costs more than running it. What is made here comes from the same querysets and the same Q as
-everywhere else; only the values wait in slots.
+Making the SQL of a claim costs more than running it. What is made here comes from the same
+querysets and the same Q as everywhere else; only the values wait in slots.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class _Sql:
 
     def run(self, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
         parameters = [
-            each.output_field.get_db_prep_save(values[each.name], connection) if isinstance(each, Slot) else each
+            each.output_field.get_db_prep_save(values[each.name], connection)
+            if isinstance(each, Slot)
+            else each
             for each in self.parameters
         ]
         with connection.cursor() as cursor:
@@ -61,7 +63,10 @@ class _Sql:
         converters = [
             (number, column, found)
             for number, column in enumerate(self.columns)
-            if (found := connection.ops.get_db_converters(column) + column.get_db_converters(connection))
+            if (
+                found := connection.ops.get_db_converters(column)
+                + column.get_db_converters(connection)
+            )
         ]
         if not converters:
             return rows
@@ -91,8 +96,9 @@ class _Statement(ABC):
     def made(self) -> _Sql:
         made = self._made.get(connection.vendor)
         if made is None:
-            # Django makes no FOR UPDATE outside of a transaction. No lock: who waits for SQLite's while holding one of
-            # ours could wait for somebody who waits for ours. Made twice is made alike.
+            # Django makes no FOR UPDATE outside of a transaction. No lock: who waits for SQLite's
+            # while holding one of ours could wait for somebody who waits for ours. Made twice is
+            # made alike.
             with transaction.atomic():
                 made = self._made.setdefault(connection.vendor, self._make())
         return made
@@ -119,10 +125,14 @@ class Select(_Statement):
 
 
 class Questions(_Statement):
-    """Several questions in one statement: for each queryset whether it has rows, and the first value of one more."""
+    """Several questions in one statement: for each queryset whether it has rows, and the first
+    value of one more.
+    """
 
     def __init__(
-        self, rows: Callable[[], dict[str, QuerySet[Any, Any]]], first: Callable[[], QuerySet[Any, Any]]
+        self,
+        rows: Callable[[], dict[str, QuerySet[Any, Any]]],
+        first: Callable[[], QuerySet[Any, Any]],
     ) -> None:
         super().__init__()
         self._rows = rows
@@ -136,7 +146,9 @@ class Questions(_Statement):
     def _make(self) -> _Sql:
         text, parameters = [], list[Any]()
         for rows in self._rows().values():
-            asked, values = rows.order_by().values("pk")[:1].query.get_compiler(connection=connection).as_sql()
+            asked, values = (
+                rows.order_by().values("pk")[:1].query.get_compiler(connection=connection).as_sql()
+            )
             text.append(f"EXISTS({asked})")
             parameters += values
         compiler = self._first()[:1].query.get_compiler(connection=connection)
@@ -144,15 +156,26 @@ class Questions(_Statement):
         text.append(f"({asked})")
         # A question answers with a number or a truth value, which needs no conversion.
         plain = [Value(None, output_field=IntegerField())] * (len(text) - 1)
-        columns = (*plain, *(expression for expression, *_ in compiler.select[: compiler.col_count]))
-        return _Sql(text=f"SELECT {', '.join(text)}", parameters=(*parameters, *values), columns=columns)
+        columns = (
+            *plain,
+            *(expression for expression, *_ in compiler.select[: compiler.col_count]),
+        )
+        return _Sql(
+            text=f"SELECT {', '.join(text)}", parameters=(*parameters, *values), columns=columns
+        )
 
 
 class Update(_Statement):
-    """One UPDATE of the rows of a queryset; the answer is what `returning` names, a row for each row changed."""
+    """One UPDATE of the rows of a queryset; the answer is what `returning` names, a row for each
+    row changed.
+    """
 
     def __init__(
-        self, rows: Callable[[], QuerySet[Any, Any]], changes: Callable[[], dict[str, Any]], *, returning: str = "id"
+        self,
+        rows: Callable[[], QuerySet[Any, Any]],
+        changes: Callable[[], dict[str, Any]],
+        *,
+        returning: str = "id",
     ) -> None:
         super().__init__()
         self._rows = rows
@@ -216,14 +239,22 @@ def database_now() -> datetime:
         return datetime.fromisoformat(cursor.fetchone()[0]).replace(tzinfo=UTC)
 
 
-def update_row(row: Model, *conditions: Q, where: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
-    """Update the row if all that holds, and take over in `row` what it says then; False if it does not hold.
+def update_row(
+    row: Model, *conditions: Q, where: Mapping[str, Any], changes: Mapping[str, Any]
+) -> bool:
+    """Update the row if all that holds, and take over in `row` what it says then; False if it does
+    not hold.
 
-    The SQL is made once for changes of the same columns, as long as expressions among them are the same.
+    The SQL is made once for changes of the same columns, as long as expressions among them are the
+    same.
     """
     wanted = {"pk": row.pk, **where}
-    computed = tuple((name, value) for name, value in changes.items() if hasattr(value, "resolve_expression"))
-    given = {name: value for name, value in changes.items() if not hasattr(value, "resolve_expression")}
+    computed = tuple(
+        (name, value) for name, value in changes.items() if hasattr(value, "resolve_expression")
+    )
+    given = {
+        name: value for name, value in changes.items() if not hasattr(value, "resolve_expression")
+    }
     make = _update_of_row.__wrapped__ if conditions else _update_of_row
     made = make(type(row), conditions, tuple(wanted), tuple(given), computed, connection.vendor)
     changed = made.run(given | {f"if {name}": value for name, value in wanted.items()})
@@ -245,7 +276,9 @@ def _update_of_row(
     names = {"pk": "id"}
     wanted = {name: slot(model, names.get(name, name), f"if {name}") for name in where}
     changes = {name: slot(model, name) for name in given} | dict(computed)
-    return _update(model._default_manager.filter(*conditions, **wanted), changes, " ".join(columns_of(model)))
+    return _update(
+        model._default_manager.filter(*conditions, **wanted), changes, " ".join(columns_of(model))
+    )
 
 
 def make_all() -> None:

@@ -1,7 +1,7 @@
 """What gives access to a mailbox, encrypted and bound to its row.
 
-A record is `key id (4) ‖ nonce (12) ‖ AES-256-GCM ciphertext`. The associated data names table, column and row,
-so that a ciphertext moved to another row does not decrypt.
+A record is `key id (4) ‖ nonce (12) ‖ AES-256-GCM ciphertext`. The associated data names table,
+column and row, so that a ciphertext moved to another row does not decrypt.
 """
 
 import base64
@@ -36,7 +36,11 @@ def encrypt(secrets: dict[str, Any], *, mailbox_id: UUID) -> bytes:
     """Encrypt with the first configured key."""
     key = configured_keys()[0]
     nonce = os.urandom(NONCE_BYTES)
-    return key_id(key) + nonce + AESGCM(key).encrypt(nonce, json.dumps(secrets).encode(), _bound_to(mailbox_id))
+    return (
+        key_id(key)
+        + nonce
+        + AESGCM(key).encrypt(nonce, json.dumps(secrets).encode(), _bound_to(mailbox_id))
+    )
 
 
 def decrypt(record: bytes, *, mailbox_id: UUID) -> Secrets:
@@ -45,7 +49,9 @@ def decrypt(record: bytes, *, mailbox_id: UUID) -> Secrets:
     for key in configured_keys():
         if key_id(key) == made_by:
             try:
-                plain = AESGCM(key).decrypt(nonce, record[KEY_ID_BYTES + NONCE_BYTES :], _bound_to(mailbox_id))
+                plain = AESGCM(key).decrypt(
+                    nonce, record[KEY_ID_BYTES + NONCE_BYTES :], _bound_to(mailbox_id)
+                )
             except InvalidTag:
                 raise CannotDecrypt("the record does not belong to this row") from None
             return Secrets(json.loads(plain))
@@ -56,7 +62,9 @@ def encrypt_text(text: str, *, bound_to: str) -> str:
     """Encrypt a short secret of a table that we do not own; `bound_to` names the table."""
     key = configured_keys()[0]
     nonce = os.urandom(NONCE_BYTES)
-    return base64.b64encode(key_id(key) + nonce + AESGCM(key).encrypt(nonce, text.encode(), bound_to.encode())).decode()
+    return base64.b64encode(
+        key_id(key) + nonce + AESGCM(key).encrypt(nonce, text.encode(), bound_to.encode())
+    ).decode()
 
 
 def decrypt_text(record: str, *, bound_to: str) -> str:
@@ -64,7 +72,10 @@ def decrypt_text(record: str, *, bound_to: str) -> str:
     raw = base64.b64decode(record)
     for key in configured_keys():
         if key_id(key) == raw[:KEY_ID_BYTES]:
-            nonce, sealed = raw[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES], raw[KEY_ID_BYTES + NONCE_BYTES :]
+            nonce, sealed = (
+                raw[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES],
+                raw[KEY_ID_BYTES + NONCE_BYTES :],
+            )
             try:
                 return AESGCM(key).decrypt(nonce, sealed, bound_to.encode()).decode()
             except InvalidTag:

@@ -1,7 +1,7 @@
 """Deadlines for conversations with foreign servers.
 
-A socket's own timeout bounds one operation: a server that sends a byte now and then never reaches it. A deadline ends
-the whole conversation instead, whatever library leads it.
+A socket's own timeout bounds one operation: a server that sends a byte now and then never reaches
+it. A deadline ends the whole conversation instead, whatever library leads it.
 """
 
 import contextlib
@@ -13,13 +13,13 @@ import threading
 class Deadline:
     """The latest end of one conversation: at that moment the connection is shut down.
 
-    An operation that waits then sees the end of the stream or an OSError. `stop` must be called when the conversation
-    is over.
+    An operation that waits then sees the end of the stream or an OSError. `stop` must be called
+    when the conversation is over.
     """
 
     def __init__(self, sock: socket.socket, seconds: float) -> None:
-        # A descriptor of its own: STARTTLS replaces the socket object, and a closed number may belong to another
-        # connection by then.
+        # A descriptor of its own: STARTTLS replaces the socket object, and a closed number may
+        # belong to another connection by then.
         self._line = socket.socket(fileno=os.dup(sock.fileno()))
         self._lock = threading.Lock()
         self._passed = False

@@ -1,7 +1,7 @@
 """Columns whose content is encrypted at rest, each value bound to its row by `bound_by`.
 
-They open on access. What was stored before there was encryption is read as it stands. In the schema they are the plain
-columns, so a migration sees no difference.
+They open on access. What was stored before there was encryption is read as it stands. In the schema
+they are the plain columns, so a migration sees no difference.
 """
 
 import base64
@@ -14,7 +14,13 @@ from django.db import models
 from django.db.models.query_utils import DeferredAttribute
 
 from accounts.infra.credentials import CannotDecrypt
-from accounts.infra.keys import HEAD_BYTES, decrypt_content, encrypt_content, is_encrypted, is_on_first_key
+from accounts.infra.keys import (
+    HEAD_BYTES,
+    decrypt_content,
+    encrypt_content,
+    is_encrypted,
+    is_on_first_key,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +39,10 @@ class _Opened(DeferredAttribute):
 
 
 class Encrypted(models.Field):  # type: ignore[type-arg]
-    """What both sorts have in common. `bound_by` names columns that are known before the row is inserted."""
+    """What both sorts have in common.
+
+    `bound_by` names columns that are known before the row is inserted.
+    """
 
     descriptor_class = _Opened
 
@@ -80,9 +89,11 @@ class Encrypted(models.Field):  # type: ignore[type-arg]
 
 
 class EncryptedBinaryField(Encrypted, models.BinaryField):  # type: ignore[type-arg]
-    """Bytes; reading them raises CannotDecrypt for a record of another row or of a key that is not configured.
+    """Bytes; reading them raises CannotDecrypt for a record of another row or of a key that is not
+    configured.
 
-    With `strict` also for bytes that are not encrypted: mailhub has never stored such in this column.
+    With `strict` also for bytes that are not encrypted: mailhub has never stored such in this
+    column.
     """
 
     plain = "BinaryField"
@@ -123,10 +134,17 @@ class EncryptedTextField(Encrypted, models.TextField):  # type: ignore[type-arg]
     def sealed(self, value: Any, row: Any) -> Any:
         if not value:
             return value
-        return TEXT_MARK + base64.b64encode(encrypt_content(value.encode(), bound_to=self.bound_to(row))).decode()
+        return (
+            TEXT_MARK
+            + base64.b64encode(
+                encrypt_content(value.encode(), bound_to=self.bound_to(row))
+            ).decode()
+        )
 
     def opened(self, value: Any, row: Any) -> Any:
-        if not isinstance(value, str) or not value.startswith(TEXT_MARK):  # a statement that is made has a slot here
+        if not isinstance(value, str) or not value.startswith(
+            TEXT_MARK
+        ):  # a statement that is made has a slot here
             return value
         try:
             record = base64.b64decode(value.removeprefix(TEXT_MARK))

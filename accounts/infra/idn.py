@@ -1,17 +1,21 @@
-"""One spelling for domains and addresses: UTS 46 and IDNA 2008, as browsers and mail servers read them."""
+"""One spelling for domains and addresses: UTS 46 and IDNA 2008, as browsers and mail servers read
+them.
+"""
 
 import re
 
 import idna
 
-# Old mail servers read these as a route, a quotation, a pipe or a file, and command lines read a hyphen as an option.
+# Old mail servers read these as a route, a quotation, a pipe or a file, and command lines read a
+# hyphen as an option.
 _ROUTED = re.compile(r'^[-/|:.]|[!%|`"\\()<>\[\]:;,@\s\x00-\x1f\x7f]')
 
 
 def ascii_domain(domain: str) -> str:
     """Return the domain in lower case and in ASCII (A-labels), without a dot at its end.
 
-    Raise ValueError if it has no such form. ASCII stays as it is, since host names in links may hold an underscore.
+    Raise ValueError if it has no such form. ASCII stays as it is, since host names in links may
+    hold an underscore.
     """
     try:
         written = domain if domain.isascii() else idna.encode(domain, uts46=True).decode()
@@ -21,7 +25,9 @@ def ascii_domain(domain: str) -> str:
 
 
 def plain_address(address: str) -> str:
-    """Return the address with its domain in ASCII; raise ValueError for one that some server reads as another."""
+    """Return the address with its domain in ASCII; raise ValueError for one that some server reads
+    as another.
+    """
     local, at, domain = address.strip().rpartition("@")
     if not at or not local or not domain:
         raise ValueError("is not a plain e-mail address")
@@ -30,13 +36,17 @@ def plain_address(address: str) -> str:
 
 
 def check_local_part(local: str) -> None:
-    """Raise ValueError for a local part that is a route (`b.example!a`, `a%b`), quotation, pipe, file or option."""
+    """Raise ValueError for a local part that is a route (`b.example!a`, `a%b`), quotation, pipe,
+    file or option.
+    """
     if _ROUTED.search(local) or local.endswith(".") or ".." in local:
         raise ValueError("is not a plain e-mail address")
 
 
 def comparable(address: str) -> str:
-    """Return an address or a domain as it is compared; one that has no such form is only put in lower case."""
+    """Return an address or a domain as it is compared; one that has no such form is only put in
+    lower case.
+    """
     local, at, domain = address.rpartition("@")
     try:
         return f"{local.lower()}{at}{ascii_domain(domain)}"

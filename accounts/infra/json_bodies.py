@@ -1,4 +1,6 @@
-"""JSON that a program sent, read with limits: a small body must not become a large object, nor a deep one."""
+"""JSON that a program sent, read with limits: a small body must not become a large object, nor a
+deep one.
+"""
 
 import json
 import re
@@ -9,10 +11,12 @@ from django.http import HttpRequest
 
 from accounts.infra.problems import Problem
 
-# In an ASGI scope: an asynchronous function that reads the body within its limits and returns a `receive` for it.
+# In an ASGI scope: an asynchronous function that reads the body within its limits and returns a
+# `receive` for it.
 READ_BODY = "mailhub.read_body"
 MAX_DEPTH = 50
-# Lists, objects, members and items, by what stands between them. A text of 100,000 commas is still a text.
+# Lists, objects, members and items, by what stands between them. A text of 100,000 commas is still
+# a text.
 MAX_PARTS = 300_000
 # A string, or a bracket. Possessive: the time is linear in the length.
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{\]}]', re.DOTALL)
@@ -42,7 +46,9 @@ def parse_json(content: bytes) -> Any:
 
 
 def check_json(content: bytes) -> None:
-    """Raise Problem 400 if parsing would make too many objects or nest too deep; nothing is parsed for that."""
+    """Raise Problem 400 if parsing would make too many objects or nest too deep; nothing is parsed
+    for that.
+    """
     brackets = content.count(b"[") + content.count(b"{")
     if brackets + content.count(b",") + content.count(b":") > MAX_PARTS:
         raise Problem("invalid_input", "The body has too many values.", status=400)
@@ -51,7 +57,9 @@ def check_json(content: bytes) -> None:
 
 
 def _too_deep() -> Problem:
-    return Problem("invalid_input", f"The body is nested deeper than {MAX_DEPTH} levels.", status=400)
+    return Problem(
+        "invalid_input", f"The body is nested deeper than {MAX_DEPTH} levels.", status=400
+    )
 
 
 def _depth(content: bytes) -> int:

@@ -1,8 +1,10 @@
-"""Keys for one purpose each, derived from MAILHUB_ENCRYPTION_KEYS: keyed hashes (seals) and encryption of content.
+"""Keys for one purpose each, derived from MAILHUB_ENCRYPTION_KEYS: keyed hashes (seals) and
+encryption of content.
 
 The first configured key seals and encrypts; every configured key opens. A record of content is
-`magic (8) ‖ key id (4) ‖ nonce (12) ‖ AES-256-GCM ciphertext`. Each row has its own key, derived from the name of its
-table, column and natural key, so a ciphertext that is moved to another row does not decrypt.
+`magic (8) ‖ key id (4) ‖ nonce (12) ‖ AES-256-GCM ciphertext`. Each row has its own key, derived
+from the name of its table, column and natural key, so a ciphertext that is moved to another row
+does not decrypt.
 """
 
 import hmac
@@ -16,7 +18,13 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from accounts.infra.credentials import KEY_ID_BYTES, NONCE_BYTES, CannotDecrypt, configured_keys, key_id
+from accounts.infra.credentials import (
+    KEY_ID_BYTES,
+    NONCE_BYTES,
+    CannotDecrypt,
+    configured_keys,
+    key_id,
+)
 
 MAGIC = b"\x8amhseal\x01"  # the first byte is no ASCII, so no mail begins like this
 HEAD_BYTES = len(MAGIC) + KEY_ID_BYTES

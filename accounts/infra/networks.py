@@ -10,7 +10,9 @@ PREFIX = {4: 24, 6: 48}
 
 
 def network_of(request: HttpRequest | None) -> str:
-    """Return the client's network, such as `203.0.113.0/24` or `2001:db8:1::/48`; empty if there is none."""
+    """Return the client's network, such as `203.0.113.0/24` or `2001:db8:1::/48`; empty if there is
+    none.
+    """
     if request is None:
         return ""
     try:

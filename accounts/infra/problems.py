@@ -1,6 +1,7 @@
 """What a caller is told when something cannot be done: one exception for every surface.
 
-The codes and statuses are those of `docs/contract.md` (RFC 9457 problem details). A detail never quotes mail content.
+The codes and statuses are those of `docs/contract.md` (RFC 9457 problem details). A detail never
+quotes mail content.
 """
 
 from collections.abc import Mapping
@@ -49,7 +50,8 @@ class FieldError:
 class Problem(Exception):
     """A refusal with a code a program can branch on and a sentence a person can read.
 
-    `retry_after` is in seconds; `required_scope` names a provider's permission. `headers` are for the answer over HTTP.
+    `retry_after` is in seconds; `required_scope` names a provider's permission. `headers` are for
+    the answer over HTTP.
     """
 
     def __init__(
@@ -96,7 +98,10 @@ def not_found(what: str = "It") -> Problem:
 def invalid(error: ValidationError) -> Problem:
     """Which parameters are wrong, without what stood in them."""
     errors = tuple(
-        FieldError(field=".".join(str(part) for part in item["loc"]), message=item["msg"].removeprefix("Value error, "))
+        FieldError(
+            field=".".join(str(part) for part in item["loc"]),
+            message=item["msg"].removeprefix("Value error, "),
+        )
         for item in error.errors(include_input=False, include_url=False, include_context=False)
     )
     return Problem("invalid_input", "Some parameters are not valid.", errors=errors)

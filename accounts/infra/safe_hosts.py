@@ -1,10 +1,13 @@
 """The host filter and pinned TLS connections, for hosts that users name.
 
-A user may type any host, and the server could be made to reach what only it can reach (SSRF). Therefore:
+A user may type any host, and the server could be made to reach what only it can reach (SSRF).
+Therefore:
 
 1. The host must be a proper host name or IP literal.
-2. It is resolved once, and every address of the answer is judged; one closed address refuses the host.
-3. The connection goes to a judged address, without asking the resolver again; TLS is checked for the name.
+2. It is resolved once, and every address of the answer is judged; one closed address refuses the
+   host.
+3. The connection goes to a judged address, without asking the resolver again; TLS is checked for
+   the name.
 
 Nothing is remembered between calls: a reconnect walks the same three steps.
 """
@@ -34,7 +37,9 @@ class HostError(Exception):
 
 
 class HostRefused(HostError):
-    """The host is not one we connect to, or has no address: one text for all, or it would map our network."""
+    """The host is not one we connect to, or has no address: one text for all, or it would map our
+    network.
+    """
 
     text = "This host cannot be used."
 
@@ -59,8 +64,9 @@ Security = Literal["tls", "starttls", "plain"]
 MAIL_PORTS = frozenset({143, 993, 25, 465, 587, 2525})
 _TLS_PORTS = frozenset({993, 465})
 
-# All that is not plain public unicast in https://www.iana.org/assignments/iana-ipv4-special-registry.
-# Clouds keep their metadata services in 169.254/16 (most), 100.64/10 (Alibaba), 192.0.0/24 (Oracle).
+# All that is not plain public unicast in
+# https://www.iana.org/assignments/iana-ipv4-special-registry. Clouds keep their metadata services
+# in 169.254/16 (most), 100.64/10 (Alibaba), 192.0.0/24 (Oracle).
 _CLOSED_V4 = tuple(
     IPv4Network(network)
     for network in (
@@ -84,20 +90,24 @@ _CLOSED_V4 = tuple(
         "240.0.0.0/4",
     )
 )
-# Outside 2000::/3 all is closed: ::, ::1, ::a.b.c.d, fe80::/10, ff00::/8, fc00::/7 (AWS: fd00:ec2::254).
+# Outside 2000::/3 all is closed: ::, ::1, ::a.b.c.d, fe80::/10, ff00::/8, fc00::/7 (AWS:
+# fd00:ec2::254).
 _UNICAST_V6 = IPv6Network("2000::/3")
 _CLOSED_V6 = tuple(IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "3fff::/20"))
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 _LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
-# Resolvers read a name that ends like this as an IPv4 address: 2130706433, 0x7f.1, 127.1, 0177.0.0.1.
+# Resolvers read a name that ends like this as an IPv4 address: 2130706433, 0x7f.1, 127.1,
+# 0177.0.0.1.
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _ENDPOINT = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*):([0-9]{1,5})(?::(tls|starttls|plain))?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A host as a user gave it (IPv6 without brackets), its port, and how the connection is secured."""
+    """A host as a user gave it (IPv6 without brackets), its port, and how the connection is
+    secured.
+    """
 
     host: str
     port: int
@@ -106,7 +116,8 @@ class Endpoint:
     def __post_init__(self) -> None:
         if not 0 < self.port < 65536:
             raise ValueError("The port must be a number from 1 to 65535.")
-        # A type is no guard for what comes from a form or a row, and an unknown word would mean "no TLS".
+        # A type is no guard for what comes from a form or a row, and an unknown word would mean "no
+        # TLS".
         if self.security not in get_args(Security):
             raise ValueError("The security must be tls, starttls or plain.")
 
@@ -114,8 +125,9 @@ class Endpoint:
     def parse(cls, text: str, *, default_security: Security | None = None) -> Self:
         """Read `HOST:PORT[:tls|starttls|plain]`; an IPv6 literal stands in brackets.
 
-        Without a default, ports 993 and 465 mean tls and all others starttls. Whether the host may be used is
-        asked at each connection, not here. Raises ValueError with a sentence for the user.
+        Without a default, ports 993 and 465 mean tls and all others starttls. Whether the host may
+        be used is asked at each connection, not here. Raises ValueError with a sentence for the
+        user.
         """
         match = _ENDPOINT.fullmatch(text)
         if match is None:
@@ -131,7 +143,9 @@ class Endpoint:
 
 
 def resolve_host(host: str, port: int) -> list[str]:
-    """Ask the system's resolver for the addresses of a host, in its order of preference; raises OSError."""
+    """Ask the system's resolver for the addresses of a host, in its order of preference; raises
+    OSError.
+    """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(sockaddr[0]) for *_, sockaddr in found]
 
@@ -145,14 +159,17 @@ def connect(
     ports: Collection[int] = MAIL_PORTS,
     context: ssl.SSLContext | None = None,
 ) -> socket.socket:
-    """Return a TCP socket connected to a judged address, inside TLS already when the endpoint says "tls".
+    """Return a TCP socket connected to a judged address, inside TLS already when the endpoint says
+    "tls".
 
-    `timeout` (seconds) bounds resolving, connecting and handshake together, and stays on the socket as the
-    limit of each single operation. With "starttls" the socket is still in clear: nothing secret may pass
-    before `start_tls`. Raises HostRefused, ConnectFailed or TlsFailed.
+    `timeout` (seconds) bounds resolving, connecting and handshake together, and stays on the socket
+    as the limit of each single operation. With "starttls" the socket is still in clear: nothing
+    secret may pass before `start_tls`. Raises HostRefused, ConnectFailed or TlsFailed.
     """
     deadline = time.monotonic() + timeout
-    addresses = judged_addresses(endpoint, timeout=timeout, allow_loopback=allow_loopback, resolve=resolve, ports=ports)
+    addresses = judged_addresses(
+        endpoint, timeout=timeout, allow_loopback=allow_loopback, resolve=resolve, ports=ports
+    )
     sock = _connect_first(addresses, port=endpoint.port, deadline=deadline)
     if endpoint.security == "tls":
         sock.settimeout(max(deadline - time.monotonic(), 0.001))
@@ -161,11 +178,14 @@ def connect(
     return sock
 
 
-def start_tls(sock: socket.socket, *, host: str, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
-    """Wrap a connected socket in TLS, with SNI and a certificate valid for the host (name or address).
+def start_tls(
+    sock: socket.socket, *, host: str, context: ssl.SSLContext | None = None
+) -> ssl.SSLSocket:
+    """Wrap a connected socket in TLS, with SNI and a certificate valid for the host (name or
+    address).
 
-    The socket's own timeout bounds the whole handshake. The caller must throw away what it has read ahead in
-    clear. Raises TlsFailed, with the socket closed.
+    The socket's own timeout bounds the whole handshake. The caller must throw away what it has read
+    ahead in clear. Raises TlsFailed, with the socket closed.
     """
     context = context or tls_context()
     # Python lets no context check the name without the certificate.
@@ -183,7 +203,9 @@ def start_tls(sock: socket.socket, *, host: str, context: ssl.SSLContext | None 
 
 @functools.cache
 def tls_context() -> ssl.SSLContext:
-    """Return the process's TLS context: TLS 1.2 or newer, authorities from the system or SSL_CERT_FILE."""
+    """Return the process's TLS context: TLS 1.2 or newer, authorities from the system or
+    SSL_CERT_FILE.
+    """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
@@ -197,10 +219,11 @@ def judged_addresses(
     resolve: Resolver = resolve_host,
     ports: Collection[int] = MAIL_PORTS,
 ) -> list[Address]:
-    """Resolve a host once, within `timeout` seconds, and return its addresses, all of which may be used.
+    """Resolve a host once, within `timeout` seconds, and return its addresses, all of which may be
+    used.
 
-    Loopback, where it is allowed, may be reached on any port and in clear. Everything else must be public, on
-    one of `ports`, and secured. Raises HostRefused.
+    Loopback, where it is allowed, may be reached on any port and in clear. Everything else must be
+    public, on one of `ports`, and secured. Raises HostRefused.
     """
     try:
         host = _canonical_host(endpoint.host)
@@ -212,7 +235,8 @@ def judged_addresses(
     open_to_all = endpoint.port in ports and endpoint.security != "plain"
     # Since Python 3.13 is_loopback is true of ::ffff:127.0.0.1 as well; here it stays closed.
     if not addresses or not all(
-        (allow_loopback and address.is_loopback and not _embedded(address)) or (open_to_all and _is_public(address))
+        (allow_loopback and address.is_loopback and not _embedded(address))
+        or (open_to_all and _is_public(address))
         for address in addresses
     ):
         raise HostRefused
@@ -220,17 +244,24 @@ def judged_addresses(
 
 
 def _canonical_host(text: str) -> str:
-    """Return an IP literal in its one spelling, or a host name in lower case A-labels; raises ValueError."""
+    """Return an IP literal in its one spelling, or a host name in lower case A-labels; raises
+    ValueError.
+    """
     if literal := _address(text):
         return str(literal)
-    # 253 is the longest name there is; the check stands before IDNA, whose work grows with the length.
+    # 253 is the longest name there is; the check stands before IDNA, whose work grows with the
+    # length.
     if len(text) <= 254:
         try:
             name = ascii_domain(text)
         except ValueError:
             name = ""  # refused below, with our own sentence
         labels = name.split(".")
-        if len(name) <= 253 and all(map(_LABEL.fullmatch, labels)) and not _NUMBER.fullmatch(labels[-1]):
+        if (
+            len(name) <= 253
+            and all(map(_LABEL.fullmatch, labels))
+            and not _NUMBER.fullmatch(labels[-1])
+        ):
             return name
     raise ValueError("That is not a host name or an IP address.")
 
@@ -270,7 +301,9 @@ def _is_public(address: Address) -> bool:
 
 
 def _embedded(address: Address) -> tuple[IPv4Address, ...]:
-    """Return the IPv4 addresses inside a mapped, NAT64, 6to4 or Teredo address (there: server and client)."""
+    """Return the IPv4 addresses inside a mapped, NAT64, 6to4 or Teredo address (there: server and
+    client).
+    """
     if isinstance(address, IPv4Address):
         return ()
     if address in _NAT64:
@@ -282,13 +315,16 @@ def _embedded(address: Address) -> tuple[IPv4Address, ...]:
 
 
 def _connect_first(addresses: Sequence[Address], *, port: int, deadline: float) -> socket.socket:
-    """Return a connection to the first address that answers; each gets an even share of the time left."""
+    """Return a connection to the first address that answers; each gets an even share of the time
+    left.
+    """
     for index, address in enumerate(addresses):
         share = (deadline - time.monotonic()) / (len(addresses) - index)
         if share <= 0:
             break
         try:
-            # Given an address, create_connection looks nothing up; it closes the socket when it fails.
+            # Given an address, create_connection looks nothing up; it closes the socket when it
+            # fails.
             return socket.create_connection((str(address), port), timeout=share)
         except OSError:
             continue

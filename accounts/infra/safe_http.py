@@ -1,7 +1,7 @@
 """HTTP to hosts that users name: one exchange over a judged connection (accounts.infra.safe_hosts).
 
-No redirect is followed, since it could lead inward, and no proxy of the environment is asked, since it would resolve
-the name again.
+No redirect is followed, since it could lead inward, and no proxy of the environment is asked, since
+it would resolve the name again.
 """
 
 import contextlib
@@ -15,12 +15,22 @@ from accounts.infra.safe_hosts import Endpoint, connect
 
 @contextlib.contextmanager
 def exchanged(
-    endpoint: Endpoint, method: str, path: str, *, headers: Mapping[str, str], seconds: float, ports: Collection[int],
-    allow_loopback: bool, body: bytes | None = None,
-) -> Iterator[http.client.HTTPResponse]:  # fmt: skip
-    """Ask once; the answer can be read inside the block. `seconds` bounds the connection, and then all the rest.
+    endpoint: Endpoint,
+    method: str,
+    path: str,
+    *,
+    headers: Mapping[str, str],
+    seconds: float,
+    ports: Collection[int],
+    allow_loopback: bool,
+    body: bytes | None = None,
+) -> Iterator[http.client.HTTPResponse]:
+    """Ask once; the answer can be read inside the block.
 
-    Raises HostError when no connection came about, OSError or http.client.HTTPException when the exchange failed.
+    `seconds` bounds the connection, and then all the rest.
+
+    Raises HostError when no connection came about, OSError or http.client.HTTPException when the
+    exchange failed.
     """
     sock = connect(endpoint, timeout=seconds, ports=ports, allow_loopback=allow_loopback)
     deadline = Deadline(sock, seconds)

@@ -1,4 +1,7 @@
-"""In which time zone a person reads and types times. The script of the pages tells it by a cookie; else it is UTC."""
+"""In which time zone a person reads and types times.
+
+The script of the pages tells it by a cookie; else it is UTC.
+"""
 
 from collections.abc import Callable
 from datetime import tzinfo
@@ -20,13 +23,19 @@ def _known() -> frozenset[str]:
 
 
 def zone_named(name: str) -> tzinfo:
-    """The zone of that name; UTC for one that nobody knows. What a browser sends is never looked for on disk."""
+    """The zone of that name; UTC for one that nobody knows.
+
+    What a browser sends is never looked for on disk.
+    """
     return ZoneInfo(name) if name in _known() else timezone.get_default_timezone()
 
 
 @sync_and_async_middleware
 def in_their_zone(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Pages show times in the zone of who looks. What programs get says UTC in so many letters, and stays so."""
+    """Pages show times in the zone of who looks.
+
+    What programs get says UTC in so many letters, and stays so.
+    """
     if iscoroutinefunction(answer):
 
         async def answered_later(request: HttpRequest) -> Any:

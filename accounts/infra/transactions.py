@@ -1,8 +1,9 @@
-"""Transactions of people's requests: which lock comes first, and what happens if two of them meet all the same.
+"""Transactions of people's requests: which lock comes first, and what happens if two of them meet
+all the same.
 
-Lock order, the same everywhere: the mailbox, its rules, actions by id, a token, the audit chain of the mailbox, the
-audit chain of people. A row is locked FOR NO KEY UPDATE: then a foreign key that points to it, which PostgreSQL checks
-at COMMIT, does not wait for it.
+Lock order, the same everywhere: the mailbox, its rules, actions by id, a token, the audit chain of
+the mailbox, the audit chain of people. A row is locked FOR NO KEY UPDATE: then a foreign key that
+points to it, which PostgreSQL checks at COMMIT, does not wait for it.
 """
 
 import random
@@ -17,8 +18,10 @@ from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
 log = structlog.get_logger(__name__)
 
 TIMES = 4
-WAIT_SECONDS = 0.05  # at most, for each time it was rolled back, so that the same two do not meet again at once
-# PostgreSQL has rolled the whole transaction back: https://www.postgresql.org/docs/current/errcodes-appendix.html
+# at most, for each time it was rolled back, so that the same two do not meet again at once
+WAIT_SECONDS = 0.05
+# PostgreSQL has rolled the whole transaction back:
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
 ROLLED_BACK = ("40001", "40P01")  # serialization_failure, deadlock_detected
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,8 +30,9 @@ R = TypeVar("R")
 def retry_if_rolled_back(function: Callable[P, R]) -> Callable[P, R]:
     """Call the function again if PostgreSQL ended its transaction because of another one.
 
-    Only for a function that is one transaction and has no effect outside the database: nothing of it has happened then.
-    Inside a caller's transaction it is called once, since all of that is rolled back.
+    Only for a function that is one transaction and has no effect outside the database: nothing of
+    it has happened then. Inside a caller's transaction it is called once, since all of that is
+    rolled back.
     """
 
     @wraps(function)
@@ -38,10 +42,16 @@ def retry_if_rolled_back(function: Callable[P, R]) -> Callable[P, R]:
                 return function(*args, **kwargs)
             except OperationalError as error:
                 code = getattr(error.__cause__, "sqlstate", None)
-                if code not in ROLLED_BACK or count == TIMES or connections[DEFAULT_DB_ALIAS].in_atomic_block:
+                if (
+                    code not in ROLLED_BACK
+                    or count == TIMES
+                    or connections[DEFAULT_DB_ALIAS].in_atomic_block
+                ):
                     raise
-                log.warning("transaction_retried", process=function.__name__, code=code, count=count)
-                time.sleep(random.uniform(0, WAIT_SECONDS * count))  # noqa: S311  # no secret
+                log.warning(
+                    "transaction_retried", process=function.__name__, code=code, count=count
+                )
+                time.sleep(random.uniform(0, WAIT_SECONDS * count))  # no secret
         raise AssertionError("the last round returns or raises")
 
     return wrapped

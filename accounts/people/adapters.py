@@ -1,4 +1,6 @@
-"""What the sign-in library asks us: who may come in, whether a sign-in is fresh, how its secrets are kept."""
+"""What the sign-in library asks us: who may come in, whether a sign-in is fresh, how its secrets
+are kept.
+"""
 
 from functools import partial
 from typing import Any
@@ -37,7 +39,9 @@ class AccountAdapter(DefaultAccountAdapter):
         return False
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """Send once, after the answer: its words and its time are the same for known and unknown addresses."""
+        """Send once, after the answer: its words and its time are the same for known and unknown
+        addresses.
+        """
         if settings.SENDS_MAIL:
             send_later(partial(super().send_mail, template_prefix, email, context))
 
@@ -66,19 +70,29 @@ class AccountAdapter(DefaultAccountAdapter):
     def get_reset_password_from_key_url(self, key: str) -> str:
         """On the public host, whatever the request says it came to."""
         uid, _, secret = key.partition("-")
-        return str(settings.MAILHUB_PUBLIC_URL) + reverse("account_reset_password_from_key", args=[uid, secret])
+        return str(settings.MAILHUB_PUBLIC_URL) + reverse(
+            "account_reset_password_from_key", args=[uid, secret]
+        )
 
     def is_reauthentication_required(self, *, app: str, **more: Any) -> bool:
-        """One rule for the library's pages and ours; the library itself would let in who has neither password nor
-        passkey."""
+        """One rule for the library's pages and ours; the library itself would let in who has
+        neither password nor passkey.
+        """
         if not is_fresh(context.request):
             raise ReauthenticationRequired
         return False
 
     def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
         """The first is where the library sends people; the page there knows what they can do."""
-        here: dict[str, Any] = {"id": "again", "description": _("Other ways"), "url": reverse("sign_in_again")}
-        return [here, *(way for way in super().get_reauthentication_methods(user) if _counts(way["id"]))]
+        here: dict[str, Any] = {
+            "id": "again",
+            "description": _("Other ways"),
+            "url": reverse("sign_in_again"),
+        }
+        return [
+            here,
+            *(way for way in super().get_reauthentication_methods(user) if _counts(way["id"])),
+        ]
 
 
 def _counts(way: str) -> bool:
@@ -103,10 +117,11 @@ class SecondFactors(DefaultMFAAdapter):
 
 
 class SingleSignOn(DefaultSocialAccountAdapter):
-    """It lets in people who are known here by the address that the provider has verified, and makes nobody known.
+    """It lets in people who are known here by the address that the provider has verified, and makes
+    nobody known.
 
-    An account whose address nobody has proven may hold a password or a passkey of the person who made it. Its owner
-    would share it with that person, so single sign-on does not lead there.
+    An account whose address nobody has proven may hold a password or a passkey of the person who
+    made it. Its owner would share it with that person, so single sign-on does not lead there.
     """
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
@@ -122,6 +137,10 @@ class SingleSignOn(DefaultSocialAccountAdapter):
             prove_account(person, how="single_sign_on")
             return True
         record_event(
-            "sign_on_refused", person=None, subject=person, method="single_sign_on", reason="address_not_proven"
+            "sign_on_refused",
+            person=None,
+            subject=person,
+            method="single_sign_on",
+            reason="address_not_proven",
         )
         return False

@@ -1,6 +1,8 @@
-"""Proof that a person reads mail at an address: of their own account, or of a mailbox that they connect.
+"""Proof that a person reads mail at an address: of their own account, or of a mailbox that they
+connect.
 
-The code for a mailbox is mailed to its address. It is the same work whether anybody here knows the address or not.
+The code for a mailbox is mailed to its address. It is the same work whether anybody here knows the
+address or not.
 """
 
 import hashlib
@@ -30,7 +32,9 @@ from accounts.models import AddressCode, User
 
 log = structlog.get_logger(__name__)
 
-LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # no vowels: a code spells no word; no letter that looks like a digit
+LETTERS = (
+    "BCDFGHJKLMNPQRSTVWXZ"  # no vowels: a code spells no word; no letter that looks like a digit
+)
 CODE_LIFETIME = timedelta(minutes=15)
 PROOF_LIFETIME = timedelta(hours=1)
 HOUR = 3600  # seconds
@@ -44,7 +48,12 @@ def prove_account(person: User, *, how: str) -> None:
     with transaction.atomic():
         if User.objects.filter(pk=person.pk, address_proven_at=None).update(address_proven_at=now):
             person.address_proven_at = now
-            record_event("address_proven", person=None if how == "command" else person, subject=person, method=how)
+            record_event(
+                "address_proven",
+                person=None if how == "command" else person,
+                subject=person,
+                method=how,
+            )
 
 
 def is_untouched(person: User) -> bool:
@@ -58,7 +67,9 @@ def is_untouched(person: User) -> bool:
 
 
 def is_proven(person: User, address: str) -> bool:
-    """Whether this person has proven the address: as that of their account, or by a code within the last hour."""
+    """Whether this person has proven the address: as that of their account, or by a code within the
+    last hour.
+    """
     address = address.strip().lower()
     if person.email == address and person.address_proven_at:
         return True
@@ -70,7 +81,8 @@ def is_proven(person: User, address: str) -> bool:
 def mail_code(person: User, address: str) -> bool:
     """Mail a new code to the address; earlier ones end. Return whether the mail server took it.
 
-    Raises Problem `rate_limited` when this person or this address had too many codes within an hour.
+    Raises Problem `rate_limited` when this person or this address had too many codes within an
+    hour.
     """
     address = address.strip().lower()
     per_person, per_address = _quotas()
@@ -83,7 +95,9 @@ def mail_code(person: User, address: str) -> bool:
     code = "-".join("".join(secrets.choice(LETTERS) for _ in range(4)) for _ in range(2))
     _keep(person, address, code)
     subject = _("%(code)s is your code for connecting this mailbox") % {"code": code}
-    text = render_to_string("accounts/address_code_mail.txt", {"code": code, "person": person, "address": address})
+    text = render_to_string(
+        "accounts/address_code_mail.txt", {"code": code, "person": person, "address": address}
+    )
     try:
         return bool(EmailMessage(subject, text, to=[address]).send())
     except OSError:  # smtplib's errors are
@@ -102,15 +116,23 @@ def _quotas() -> tuple[Quota, Quota]:
 @transaction.atomic
 def _keep(person: User, address: str, code: str) -> None:
     now = timezone.now()
-    AddressCode.objects.filter(person=person, address=address, proven_at=None).update(expires_at=now)
+    AddressCode.objects.filter(person=person, address=address, proven_at=None).update(
+        expires_at=now
+    )
     AddressCode.objects.create(
-        person=person, address=address, digest=_digest(person, address, code), expires_at=now + CODE_LIFETIME
+        person=person,
+        address=address,
+        digest=_digest(person, address, code),
+        expires_at=now + CODE_LIFETIME,
     )
     record_event("address_code_mailed", person=person)
 
 
 def prove_by_code(person: User, address: str, given: str) -> bool:
-    """Compare a code with the one that was mailed last. Return whether it proves the address; it does so once."""
+    """Compare a code with the one that was mailed last.
+
+    Return whether it proves the address; it does so once.
+    """
     address, now = address.strip().lower(), timezone.now()
     good = AddressCode.objects.filter(
         person=person, address=address, proven_at=None, expires_at__gt=now, tries__lt=MOST_TRIES
@@ -132,11 +154,17 @@ def prove_by_code(person: User, address: str, given: str) -> bool:
 
 def _digest(person: User, address: str, code: str) -> str:
     """Keyed: the codes are short enough to be guessed by a reader of the database otherwise."""
-    return salted_hmac("mailhub address code", f"{person.pk}:{address}:{code}", algorithm="sha256").hexdigest()
+    return salted_hmac(
+        "mailhub address code", f"{person.pk}:{address}:{code}", algorithm="sha256"
+    ).hexdigest()
 
 
 @receiver(authentication_step_completed)
 def _came_by_own_mail(sender: Any, user: Any, method: str, **_: Any) -> None:
     """A code or link that arrived in the mail of an untouched account proves its address."""
-    if method in ("code", "password_reset") and user.address_proven_at is None and is_untouched(user):
+    if (
+        method in ("code", "password_reset")
+        and user.address_proven_at is None
+        and is_untouched(user)
+    ):
         prove_account(user, how=method)

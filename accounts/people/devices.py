@@ -1,4 +1,6 @@
-"""Browsers that somebody has signed in with: a signed cookie names the browser and its people, and opens nothing."""
+"""Browsers that somebody has signed in with: a signed cookie names the browser and its people, and
+opens nothing.
+"""
 
 import secrets
 from dataclasses import dataclass
@@ -27,17 +29,24 @@ def device_of(request: HttpRequest) -> Device | None:
     text = request.COOKIES.get(settings.MAILHUB_DEVICE_COOKIE, "")
     try:
         known = signing.loads(text, salt=SALT, max_age=KEPT_SECONDS) if text else None
-        return Device(id=str(known["id"]), people=tuple(map(int, known["people"]))) if known else None
+        return (
+            Device(id=str(known["id"]), people=tuple(map(int, known["people"]))) if known else None
+        )
     except (signing.BadSignature, KeyError, TypeError, ValueError):
         return None
 
 
 def remember_device(request: HttpRequest, person: User) -> bool:
-    """Note that a person has signed in with this browser; return True if the browser is new for them."""
+    """Note that a person has signed in with this browser; return True if the browser is new for
+    them.
+    """
     before = device_of(request)
     people = before.people if before else ()
     others = [each for each in people if each != person.pk]
-    device = Device(id=before.id if before else secrets.token_urlsafe(12), people=(person.pk, *others[: AT_MOST - 1]))
+    device = Device(
+        id=before.id if before else secrets.token_urlsafe(12),
+        people=(person.pk, *others[: AT_MOST - 1]),
+    )
     request.device = device  # type: ignore[attr-defined]
     return person.pk not in people
 
@@ -47,6 +56,10 @@ def write_cookie(request: HttpRequest, response: HttpResponse) -> None:
     device: Device | None = getattr(request, "device", None)
     if device is not None:
         response.set_cookie(
-            settings.MAILHUB_DEVICE_COOKIE, signing.dumps({"id": device.id, "people": device.people}, salt=SALT),
-            max_age=KEPT_SECONDS, secure=settings.SESSION_COOKIE_SECURE, httponly=True, samesite="Lax",
-        )  # fmt: skip
+            settings.MAILHUB_DEVICE_COOKIE,
+            signing.dumps({"id": device.id, "people": device.people}, salt=SALT),
+            max_age=KEPT_SECONDS,
+            secure=settings.SESSION_COOKIE_SECURE,
+            httponly=True,
+            samesite="Lax",
+        )

@@ -1,8 +1,9 @@
 """Secrets of second factors, encrypted at rest and bound to their row.
 
-The sign-in library encrypts through its adapter, which does not know the row. So each secret is bound when its row is
-saved, and carries the name of its row when it is loaded. A record that moved to another person does not open. Records
-of earlier versions, which are bound to the table only, still open; `rotate_keys` binds them.
+The sign-in library encrypts through its adapter, which does not know the row. So each secret is
+bound when its row is saved, and carries the name of its row when it is loaded. A record that moved
+to another person does not open. Records of earlier versions, which are bound to the table only,
+still open; `rotate_keys` binds them.
 """
 
 import base64
@@ -68,7 +69,9 @@ def _bind(instance: Authenticator, raw: bool = False, **_: Any) -> None:
         record = instance.data.get(name)
         if record and not record.startswith(TEXT_MARK):
             row = _row_of(instance)
-            sealed = base64.b64encode(encrypt_content(decrypt(record).encode(), bound_to=row)).decode()
+            sealed = base64.b64encode(
+                encrypt_content(decrypt(record).encode(), bound_to=row)
+            ).decode()
             instance.data[name] = BoundRecord(TEXT_MARK + sealed, row)
 
 

@@ -1,14 +1,15 @@
 """Guessing is slowed down, never locked out.
 
-Each attempt is counted before its password is looked at, so attempts at the same time are counted too. Three counts
-can make the next attempt wait, each for at most a minute:
+Each attempt is counted before its password is looked at, so attempts at the same time are counted
+too. Three counts can make the next attempt wait, each for at most a minute:
 
 - the account from this place (a known browser, else the network), after 5 failures;
 - the account from all places where its person never signed in, after 20;
 - the network, whatever the account, after 30; known browsers are not counted.
 
-A known browser or network is therefore held up only by its own failures. Failures reach the audit as one event for
-each account and network in an hour, with a count, and at most `EVENTS_AN_HOUR` such events.
+A known browser or network is therefore held up only by its own failures. Failures reach the audit
+as one event for each account and network in an hour, with a count, and at most `EVENTS_AN_HOUR`
+such events.
 """
 
 import hashlib
@@ -67,7 +68,10 @@ def begin_attempt(request: HttpRequest, email: str) -> Attempt:
             limits[account, ""] = FREE_ELSEWHERE
     with transaction.atomic():
         now = timezone.now()
-        rows = [(_locked(*key, network=network, user=user), free) for key, free in sorted(limits.items())]
+        rows = [
+            (_locked(*key, network=network, user=user), free)
+            for key, free in sorted(limits.items())
+        ]
         wait = max(_wait(row, free, now) for row, free in rows)
         if wait > 0:
             raise TooSoon(math.ceil(wait))
@@ -79,7 +83,9 @@ def begin_attempt(request: HttpRequest, email: str) -> Attempt:
 
 
 def end_attempt(attempt: Attempt) -> None:
-    """Take the count back, since the password was right: the count of this place whole, the others by one."""
+    """Take the count back, since the password was right: the count of this place whole, the others
+    by one.
+    """
     for account, place in attempt.counted:
         mine = FailedSignIns.objects.filter(account=account, place=place, failures__gt=0)
         mine.update(failures=0 if account and place else F("failures") - 1)
@@ -87,20 +93,30 @@ def end_attempt(attempt: Attempt) -> None:
 
 @transaction.atomic
 def record_failure(*, user: User | None, network: str, method: str) -> None:
-    """Put a failure into the audit: the first of an account and network at once, the others within an hour, counted."""
+    """Put a failure into the audit: the first of an account and network at once, the others within
+    an hour, counted.
+    """
     now = timezone.now()
     row = _locked(_keyed(user.email) if user else "", network, network=network, user=user)
     row.unrecorded += 1
     recent = FailedSignIns.objects.filter(recorded_at__gt=now - WINDOW)
-    if (row.recorded_at is None or row.recorded_at <= now - WINDOW) and recent.count() < EVENTS_AN_HOUR:
+    if (
+        row.recorded_at is None or row.recorded_at <= now - WINDOW
+    ) and recent.count() < EVENTS_AN_HOUR:
         _record(row, now, method=method)
     row.save(update_fields=["unrecorded", "recorded_at"])
 
 
 def record_counted() -> None:
-    """Put failures that were only counted into the audit once their hour is over, and forget old counts."""
+    """Put failures that were only counted into the audit once their hour is over, and forget old
+    counts.
+    """
     now = timezone.now()
-    due = FailedSignIns.objects.filter(unrecorded__gt=0).exclude(recorded_at__gt=now - WINDOW).order_by("last_at")
+    due = (
+        FailedSignIns.objects.filter(unrecorded__gt=0)
+        .exclude(recorded_at__gt=now - WINDOW)
+        .order_by("last_at")
+    )
     room = EVENTS_AN_HOUR - FailedSignIns.objects.filter(recorded_at__gt=now - WINDOW).count()
     for key in list(due.values_list("pk", flat=True)[: max(room, 0)]):
         with transaction.atomic():
@@ -115,13 +131,17 @@ def record_counted() -> None:
 
 @transaction.atomic
 def _record_together(due: QuerySet[FailedSignIns], now: datetime) -> None:
-    """One event in an hour for all that found no room: a flood from many networks must not fill the chain."""
+    """One event in an hour for all that found no room: a flood from many networks must not fill the
+    chain.
+    """
     mark = _locked("", EVERYWHERE, network="", user=None)
     if mark.recorded_at is not None and mark.recorded_at > now - WINDOW:
         return
     rows = list(due.select_for_update(no_key=True, of=("self",)))
     count = sum(row.unrecorded for row in rows)
-    record_event("sign_in_failed", person=None, actor="stranger", network="", count=count, networks=len(rows))
+    record_event(
+        "sign_in_failed", person=None, actor="stranger", network="", count=count, networks=len(rows)
+    )
     FailedSignIns.objects.filter(pk__in=[row.pk for row in rows]).update(unrecorded=0)
     mark.recorded_at = mark.last_at = now
     mark.save(update_fields=["recorded_at", "last_at"])
@@ -129,16 +149,23 @@ def _record_together(due: QuerySet[FailedSignIns], now: datetime) -> None:
 
 def _record(row: FailedSignIns, now: datetime, *, method: str = "") -> None:
     record_event(
-        "sign_in_failed", person=None, actor="stranger", subject=row.user, network=row.network, method=method,
+        "sign_in_failed",
+        person=None,
+        actor="stranger",
+        subject=row.user,
+        network=row.network,
+        method=method,
         count=row.unrecorded,
-    )  # fmt: skip
+    )
     row.unrecorded, row.recorded_at = 0, now
 
 
 def _locked(account: str, place: str, *, network: str, user: User | None) -> FailedSignIns:
     made = {"last_at": timezone.now(), "network": network, "user": user if account else None}
     FailedSignIns.objects.get_or_create(account=account, place=place, defaults=made)
-    return FailedSignIns.objects.select_for_update(no_key=True, of=("self",)).get(account=account, place=place)
+    return FailedSignIns.objects.select_for_update(no_key=True, of=("self",)).get(
+        account=account, place=place
+    )
 
 
 def _wait(row: FailedSignIns, free: int, now: datetime) -> float:
@@ -150,5 +177,9 @@ def _wait(row: FailedSignIns, free: int, now: datetime) -> float:
 
 
 def _keyed(email: str) -> str:
-    """A hash that tells nothing without the server's key: addresses that nobody has here are not kept."""
-    return hmac.new(settings.SECRET_KEY.encode(), b"failed sign-ins " + email.encode(), hashlib.sha256).hexdigest()
+    """A hash that tells nothing without the server's key: addresses that nobody has here are not
+    kept.
+    """
+    return hmac.new(
+        settings.SECRET_KEY.encode(), b"failed sign-ins " + email.encode(), hashlib.sha256
+    ).hexdigest()

@@ -1,7 +1,9 @@
-"""Mail that mailhub itself sends: when it leaves, and how it is recognized when it lies in a mailbox.
+"""Mail that mailhub itself sends: when it leaves, and how it is recognized when it lies in a
+mailbox.
 
-It leaves after the answer, so the time of an answer does not tell who is known here. It carries codes and links that
-sign people in. Each mail has a mark, so that programs which read the mailbox of the recipient do not get it.
+It leaves after the answer, so the time of an answer does not tell who is known here. It carries
+codes and links that sign people in. Each mail has a mark, so that programs which read the mailbox
+of the recipient do not get it.
 """
 
 import contextvars
@@ -24,8 +26,8 @@ log = structlog.get_logger(__name__)
 
 HEADER = "X-Mailhub-Own"
 PURPOSE = "mailhub own mail"
-# Nonce and seal. The mark does not cover the Message-ID, because some providers replace that one. The space lets the
-# line be folded: a longer word would be encoded.
+# Nonce and seal. The mark does not cover the Message-ID, because some providers replace that one.
+# The space lets the line be folded: a longer word would be encoded.
 MARK = re.compile(r"([0-9a-f]{32})\s+([0-9a-f]{8}:[0-9a-f]{64})")
 
 AT_MOST = 100  # mails that wait; a flood must not fill the memory
@@ -34,11 +36,16 @@ _room = threading.BoundedSemaphore(AT_MOST)
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=settings.MAILHUB_OWN_MAIL_THREADS, thread_name_prefix="own-mail")
+    return ThreadPoolExecutor(
+        max_workers=settings.MAILHUB_OWN_MAIL_THREADS, thread_name_prefix="own-mail"
+    )
 
 
 def send_later(send: Callable[[], None]) -> None:
-    """Run `send` on a thread, once; a mail that is lost is logged without its address. With no threads, run it now."""
+    """Run `send` on a thread, once; a mail that is lost is logged without its address.
+
+    With no threads, run it now.
+    """
     if not settings.MAILHUB_OWN_MAIL_THREADS:
         _sent(send)
     elif _room.acquire(blocking=False):
@@ -80,11 +87,17 @@ def sender() -> str:
 
 
 def possible_senders() -> frozenset[str]:
-    """Return `sender()` and the account at the mail server: some servers write their account into From."""
+    """Return `sender()` and the account at the mail server: some servers write their account into
+    From.
+    """
     account = settings.EMAIL_HOST_USER.lower()
     return frozenset({sender(), account} if "@" in account else {sender()})
 
 
 def sender_is_mailbox() -> bool:
     """Return True if own mail comes from the address of a mailbox that is connected here."""
-    return Mailbox.objects.filter(address__iexact=sender()).exclude(status=Mailbox.Status.DISCONNECTED).exists()
+    return (
+        Mailbox.objects.filter(address__iexact=sender())
+        .exclude(status=Mailbox.Status.DISCONNECTED)
+        .exists()
+    )

@@ -1,4 +1,6 @@
-"""A password must not be guessable: neither known from a breach nor put together from what people choose."""
+"""A password must not be guessable: neither known from a breach nor put together from what people
+choose.
+"""
 
 from typing import Any
 
@@ -11,16 +13,24 @@ LOOKED_AT = 72  # characters; the work grows with the square
 
 
 class GuessableValidator:
-    """Refuse what zxcvbn finds in its lists of leaked passwords, words, names, dates and keyboard walks."""
+    """Refuse what zxcvbn finds in its lists of leaked passwords, words, names, dates and keyboard
+    walks.
+    """
 
     def validate(self, password: str, user: Any = None) -> None:
         own = [user.email, user.first_name, user.last_name] if user is not None else []
-        found = zxcvbn(password[:LOOKED_AT], user_inputs=[*filter(None, own), "mailhub"], max_length=LOOKED_AT)
+        found = zxcvbn(
+            password[:LOOKED_AT], user_inputs=[*filter(None, own), "mailhub"], max_length=LOOKED_AT
+        )
         if found["score"] < NEEDED:
             raise ValidationError(
-                _("This password is easy to guess: it is in lists of leaked passwords or made of common parts."),
+                _(
+                    "This password is easy to guess: it is in lists of leaked passwords or made of common parts."
+                ),
                 code="password_guessable",
             )
 
     def get_help_text(self) -> str:
-        return _("Several words that do not belong together are good. Leaked and common passwords are refused.")
+        return _(
+            "Several words that do not belong together are good. Leaked and common passwords are refused."
+        )

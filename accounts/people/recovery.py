@@ -27,8 +27,9 @@ LINK_LIFETIME = timedelta(hours=1)
 def recover(person: User, *, revoke_tokens: bool = False) -> str:
     """Remove every way in that a person has, and return the secret part of a new sign-in link.
 
-    Their password, passkeys, one-time codes, recovery codes, linked accounts and open links are gone, and all their
-    browsers are signed out. Tokens of their programs stay unless `revoke_tokens` is set.
+    Their password, passkeys, one-time codes, recovery codes, linked accounts and open links are
+    gone, and all their browsers are signed out. Tokens of their programs stay unless
+    `revoke_tokens` is set.
     """
     if revoke_tokens:
         for token in ApiToken.objects.filter(user=person, revoked_at=None):
@@ -42,10 +43,13 @@ def _replace_ways_in(person: User) -> str:
         "sessions": end_sessions(person),
         "factors": Authenticator.objects.filter(user=person).delete()[0],
         "accounts": SocialAccount.objects.filter(user=person).delete()[0],
-        "links": SignInLink.objects.filter(user=person, used_at=None).update(used_at=timezone.now()),
+        "links": SignInLink.objects.filter(user=person, used_at=None).update(
+            used_at=timezone.now()
+        ),
         "password": int(person.has_usable_password()),
     }
-    # It also changes what sessions are checked against, so a browser that is not listed is signed out too.
+    # It also changes what sessions are checked against, so a browser that is not listed is signed
+    # out too.
     person.set_unusable_password()
     person.save(update_fields=["password"])
     record_event("person_recovered", person=None, subject=person, **counts)
@@ -56,7 +60,13 @@ def _replace_ways_in(person: User) -> str:
 @transaction.atomic
 def _revoke(token: ApiToken) -> None:
     ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
-    record_event("token_revoked", person=None, subject=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
+    record_event(
+        "token_revoked",
+        person=None,
+        subject=token.user,
+        mailboxes=token.mailboxes.all(),
+        token=str(token.pk),
+    )
 
 
 def mail_recovery(person: User) -> bool:

@@ -1,8 +1,9 @@
 """Sessions whose key only the browser knows, with an idle limit and an absolute limit.
 
-The tables hold `stored_key(key)`, a hash, in the place of the key, so a copy of the database opens no session. The
-hash is longer than a key, so the two cannot be mistaken for each other: `accounts.people.browsers` and the sign-in
-library name a session by its hash, and the middleware takes only a key from a cookie.
+The tables hold `stored_key(key)`, a hash, in the place of the key, so a copy of the database opens
+no session. The hash is longer than a key, so the two cannot be mistaken for each other:
+`accounts.people.browsers` and the sign-in library name a session by its hash, and the middleware
+takes only a key from a cookie.
 """
 
 import hashlib
@@ -30,7 +31,9 @@ BACKGROUND = frozenset({"live", "changes", "presence"})
 
 
 def stored_key(key: str) -> str:
-    """Return the name of a session in the tables: 160 bits of the SHA-256 of its key; a stored key stays as it is."""
+    """Return the name of a session in the tables: 160 bits of the SHA-256 of its key; a stored key
+    stays as it is.
+    """
     return key if STORED.fullmatch(key) else hashlib.sha256(key.encode()).hexdigest()[:40]
 
 
@@ -89,9 +92,9 @@ class SessionStore(db.SessionStore):
         data = cast(dict[str, Any], self._get_session())  # type: ignore[attr-defined]
         later = end_of(data)
         if self.expires_at is not None and later - self.expires_at >= RENEW_EVERY:
-            self.model.objects.filter(session_key=self._name(), expire_date__gt=timezone.now()).update(
-                expire_date=later
-            )
+            self.model.objects.filter(
+                session_key=self._name(), expire_date__gt=timezone.now()
+            ).update(expire_date=later)
 
 
 def end_of(data: dict[str, Any]) -> datetime:
@@ -108,7 +111,9 @@ def forget_ended() -> None:
 
 
 class SessionMiddleware(DjangosMiddleware):
-    """Django's, but a cookie must hold a key: the hash of one, read from the database, opens nothing."""
+    """Django's, but a cookie must hold a key: the hash of one, read from the database, opens
+    nothing.
+    """
 
     def process_request(self, request: HttpRequest) -> None:
         key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")

@@ -1,4 +1,6 @@
-"""What people do with their sign-in, session and factors is told to the audit and, where it matters, mailed to them."""
+"""What people do with their sign-in, session and factors is told to the audit and, where it
+matters, mailed to them.
+"""
 
 from typing import Any
 
@@ -31,7 +33,9 @@ def _signed_in(sender: Any, request: HttpRequest, user: User, **_: Any) -> None:
 
 
 def _methods(request: HttpRequest, user: User) -> str:
-    """Return how somebody has signed in, such as `password+totp`; a link leaves no record with the library."""
+    """Return how somebody has signed in, such as `password+totp`; a link leaves no record with the
+    library.
+    """
     records = get_authentication_records(request, user)
     return "+".join(str(each.get("type") or each["method"]) for each in records) or "link"
 
@@ -49,8 +53,14 @@ def _signed_in_again(sender: Any, user: User, method: str, **extra: Any) -> None
 
 
 @receiver(mfa.authentication_failed)
-def _factor_failed(sender: Any, request: HttpRequest, user: User, authenticator: Any = None, **_: Any) -> None:
-    record_failure(user=user, network=network_of(request), method=authenticator.type if authenticator else "factor")
+def _factor_failed(
+    sender: Any, request: HttpRequest, user: User, authenticator: Any = None, **_: Any
+) -> None:
+    record_failure(
+        user=user,
+        network=network_of(request),
+        method=authenticator.type if authenticator else "factor",
+    )
 
 
 @receiver(account.login_code_rejected)

@@ -1,8 +1,9 @@
 """Step-up: what changes security needs a sign-in of the last five minutes.
 
-`mailhub.step_up` lists the pages that need it. A view that needs it for some requests only asks `is_fresh` and returns
-`ask_again`. A sign-in counts only if its method is older than the session: a password, passkey or code that was set up
-in this session proves nothing about the person who began it.
+`mailhub.step_up` lists the pages that need it. A view that needs it for some requests only asks
+`is_fresh` and returns `ask_again`. A sign-in counts only if its method is older than the session: a
+password, passkey or code that was set up in this session proves nothing about the person who began
+it.
 """
 
 import time
@@ -10,7 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from allauth.account.signals import authentication_step_completed, password_changed, password_reset, password_set
+from allauth.account.signals import (
+    authentication_step_completed,
+    password_changed,
+    password_reset,
+    password_set,
+)
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.signals import user_logged_in
 from django.dispatch import receiver
@@ -20,13 +26,16 @@ from django.urls import reverse
 FRESH_SECONDS = 300
 SINCE = "signed_in_at"
 BEGAN = "session_began_at"
-NEW_PASSWORD = "password_is_of_this_session"  # noqa: S105  # the name of a mark
+NEW_PASSWORD = "password_is_of_this_session"  # the name of a mark
 AFTERWARDS = "after_step_up"
 
 
 def is_fresh(request: HttpRequest) -> bool:
     """Whether the person has shown who they are within the last five minutes, in this session."""
-    return request.user.is_authenticated and time.time() - request.session.get(SINCE, 0) < FRESH_SECONDS
+    return (
+        request.user.is_authenticated
+        and time.time() - request.session.get(SINCE, 0) < FRESH_SECONDS
+    )
 
 
 def ask_again(request: HttpRequest, *, back: str) -> HttpResponse:
@@ -45,7 +54,7 @@ def factors_that_count(request: HttpRequest) -> set[str]:
     began = request.session.get(BEGAN) or request.session.get(SINCE, 0)
     older = Authenticator.objects.filter(
         user=request.user.pk, created_at__lte=datetime.fromtimestamp(began, tz=UTC)
-    )  # fmt: skip
+    )
     return set(older.values_list("type", flat=True))
 
 

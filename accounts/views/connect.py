@@ -31,28 +31,40 @@ STEPS = {
     "smtp_login": gettext_lazy("signing in to the server for outgoing mail"),
 }
 HINTS = {
-    "app_password": gettext_lazy("This provider asks for an app password, made in its security settings."),
+    "app_password": gettext_lazy(
+        "This provider asks for an app password, made in its security settings."
+    ),
     "allow_imap": gettext_lazy("Allow IMAP in the settings of this provider first."),
     "mail_password": gettext_lazy("This provider has a password for mail programs of its own."),
 }
-TAKEN = gettext_lazy("This mailbox is connected already, and you do not manage it. Ask who does to invite you.")
+TAKEN = gettext_lazy(
+    "This mailbox is connected already, and you do not manage it. Ask who does to invite you."
+)
 
 
 class AddressForm(forms.Form):
-    address = MailboxAddressField(label=gettext_lazy("E-mail address of the mailbox"), max_length=254)
+    address = MailboxAddressField(
+        label=gettext_lazy("E-mail address of the mailbox"), max_length=254
+    )
 
 
 class ImapForm(forms.Form):
     """Servers, user name and password of one mailbox."""
 
     address = MailboxAddressField(label=gettext_lazy("E-mail address"), max_length=254)
-    imap = forms.CharField(label=gettext_lazy("Server for incoming mail (IMAP), as host:port"), max_length=300)
-    smtp = forms.CharField(label=gettext_lazy("Server for outgoing mail (SMTP), as host:port"), max_length=300)
+    imap = forms.CharField(
+        label=gettext_lazy("Server for incoming mail (IMAP), as host:port"), max_length=300
+    )
+    smtp = forms.CharField(
+        label=gettext_lazy("Server for outgoing mail (SMTP), as host:port"), max_length=300
+    )
     username = forms.CharField(label=gettext_lazy("User name"), max_length=254)
     password = forms.CharField(
-        label=gettext_lazy("Password"), max_length=500, strip=False,
+        label=gettext_lazy("Password"),
+        max_length=500,
+        strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-    )  # fmt: skip
+    )
 
     def clean_imap(self) -> Endpoint:
         return self._endpoint("imap")
@@ -66,7 +78,9 @@ class ImapForm(forms.Form):
         except ValueError as error:
             raise forms.ValidationError(str(error)) from None
         if endpoint.security == "plain":  # the sandbox's own, and by command alone
-            raise forms.ValidationError(_("Without TLS the password would travel in clear. Use tls or starttls."))
+            raise forms.ValidationError(
+                _("Without TLS the password would travel in clear. Use tls or starttls.")
+            )
         return endpoint
 
 
@@ -89,16 +103,25 @@ def begin(request: HttpRequest) -> HttpResponse:
 
 def _second(request: HttpRequest, address: str, found: discovery.Found) -> HttpResponse:
     if found.provider != "imap":
-        return redirect(f"{reverse('connect_oauth', args=[found.provider])}?{urlencode({'address': address})}")
+        return redirect(
+            f"{reverse('connect_oauth', args=[found.provider])}?{urlencode({'address': address})}"
+        )
     form = ImapForm(
-        initial={"address": address, "imap": found.imap, "smtp": found.smtp, "username": found.username or address}
+        initial={
+            "address": address,
+            "imap": found.imap,
+            "smtp": found.smtp,
+            "username": found.username or address,
+        }
     )
     context = {"form": form, "found": found, "hint": HINTS.get(found.hint)}
     return render(request, "accounts/connect_imap.html", context)
 
 
 def proving(address: str, provider: str = "imap") -> str:
-    """The page on which an address is proven by a code, and from which the person goes on to this provider."""
+    """The page on which an address is proven by a code, and from which the person goes on to this
+    provider.
+    """
     return f"{reverse('prove_address')}?{urlencode({'address': address, 'provider': provider})}"
 
 
@@ -108,14 +131,19 @@ def proving(address: str, provider: str = "imap") -> str:
 @sensitive_variables("access", "form")
 @require_http_methods(["GET", "HEAD", "POST"])
 def by_imap(request: HttpRequest) -> HttpResponse:
-    """Step 2: servers and password, tried one after the other; the step that fails is named, nothing is saved."""
+    """Step 2: servers and password, tried one after the other; the step that fails is named,
+    nothing is saved.
+    """
     address = request.GET.get("address", "")
     form = ImapForm(request.POST or None, initial={"address": address, "username": address})
     context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         access = ImapAccess(
-            imap=given["imap"], smtp=given["smtp"], username=given["username"], password=given["password"]
+            imap=given["imap"],
+            smtp=given["smtp"],
+            username=given["username"],
+            password=given["password"],
         )
         try:
             prove(access, on_the_web=True)
@@ -127,10 +155,20 @@ def by_imap(request: HttpRequest) -> HttpResponse:
                 context["unproven"] = proving(given["address"].lower())
                 return render(request, "accounts/connect_imap.html", context, status=403)
             return _connected(
-                request, address=given["address"], provider=Mailbox.Provider.IMAP, secrets=access.as_secrets(),
-                scopes=["read", "draft", "send"], context=context, proof=proof,
-            )  # fmt: skip
-    return render(request, "accounts/connect_imap.html", context, status=422 if request.method == "POST" else 200)
+                request,
+                address=given["address"],
+                provider=Mailbox.Provider.IMAP,
+                secrets=access.as_secrets(),
+                scopes=["read", "draft", "send"],
+                context=context,
+                proof=proof,
+            )
+    return render(
+        request,
+        "accounts/connect_imap.html",
+        context,
+        status=422 if request.method == "POST" else 200,
+    )
 
 
 def _steps_until(failed: str) -> list[tuple[str, str]]:
@@ -144,15 +182,25 @@ def _steps_until(failed: str) -> list[tuple[str, str]]:
 
 
 def _connected(
-    request: HttpRequest, *, address: str, provider: str, secrets: dict[str, Any], scopes: list[str],
-    context: dict[str, Any], proof: Proof,
-) -> HttpResponse:  # fmt: skip
+    request: HttpRequest,
+    *,
+    address: str,
+    provider: str,
+    secrets: dict[str, Any],
+    scopes: list[str],
+    context: dict[str, Any],
+    proof: Proof,
+) -> HttpResponse:
     """Save what is proven; refuse what somebody else manages, without saying who."""
     try:
         mailbox = connect_mailbox(
-            owner=cast(User, request.user), address=address, provider=provider, secrets=secrets, scopes=scopes,
+            owner=cast(User, request.user),
+            address=address,
+            provider=provider,
+            secrets=secrets,
+            scopes=scopes,
             proof=proof,
-        )  # fmt: skip
+        )
     except PermissionError:
         context["refused"] = TAKEN
         return render(request, "accounts/connect_imap.html", context, status=403)
@@ -163,5 +211,7 @@ def _connected(
 def _reconnected(request: HttpRequest) -> Mailbox | None:
     """The mailbox that is to be connected again, when the person manages it."""
     wanted = request.GET.get("mailbox", "")
-    managed = Membership.objects.filter(user=cast(User, request.user), role=Role.MANAGER).select_related("mailbox")
+    managed = Membership.objects.filter(
+        user=cast(User, request.user), role=Role.MANAGER
+    ).select_related("mailbox")
     return next((each.mailbox for each in managed if str(each.mailbox_id) == wanted), None)

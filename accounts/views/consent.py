@@ -1,4 +1,6 @@
-"""Connecting a mailbox by OAuth: to the provider and back, with what was asked for kept in the session alone."""
+"""Connecting a mailbox by OAuth: to the provider and back, with what was asked for kept in the
+session alone.
+"""
 
 from dataclasses import asdict
 from typing import Any, cast
@@ -45,7 +47,9 @@ def begin(request: HttpRequest, provider: str) -> HttpResponse:
         return redirect("connect")
     address = form.cleaned_data["address"].lower()
     try:
-        consent = way.begin(settings.MAILHUB_PUBLIC_URL + reverse("oauth_answer", args=[provider]), address)
+        consent = way.begin(
+            settings.MAILHUB_PUBLIC_URL + reverse("oauth_answer", args=[provider]), address
+        )
     except Refused as error:
         return page(request, address=address, provider=provider, refused=str(error))
     request.session[ASKED] = {"provider": provider, "address": address, **asdict(consent)}
@@ -60,41 +64,62 @@ def answer(request: HttpRequest, provider: str) -> HttpResponse:
     """The person is back. What was asked for is used up, whatever the answer says."""
     asked: dict[str, Any] = request.session.pop(ASKED, {})
     if asked.get("provider") != provider or provider not in ways():
-        said = _("This answer belongs to no sign-in that was begun in this browser. Nothing was saved; begin again.")
+        said = _(
+            "This answer belongs to no sign-in that was begun in this browser. Nothing was saved; begin again."
+        )
         return page(request, address="", provider=provider, refused=said)
     address = asked["address"]
     try:
         granted = ways()[provider].finish(
-            Consent(url=asked["url"], kept=asked["kept"]), request.GET.dict(), request.build_absolute_uri(), address
+            Consent(url=asked["url"], kept=asked["kept"]),
+            request.GET.dict(),
+            request.build_absolute_uri(),
+            address,
         )
     except Refused as error:
         return page(request, address=address, provider=provider, refused=str(error))
     person = cast(User, request.user)
     if not (granted.proven or is_proven(person, address)):
-        return page(request, address=address, provider=provider, refused=str(UNPROVEN), unproven=True)
+        return page(
+            request, address=address, provider=provider, refused=str(UNPROVEN), unproven=True
+        )
     try:
         mailbox = connect_mailbox(
-            owner=person, address=address, provider=provider, secrets=granted.secrets, scopes=granted.scopes,
+            owner=person,
+            address=address,
+            provider=provider,
+            secrets=granted.secrets,
+            scopes=granted.scopes,
             proof="sign_in" if granted.proven else "code",
-        )  # fmt: skip
+        )
     except AnotherAccount:
         return page(request, address=address, provider=provider, refused=ANOTHER_ACCOUNT)
     except PermissionError:
         return page(request, address=address, provider=provider, refused=str(TAKEN))
     messages.success(request, _("%(address)s is connected.") % {"address": mailbox.address})
     if not {"send", "Mail.Send"} & set(granted.scopes):
-        messages.warning(request, _("The permission to send was not given: mail can be read here, and not sent."))
+        messages.warning(
+            request, _("The permission to send was not given: mail can be read here, and not sent.")
+        )
     return redirect(f"{reverse('mailboxes')}?connected={mailbox.pk}")
 
 
 def page(
     request: HttpRequest, *, address: str, provider: str, refused: str = "", unproven: bool = False
 ) -> HttpResponse:
-    """What is asked for, in plain words, and the button that leads to the provider; browsers hold a form's redirects
-    to the policy of its page, so the provider's origin stands in it."""
-    context = {"address": address, "provider": provider, "refused": refused, "asks": _asks(provider)}
+    """What is asked for, in plain words, and the button that leads to the provider; browsers hold a
+    form's redirects to the policy of its page, so the provider's origin stands in it.
+    """
+    context = {
+        "address": address,
+        "provider": provider,
+        "refused": refused,
+        "asks": _asks(provider),
+    }
     context["unproven"] = proving(address, provider) if unproven else ""
-    response = render(request, "accounts/connect_oauth.html", context, status=403 if refused else 200)
+    response = render(
+        request, "accounts/connect_oauth.html", context, status=403 if refused else 200
+    )
     # As django-csp's decorator sets it, which takes only what is the same for every request.
     response._csp_update = {"form-action": [_origin(url) for url in _doors(provider)]}  # type: ignore[attr-defined]
     return response

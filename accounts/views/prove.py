@@ -1,4 +1,6 @@
-"""Proving the address of a mailbox before it is connected: a code is mailed there, and typed in here."""
+"""Proving the address of a mailbox before it is connected: a code is mailed there, and typed in
+here.
+"""
 
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -21,7 +23,9 @@ from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
 from accounts.people.address_proof import is_proven, mail_code, prove_by_code
 
-WRONG = gettext_lazy("This is not the code, or it is too old. Check the newest e-mail, or send another code.")
+WRONG = gettext_lazy(
+    "This is not the code, or it is too old. Check the newest e-mail, or send another code."
+)
 
 
 class AskedForm(forms.Form):
@@ -33,11 +37,16 @@ class AskedForm(forms.Form):
 
 class CodeForm(forms.Form):
     code = forms.CharField(
-        label=gettext_lazy("Code from the e-mail"), max_length=20,
+        label=gettext_lazy("Code from the e-mail"),
+        max_length=20,
         widget=forms.TextInput(
-            attrs={"autocomplete": "one-time-code", "autocapitalize": "characters", "spellcheck": "false"}
+            attrs={
+                "autocomplete": "one-time-code",
+                "autocapitalize": "characters",
+                "spellcheck": "false",
+            }
         ),
-    )  # fmt: skip
+    )
 
 
 @login_required
@@ -45,7 +54,9 @@ class CodeForm(forms.Form):
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "HEAD", "POST"])
 def prove_address(request: HttpRequest) -> HttpResponse:
-    """Mail a code on one button, compare it on the other; then lead on to where the mailbox is connected."""
+    """Mail a code on one button, compare it on the other; then lead on to where the mailbox is
+    connected.
+    """
     asked = AskedForm(request.POST or request.GET)
     if not asked.is_valid():
         return redirect("connect")
@@ -54,35 +65,52 @@ def prove_address(request: HttpRequest) -> HttpResponse:
     if is_proven(person, address):
         return redirect(_onward(address, provider))
     context: dict[str, Any] = {
-        "address": address, "provider": provider, "form": CodeForm(), "sends_mail": settings.SENDS_MAIL,
-    }  # fmt: skip
+        "address": address,
+        "provider": provider,
+        "form": CodeForm(),
+        "sends_mail": settings.SENDS_MAIL,
+    }
     if request.method != "POST" or not settings.SENDS_MAIL:
         return render(request, "accounts/prove_address.html", context)
     if "send" in request.POST:
         return _send(request, person, address, context)
     form = CodeForm(request.POST)
     if form.is_valid() and prove_by_code(person, address, form.cleaned_data["code"]):
-        messages.success(request, _("%(address)s is yours: the code was right.") % {"address": address})
+        messages.success(
+            request, _("%(address)s is yours: the code was right.") % {"address": address}
+        )
         return redirect(_onward(address, provider))
     if form.is_valid():
         form.add_error("code", str(WRONG))
-    return render(request, "accounts/prove_address.html", context | {"form": form, "sent": True}, status=422)
+    return render(
+        request, "accounts/prove_address.html", context | {"form": form, "sent": True}, status=422
+    )
 
 
-def _send(request: HttpRequest, person: User, address: str, context: dict[str, Any]) -> HttpResponse:
+def _send(
+    request: HttpRequest, person: User, address: str, context: dict[str, Any]
+) -> HttpResponse:
     try:
         sent = mail_code(person, address)
     except Problem as problem:
         return render(
-            request, "accounts/prove_address.html", context | {"refused": problem.detail, "sent": True},
+            request,
+            "accounts/prove_address.html",
+            context | {"refused": problem.detail, "sent": True},
             status=problem.status,
-        )  # fmt: skip
+        )
     if not sent:
-        refused = _("The mail server of this installation did not take the e-mail. Try again later.")
-        return render(request, "accounts/prove_address.html", context | {"refused": refused}, status=503)
+        refused = _(
+            "The mail server of this installation did not take the e-mail. Try again later."
+        )
+        return render(
+            request, "accounts/prove_address.html", context | {"refused": refused}, status=503
+        )
     return render(request, "accounts/prove_address.html", context | {"sent": True})
 
 
 def _onward(address: str, provider: str) -> str:
-    page = reverse("connect_imap") if provider == "imap" else reverse("connect_oauth", args=[provider])
+    page = (
+        reverse("connect_imap") if provider == "imap" else reverse("connect_oauth", args=[provider])
+    )
     return f"{page}?{urlencode({'address': address})}"

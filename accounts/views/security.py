@@ -30,7 +30,9 @@ def index(request: HttpRequest) -> HttpResponse:
         "passkeys": [each for each in factors if each.type == Authenticator.Type.WEBAUTHN],
         "codes": [each for each in factors if each.type == Authenticator.Type.TOTP],
         "recovery": [each for each in factors if each.type == Authenticator.Type.RECOVERY_CODES],
-        "sessions": [{"row": each, "is_this": is_this(each, request)} for each in browsers_of(person)],
+        "sessions": [
+            {"row": each, "is_this": is_this(each, request)} for each in browsers_of(person)
+        ],
         "sign_on": settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"],
         "no_passkeys_here": _is_address(request.get_host()),
     }
@@ -64,7 +66,9 @@ def end_other_sessions(request: HttpRequest) -> HttpResponse:
 def _is_address(host: str) -> bool:
     """A passkey belongs to a name: browsers make none for an IP address."""
     try:
-        ip_address(host.rpartition(":")[0].strip("[]") if host.count(":") == 1 else host.strip("[]"))
+        ip_address(
+            host.rpartition(":")[0].strip("[]") if host.count(":") == 1 else host.strip("[]")
+        )
     except ValueError:
         return False
     return True

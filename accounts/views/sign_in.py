@@ -39,12 +39,17 @@ class SignIn(LoginView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         response = super().dispatch(request, *args, **kwargs)
-        # Browsers hold a form's redirects to the policy of its page. Set as django-csp's decorator sets it: that one
-        # takes what is known when the module is read, and this is known from settings alone.
-        apps = cast(list[dict[str, Any]], settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"])
+        # Browsers hold a form's redirects to the policy of its page. Set as django-csp's decorator
+        # sets it: that one takes what is known when the module is read, and this is known from
+        # settings alone.
+        apps = cast(
+            list[dict[str, Any]], settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
+        )
         issuers = [urlsplit(app["settings"]["server_url"]) for app in apps]
         if issuers:
-            response._csp_update = {"form-action": [f"{url.scheme}://{url.netloc}" for url in issuers]}  # type: ignore[attr-defined]
+            response._csp_update = {
+                "form-action": [f"{url.scheme}://{url.netloc}" for url in issuers]
+            }  # type: ignore[attr-defined]
         return response
 
 
@@ -64,8 +69,10 @@ def by_mail(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponse
 @sensitive_variables("secret")
 @require_http_methods(["GET", "HEAD", "POST"])
 def by_link(request: HttpRequest, secret: str) -> HttpResponse:
-    """A mail scanner that follows links signs nobody in: only the form's POST does. Who has a second factor is asked
-    for it, as after a password."""
+    """A mail scanner that follows links signs nobody in: only the form's POST does.
+
+    Who has a second factor is asked for it, as after a password.
+    """
     if request.method == "POST":
         user = SignInLink.redeem(secret)
         if user is not None:
@@ -73,7 +80,9 @@ def by_link(request: HttpRequest, secret: str) -> HttpResponse:
             logout(request)
             return perform_login(request, Login(user=user, redirect_url=back or reverse("queue")))
     usable = SignInLink.usable(secret).exists()
-    return render(request, "accounts/sign_in_link.html", {"usable": usable}, status=200 if usable else 410)
+    return render(
+        request, "accounts/sign_in_link.html", {"usable": usable}, status=200 if usable else 410
+    )
 
 
 @login_required
@@ -87,7 +96,11 @@ def again(request: HttpRequest) -> HttpResponse:
     if is_fresh(request):
         return redirect(back)
     ways: list[dict[str, Any]] = get_adapter().get_reauthentication_methods(request.user)[1:]
-    anew = f"{reverse('sign_in')}?{urlencode({'next': back})}" if _can_return(cast(User, request.user)) else ""
+    anew = (
+        f"{reverse('sign_in')}?{urlencode({'next': back})}"
+        if _can_return(cast(User, request.user))
+        else ""
+    )
     context = {"ways": ways, "back": back, "sign_in_anew": anew}
     return render(request, "accounts/sign_in_again.html", context)
 

@@ -34,8 +34,13 @@ def index(request: HttpRequest) -> HttpResponse:
         for token in mine.filter(revoked_at=None).order_by("created_at")
     ]
     revoked = mine.exclude(revoked_at=None).order_by("-revoked_at")[:PAGE]
-    sandbox = any(row["token"].name == "sandbox" for row in rows) and settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
-    return render(request, "accounts/tokens.html", {"rows": rows, "revoked": revoked, "sandbox": sandbox})
+    sandbox = (
+        any(row["token"].name == "sandbox" for row in rows)
+        and settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
+    )
+    return render(
+        request, "accounts/tokens.html", {"rows": rows, "revoked": revoked, "sandbox": sandbox}
+    )
 
 
 @login_required
@@ -52,9 +57,12 @@ def create(request: HttpRequest) -> HttpResponse:
         try:
             with transaction.atomic():
                 token, secret = ApiToken.issue(
-                    user=person, name=wanted["name"], scopes=wanted["scopes"], mailboxes=list(wanted["mailboxes"]),
+                    user=person,
+                    name=wanted["name"],
+                    scopes=wanted["scopes"],
+                    mailboxes=list(wanted["mailboxes"]),
                     lifetime=timedelta(days=int(days)) if days else None,
-                )  # fmt: skip
+                )
                 record_event(
                     "token_created",
                     person=person,
@@ -63,7 +71,10 @@ def create(request: HttpRequest) -> HttpResponse:
                     scopes=token.scopes,
                 )
         except IntegrityError:
-            form.add_error("name", _("You have a token of that name already. Rotate it, or choose another name."))
+            form.add_error(
+                "name",
+                _("You have a token of that name already. Rotate it, or choose another name."),
+            )
         else:
             return _shown_once(request, token, secret)
     return render(request, "accounts/token_new.html", {"form": form})
@@ -73,11 +84,15 @@ def create(request: HttpRequest) -> HttpResponse:
 @require_POST
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, token_id: UUID) -> HttpResponse:
-    """A new secret under the same name: the old one ends now, idempotency keys and waiting actions stay."""
+    """A new secret under the same name: the old one ends now, idempotency keys and waiting actions
+    stay.
+    """
     token = _mine(request, token_id)
     with transaction.atomic():
         secret = token.rotate()
-        record_event("token_rotated", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
+        record_event(
+            "token_rotated", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk)
+        )
     return _shown_once(request, token, secret)
 
 
@@ -88,10 +103,14 @@ def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
     token = _mine(request, token_id)
     with transaction.atomic():
         ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
-        record_event("token_revoked", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk))
+        record_event(
+            "token_revoked", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk)
+        )
     messages.success(
         request,
-        _("%(name)s is revoked. What it proposed and is approved already comes back to be decided anew.")
+        _(
+            "%(name)s is revoked. What it proposed and is approved already comes back to be decided anew."
+        )
         % {"name": token.name},
     )
     return redirect("tokens")
@@ -104,7 +123,10 @@ def requests(request: HttpRequest) -> HttpResponse:
     """What the person's tokens called, the newest first. Filters stand in the address."""
     person = cast(User, request.user)
     records = RequestRecord.objects.filter(token__user=person).select_related("token")
-    asked = {name: request.GET.get(name, "").strip() for name in ("token", "tool", "outcome", "request_id", "replayed")}
+    asked = {
+        name: request.GET.get(name, "").strip()
+        for name in ("token", "tool", "outcome", "request_id", "replayed")
+    }
     if asked["token"]:
         records = records.filter(token__name=asked["token"])
     for name in ("tool", "outcome", "request_id"):
@@ -118,7 +140,9 @@ def requests(request: HttpRequest) -> HttpResponse:
         "asked": asked,
         "filtered": any(asked.values()),
         "query": "&".join(
-            f"{name}={value}" for name, value in asked.items() if value.isascii() and value.isprintable()
+            f"{name}={value}"
+            for name, value in asked.items()
+            if value.isascii() and value.isprintable()
         ),
         "names": sorted(set(ApiToken.objects.filter(user=person).values_list("name", flat=True))),
     }
@@ -126,7 +150,9 @@ def requests(request: HttpRequest) -> HttpResponse:
 
 
 def _mine(request: HttpRequest, token_id: UUID) -> ApiToken:
-    token = ApiToken.objects.filter(user=cast(User, request.user), pk=token_id, revoked_at=None).first()
+    token = ApiToken.objects.filter(
+        user=cast(User, request.user), pk=token_id, revoked_at=None
+    ).first()
     if token is None:
         raise Http404
     return token

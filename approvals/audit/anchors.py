@@ -1,13 +1,16 @@
-"""Heads of the audit chains, written outside the database: MAILHUB_HOME/audit-heads*.jsonl, each line with a seal.
+"""Heads of the audit chains, written outside the database: MAILHUB_HOME/audit-heads*.jsonl, each
+line with a seal.
 
-Each approval appends the head that it made, after its COMMIT: a head that was anchored before a rollback would be a
-false alarm. The line is one write(2) to a file in append mode, without a lock and without fsync, so it costs an
-approval microseconds. It is safe from somebody who rewrites the database at once; a power cut can take the lines of the
-last sweep, and since the chain is longer then, the next round writes its head again. The sweeper syncs the file, adds
-the heads of all other chains every ANCHOR_SECONDS, and copies every line to MAILHUB_AUDIT_ANCHORS_COPY.
+Each approval appends the head that it made, after its COMMIT: a head that was anchored before a
+rollback would be a false alarm. The line is one write(2) to a file in append mode, without a lock
+and without fsync, so it costs an approval microseconds. It is safe from somebody who rewrites the
+database at once; a power cut can take the lines of the last sweep, and since the chain is longer
+then, the next round writes its head again. The sweeper syncs the file, adds the heads of all other
+chains every ANCHOR_SECONDS, and copies every line to MAILHUB_AUDIT_ANCHORS_COPY.
 
-A full file is followed by a new one with the next number, which begins with the head of each chain. So the newest file
-alone says what each chain must hold, and a reader remembers how far it has come in it.
+A full file is followed by a new one with the next number, which begins with the head of each chain.
+So the newest file alone says what each chain must hold, and a reader remembers how far it has come
+in it.
 """
 
 import fcntl
@@ -62,7 +65,8 @@ def append(*heads: Head) -> None:
 def anchor(*, at_most_every: float = 0) -> int:
     """Append the heads of all chains that have moved; returns how many.
 
-    With `at_most_every` it does nothing if any process did it less than so many seconds ago, or is just doing it.
+    With `at_most_every` it does nothing if any process did it less than so many seconds ago, or is
+    just doing it.
     """
     stamp = Path(settings.MAILHUB_HOME) / "audit-heads.stamp"
     if at_most_every and not _is_due(stamp, at_most_every):
@@ -77,7 +81,10 @@ def anchor(*, at_most_every: float = 0) -> int:
             return 0
         known = READER.newest()
         chains = AuditChain.objects.filter(length__gt=0)
-        now_there = [Head(chain=chain.pk, length=chain.length, hash=chain.head) for chain in chains.iterator()]
+        now_there = [
+            Head(chain=chain.pk, length=chain.length, hash=chain.head)
+            for chain in chains.iterator()
+        ]
         moved = [head for head in now_there if known.get(head.chain) != head]
         append(*moved)
         _begin_another_if_full({**known, **{head.chain: head for head in moved}})
@@ -101,7 +108,9 @@ def sync() -> None:
 
 
 def anchored(only: Collection[UUID] | None = None) -> Iterator[tuple[Head, bool]]:
-    """Yield every head in the files and their copies, of these chains or all, and whether it carries our seal."""
+    """Yield every head in the files and their copies, of these chains or all, and whether it
+    carries our seal.
+    """
     folders = {str(settings.MAILHUB_HOME), settings.MAILHUB_AUDIT_ANCHORS_COPY} - {""}
     seen: set[str] = set()
     for path in sorted(path for folder in folders for path in _files(Path(folder))):
@@ -131,7 +140,10 @@ class Reader:
             # Not its inode: a file that takes the place of a deleted one may have the same.
             beginning = file.readline()
             size = os.fstat(file.fileno()).st_size
-            if (self._read.path, self._read.beginning) != (path, beginning) or size < self._read.offset:
+            if (self._read.path, self._read.beginning) != (
+                path,
+                beginning,
+            ) or size < self._read.offset:
                 self._read = _Read(path=path, beginning=beginning)
             file.seek(self._read.offset)
             whole, _, _ = file.read().rpartition(b"\n")
@@ -160,8 +172,17 @@ _synced: dict[Path, int] = {}
 def _head_of(line: str, only: Collection[UUID] | None) -> tuple[Head | None, bool]:
     try:
         said = json.loads(line)
-        head, at = Head(chain=UUID(said["chain"]), length=int(said["length"]), hash=said["head"]), said["at"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # nobody can say of which chain it was
+        head, at = (
+            Head(chain=UUID(said["chain"]), length=int(said["length"]), hash=said["head"]),
+            said["at"],
+        )
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ):  # nobody can say of which chain it was
         head, at = Head(chain=NO_MAILBOX, length=0, hash=""), ""
     if only is not None and head.chain not in only:
         return None, False
@@ -194,7 +215,9 @@ def _write(path: Path, text: str) -> None:
 def begin_another() -> None:
     """Begin a new file with the present heads, once an operator has accepted an older database."""
     chains = AuditChain.objects.filter(length__gt=0)
-    _begin_another([Head(chain=chain.pk, length=chain.length, hash=chain.head) for chain in chains.iterator()])
+    _begin_another(
+        [Head(chain=chain.pk, length=chain.length, hash=chain.head) for chain in chains.iterator()]
+    )
     sync()
 
 
@@ -205,7 +228,9 @@ def _begin_another_if_full(heads: dict[UUID, Head]) -> None:
 
 
 def _begin_another(heads: Iterable[Head]) -> None:
-    """The next file appears whole, with the head of each chain; whoever appends to the old one just now is read too."""
+    """The next file appears whole, with the head of each chain; whoever appends to the old one just
+    now is read too.
+    """
     path = heads_file()
     following = path.with_name(f"audit-heads-{_number(path) + 1:06}.jsonl")
     unfinished = following.with_suffix(".unfinished")
@@ -220,7 +245,9 @@ def _lines(heads: Iterable[Head]) -> str:
 
 
 def _copy(source: BinaryIO, target: Path) -> None:
-    """Append to the copy what it lacks, one process at a time; what it has already is never changed."""
+    """Append to the copy what it lacks, one process at a time; what it has already is never
+    changed.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("ab") as copy:
         try:

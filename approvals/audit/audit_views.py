@@ -1,4 +1,6 @@
-"""The audit for people: what happened in the mailboxes they manage, as a file, and whether it is what it was."""
+"""The audit for people: what happened in the mailboxes they manage, as a file, and whether it is
+what it was.
+"""
 
 import csv
 import json
@@ -67,15 +69,22 @@ def index(request: HttpRequest) -> HttpResponse:
     names = log.names_of(logged.rows)
     rows = [
         Row(
-            event=event, words=words_of(event.event), who=names[event.actor], mailbox=chains[event.chain_id],
+            event=event,
+            words=words_of(event.event),
+            who=names[event.actor],
+            mailbox=chains[event.chain_id],
             details=log.details_of(event, names),
         )
         for event in logged.rows
-    ]  # fmt: skip
+    ]
     context = {
-        "form": form, "rows": rows, "logged": logged, "chains": chains, "window": log.WINDOW,
+        "form": form,
+        "rows": rows,
+        "logged": logged,
+        "chains": chains,
+        "window": log.WINDOW,
         "formats": [("csv", "CSV"), ("jsonl", "JSON Lines")],
-    }  # fmt: skip
+    }
     return render(request, "approvals/audit.html", context)
 
 
@@ -92,7 +101,10 @@ def verify(request: HttpRequest) -> HttpResponse:
         {
             "mailbox": chains[each.chain],
             "checked": each,
-            "wrong": [(WRONG[one.wrong] % {"n": one.sequence}, one.detail) for one in each.findings[:SHOWN]],
+            "wrong": [
+                (WRONG[one.wrong] % {"n": one.sequence}, one.detail)
+                for one in each.findings[:SHOWN]
+            ],
             "more": len(each.findings) - SHOWN,
         }
         for each in found
@@ -112,17 +124,22 @@ def export(request: HttpRequest) -> HttpResponseBase:
         raise Http404
     if not form.is_valid():
         return redirect(f"{request.path.removesuffix('export/')}?{form.query}")  # where it is said
-    # Asked here, since the days are those of the person's zone, which is over when the pieces are made.
+    # Asked here, since the days are those of the person's zone, which is over when the pieces are
+    # made.
     batches = log.exported(form.chains, form.wanted)
     pieces = _pieces(batches, chains, kind)
     response = StreamingHttpResponse(
         _later(pieces) if isinstance(request, ASGIRequest) else pieces, content_type=FORMATS[kind]
     )
-    response["Content-Disposition"] = f'attachment; filename="mailhub-audit-{timezone.localdate()}.{kind}"'
+    response["Content-Disposition"] = (
+        f'attachment; filename="mailhub-audit-{timezone.localdate()}.{kind}"'
+    )
     return response
 
 
-def _pieces(batches: Iterable[list[AuditEvent]], chains: Mapping[UUID, Mailbox | None], kind: str) -> Iterator[str]:
+def _pieces(
+    batches: Iterable[list[AuditEvent]], chains: Mapping[UUID, Mailbox | None], kind: str
+) -> Iterator[str]:
     lines = StringIO()
     table = csv.DictWriter(lines, COLUMNS)
     if kind == "csv":
@@ -133,7 +150,9 @@ def _pieces(batches: Iterable[list[AuditEvent]], chains: Mapping[UUID, Mailbox |
             record = _record(event, chains[event.chain_id], names[event.actor])
             if kind == "csv":
                 data = json.dumps(event.data, sort_keys=True, ensure_ascii=False)
-                table.writerow({name: _harmless(value) for name, value in (record | {"data": data}).items()})
+                table.writerow(
+                    {name: _harmless(value) for name, value in (record | {"data": data}).items()}
+                )
             else:
                 lines.write(json.dumps(record, ensure_ascii=False) + "\n")
         yield lines.getvalue()
@@ -145,15 +164,27 @@ def _pieces(batches: Iterable[list[AuditEvent]], chains: Mapping[UUID, Mailbox |
 def _record(event: AuditEvent, mailbox: Mailbox | None, who: str) -> dict[str, Any]:
     """What the hash is made of, exactly as it went in, and beside it what people can read."""
     return {
-        "chain": str(event.chain_id), "mailbox": mailbox.address if mailbox else "", "sequence": event.sequence,
-        "at": event.at.isoformat(), "event": event.event, "action_id": str(event.action_id or ""),
-        "actor": event.actor, "who": who, "data": event.data, "previous": event.previous, "hash": event.hash,
-    }  # fmt: skip
+        "chain": str(event.chain_id),
+        "mailbox": mailbox.address if mailbox else "",
+        "sequence": event.sequence,
+        "at": event.at.isoformat(),
+        "event": event.event,
+        "action_id": str(event.action_id or ""),
+        "actor": event.actor,
+        "who": who,
+        "data": event.data,
+        "previous": event.previous,
+        "hash": event.hash,
+    }
 
 
 def _harmless(value: Any) -> Any:
     """A spreadsheet takes what begins like this for a formula and runs it."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    return (
+        f"'{value}"
+        if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+        else value
+    )
 
 
 async def _later(pieces: Iterator[str]) -> AsyncIterator[str]:

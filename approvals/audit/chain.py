@@ -52,15 +52,17 @@ def record(
     of_people: bool = False,
     **data: Any,
 ) -> AuditEvent:
-    """Append one event to the chain of the mailbox; without a mailbox, to the chain of people or of the server.
-    Returns the event.
+    """Append one event to the chain of the mailbox; without a mailbox, to the chain of people or of
+    the server. Returns the event.
 
-    `actor` is `user:<id>`, `token:<id>`, `worker` or `command`; `data` holds ids, codes, counts and hashes.
+    `actor` is `user:<id>`, `token:<id>`, `worker` or `command`; `data` holds ids, codes, counts and
+    hashes.
     """
     mailbox_id = mailbox.id if isinstance(mailbox, Mailbox) else mailbox
     chain_id = mailbox_id or (PEOPLE if of_people else NO_MAILBOX)
     with transaction.atomic(savepoint=False):  # part of what happened, or it did not happen
-        # A row lock on PostgreSQL; on SQLite the transaction has the write lock already. A fork is impossible.
+        # A row lock on PostgreSQL; on SQLite the transaction has the write lock already. A fork is
+        # impossible.
         chain = _end_of_chain.first(pk=chain_id)
         if chain is None:
             AuditChain.objects.get_or_create(pk=chain_id, defaults={"mailbox_id": mailbox_id})
@@ -80,9 +82,17 @@ def record(
         )
         link.hash = hash_of(link)
         _append(
-            chain=chain_id, mailbox=mailbox_id, sequence=link.sequence, at=link.at, event=event, action_id=action_id,
-            actor=actor, data=data, previous=head, hash=link.hash,
-        )  # fmt: skip
+            chain=chain_id,
+            mailbox=mailbox_id,
+            sequence=link.sequence,
+            at=link.at,
+            event=event,
+            action_id=action_id,
+            actor=actor,
+            data=data,
+            previous=head,
+            hash=link.hash,
+        )
         _move_head(pk=chain_id, length=link.sequence, head=link.hash)
     return link
 
@@ -90,9 +100,15 @@ def record(
 def hash_of(link: AuditEvent) -> str:
     """The keyed hash of a link; without the key a rewritten chain cannot be made to fit."""
     said = [
-        str(link.chain_id), link.sequence, link.at.isoformat(), link.event, str(link.action_id or ""),
-        link.actor, link.data, link.previous,
-    ]  # fmt: skip
+        str(link.chain_id),
+        link.sequence,
+        link.at.isoformat(),
+        link.event,
+        str(link.action_id or ""),
+        link.actor,
+        link.data,
+        link.previous,
+    ]
     return seal(json.dumps(said, sort_keys=True, separators=(",", ":")))
 
 

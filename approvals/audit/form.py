@@ -30,7 +30,9 @@ class AuditForm(forms.Form):
     NO_MAILBOX = "none"
 
     mailbox = forms.ChoiceField(
-        label=_("Mailbox"), required=False, error_messages={"invalid_choice": _("You manage no such mailbox.")}
+        label=_("Mailbox"),
+        required=False,
+        error_messages={"invalid_choice": _("You manage no such mailbox.")},
     )
     event = forms.ChoiceField(
         label=_("What"),
@@ -42,23 +44,34 @@ class AuditForm(forms.Form):
         label=_("Done by"),
         required=False,
         choices=[
-            ("", _("anybody")), ("user", _("people")), ("token", _("programs")), ("worker", _("workers")),
+            ("", _("anybody")),
+            ("user", _("people")),
+            ("token", _("programs")),
+            ("worker", _("workers")),
             ("command", _("commands on the server")),
         ],
         error_messages={"invalid_choice": _("Nobody of that kind does anything here.")},
-    )  # fmt: skip
+    )
     who = forms.CharField(label=_("E-mail or token"), required=False, max_length=254)
     action = forms.UUIDField(
-        label=_("Id of an action"), required=False, error_messages={"invalid": _("This is not the id of an action.")}
+        label=_("Id of an action"),
+        required=False,
+        error_messages={"invalid": _("This is not the id of an action.")},
     )
     since = forms.DateField(label=_("From day"), **DAY)
     until = forms.DateField(label=_("To day"), **DAY)
 
     def __init__(self, data: Any, *, chains: Mapping[UUID, Mailbox | None]) -> None:
         super().__init__(data, auto_id="f-%s")
-        self._chains = {str(mailbox.pk) if mailbox else self.NO_MAILBOX: key for key, mailbox in chains.items()}
+        self._chains = {
+            str(mailbox.pk) if mailbox else self.NO_MAILBOX: key for key, mailbox in chains.items()
+        }
         named = {str(mailbox.pk): mailbox.address for mailbox in chains.values() if mailbox}
-        server = [(self.NO_MAILBOX, _("none: all of this server"))] if self.NO_MAILBOX in self._chains else []
+        server = (
+            [(self.NO_MAILBOX, _("none: all of this server"))]
+            if self.NO_MAILBOX in self._chains
+            else []
+        )
         self.fields["mailbox"].choices = [("", _("all")), *named.items(), *server]  # type: ignore[attr-defined]
         for field in self.fields.values():
             field.widget.attrs["class"] = "input"
@@ -78,10 +91,13 @@ class AuditForm(forms.Form):
             return Wanted()
         said = self.cleaned_data
         return Wanted(
-            event=said["event"], action=said["action"], kind=said["kind"] or None, who=said["who"],
+            event=said["event"],
+            action=said["action"],
+            kind=said["kind"] or None,
+            who=said["who"],
             since=midnight(said["since"]) if said["since"] else None,
             until=day_after(said["until"]) if said["until"] else None,
-        )  # fmt: skip
+        )
 
     @property
     def query(self) -> str:

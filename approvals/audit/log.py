@@ -1,7 +1,9 @@
-"""Reading the audit: whose chains somebody may see, pages of them by keyset, and all of them for an export.
+"""Reading the audit: whose chains somebody may see, pages of them by keyset, and all of them for an
+export.
 
-The index (chain, at, id) gives the newest events of each chain in order, and these are merged. What it does not serve,
-the kind of event and who did it, is looked for among the next `WINDOW` events, and the page says where it stopped.
+The index (chain, at, id) gives the newest events of each chain in order, and these are merged. What
+it does not serve, the kind of event and who did it, is looked for among the next `WINDOW` events,
+and the page says where it stopped.
 """
 
 import json
@@ -30,7 +32,10 @@ Kind = Literal["user", "token", "worker", "command"]
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a page or an export is to hold; everything given must hold. `until` itself is no longer in it."""
+    """What a page or an export is to hold; everything given must hold.
+
+    `until` itself is no longer in it.
+    """
 
     event: str = ""
     action: UUID | None = None
@@ -64,7 +69,9 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Logged:
-    """`next_cursor` leads on; `stopped_early` when a search had looked through its window before the page was full."""
+    """`next_cursor` leads on; `stopped_early` when a search had looked through its window before
+    the page was full.
+    """
 
     rows: list[AuditEvent]
     next_cursor: str | None
@@ -72,10 +79,15 @@ class Logged:
 
 
 def chains_of(person: User) -> dict[UUID, Mailbox | None]:
-    """The chains that are for this person to see: of the mailboxes they manage, connected or not; for who runs this
-    server, that of no mailbox too."""
-    managed = Mailbox.objects.filter(memberships__user=person, memberships__role=Role.MANAGER).only("id", "address")
-    found: dict[UUID, Mailbox | None] = {mailbox.pk: mailbox for mailbox in managed.order_by("address")}
+    """The chains that are for this person to see: of the mailboxes they manage, connected or not;
+    for who runs this server, that of no mailbox too.
+    """
+    managed = Mailbox.objects.filter(memberships__user=person, memberships__role=Role.MANAGER).only(
+        "id", "address"
+    )
+    found: dict[UUID, Mailbox | None] = {
+        mailbox.pk: mailbox for mailbox in managed.order_by("address")
+    }
     return found | ({NO_MAILBOX: None} if person.is_staff else {})
 
 
@@ -83,23 +95,32 @@ def page(chains: Collection[UUID], what: Wanted, *, cursor: str | None, limit: i
     """One page, the newest first. Raises `invalid_input` for a cursor that no page has given."""
     take = WINDOW if what.by_looking else limit + 1
     keys = _newest(chains, what.by_index & _beyond(cursor), take)
-    found = AuditEvent.objects.filter(what.by_looking, pk__in=[key for _, key in keys]).order_by("-at", "-id")
+    found = AuditEvent.objects.filter(what.by_looking, pk__in=[key for _, key in keys]).order_by(
+        "-at", "-id"
+    )
     rows = list(found[: limit + 1])
     if len(rows) > limit:
-        return Logged(rows=rows[:limit], next_cursor=_cursor(rows[limit - 1].at, rows[limit - 1].pk))
+        return Logged(
+            rows=rows[:limit], next_cursor=_cursor(rows[limit - 1].at, rows[limit - 1].pk)
+        )
     stopped = take == WINDOW and len(keys) == take
-    return Logged(rows=rows, next_cursor=_cursor(*keys[-1]) if stopped else None, stopped_early=stopped)
+    return Logged(
+        rows=rows, next_cursor=_cursor(*keys[-1]) if stopped else None, stopped_early=stopped
+    )
 
 
 def exported(chains: Collection[UUID], what: Wanted) -> Iterator[list[AuditEvent]]:
     """All of it, chain by chain and the oldest first, as a verifier reads it.
 
-    Each batch is a statement of its own: nothing stays open in the database while somebody downloads slowly.
+    Each batch is a statement of its own: nothing stays open in the database while somebody
+    downloads slowly.
     """
     for chain in chains:
         after, full = 0, True
         while full:
-            events = AuditEvent.objects.filter(what.by_index, what.by_looking, chain=chain, sequence__gt=after)
+            events = AuditEvent.objects.filter(
+                what.by_index, what.by_looking, chain=chain, sequence__gt=after
+            )
             batch = list(events.order_by("sequence")[:BATCH])
             if batch:
                 after = batch[-1].sequence
@@ -113,21 +134,35 @@ def names_of(events: Iterable[AuditEvent]) -> dict[str, str]:
     actors |= {f"user:{key}" for event in events for key in _concerned(event)}
     people = User.objects.in_bulk([key for actor in actors if (key := _user_id(actor))])
     tokens = {
-        f"token:{token.pk}": _("%(name)s, a token of %(owner)s") % {"name": token.name, "owner": token.user.email}
-        for token in ApiToken.objects.select_related("user").filter(pk__in=filter(None, map(_token_id, actors)))
+        f"token:{token.pk}": _("%(name)s, a token of %(owner)s")
+        % {"name": token.name, "owner": token.user.email}
+        for token in ApiToken.objects.select_related("user").filter(
+            pk__in=filter(None, map(_token_id, actors))
+        )
     }
-    fixed = {"worker": _("a worker"), "command": _("a command on the server"), "stranger": _("somebody not signed in")}
+    fixed = {
+        "worker": _("a worker"),
+        "command": _("a command on the server"),
+        "stranger": _("somebody not signed in"),
+    }
     return {
-        actor: people[key].email if (key := _user_id(actor)) in people else {**tokens, **fixed}.get(actor, actor)
+        actor: people[key].email
+        if (key := _user_id(actor)) in people
+        else {**tokens, **fixed}.get(actor, actor)
         for actor in actors
     }
 
 
 def details_of(event: AuditEvent, names: Mapping[str, str]) -> list[tuple[str, str]]:
     """The rest of what an event says, one short value for each name."""
-    # Whoever has the database can have written anything into it; the page that shows it stands nevertheless.
+    # Whoever has the database can have written anything into it; the page that shows it stands
+    # nevertheless.
     data: dict[str, Any] = event.data if isinstance(event.data, dict) else {"data": event.data}
-    found = [(name, _short(value)) for name, value in sorted(data.items()) if value not in ("", None, {}, [])]
+    found = [
+        (name, _short(value))
+        for name, value in sorted(data.items())
+        if value not in ("", None, {}, [])
+    ]
     member = names.get(_member_of(event), "")
     return [(name, member if name == "member" and member else value) for name, value in found]
 
@@ -142,10 +177,16 @@ def _short(value: Any) -> str:
 def _newest(chains: Collection[UUID], conditions: Q, take: int) -> list[tuple[datetime, int]]:
     """Where the first `take` of these chains together stand."""
     order = ("-at", "-id")
-    firsts = [AuditEvent.objects.filter(conditions, chain=chain).order_by(*order)[:take] for chain in chains]
+    firsts = [
+        AuditEvent.objects.filter(conditions, chain=chain).order_by(*order)[:take]
+        for chain in chains
+    ]
     if len(firsts) > 1 and not connection.features.supports_slicing_ordering_in_compound:
-        # SQLite takes no LIMIT in a part of a UNION, so there each part names its rows by their keys.
-        firsts = [AuditEvent.objects.filter(pk__in=first.values("pk")).order_by() for first in firsts]
+        # SQLite takes no LIMIT in a part of a UNION, so there each part names its rows by their
+        # keys.
+        firsts = [
+            AuditEvent.objects.filter(pk__in=first.values("pk")).order_by() for first in firsts
+        ]
     parts = [first.values_list("at", "id") for first in firsts]
     if len(parts) > 1:
         return list(parts[0].union(*parts[1:], all=True).order_by(*order)[:take])
@@ -167,13 +208,17 @@ def _beyond(cursor: str | None) -> Q:
         known = False
     if not known:
         raise Problem("invalid_input", "The cursor is not one that this list gave.")
-    return Q(at__lte=at) & (Q(at__lt=at) | Q(id__lt=int(key)))  # said twice: an index serves the first part alone
+    return Q(at__lte=at) & (
+        Q(at__lt=at) | Q(id__lt=int(key))
+    )  # said twice: an index serves the first part alone
 
 
 def _actors_called(name: str) -> list[str]:
     """A person by their address, with their tokens; or the tokens of that name."""
     people = User.objects.filter(email=name.strip().lower()).values_list("pk", flat=True)
-    tokens = ApiToken.objects.filter(Q(user__in=people) | Q(name=name.strip())).values_list("pk", flat=True)
+    tokens = ApiToken.objects.filter(Q(user__in=people) | Q(name=name.strip())).values_list(
+        "pk", flat=True
+    )
     return [*(f"user:{key}" for key in people), *(f"token:{key}" for key in tokens)]
 
 

@@ -1,6 +1,7 @@
 """Does every claim have its approvals, every attempt its claim, every decision its seal?
 
-The chain is keyed, so it is the witness: rows of other tables can be written by somebody who has no key.
+The chain is keyed, so it is the witness: rows of other tables can be written by somebody who has no
+key.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ from approvals.models import Attempt, AuditEvent, Decision
 BATCH = 1000
 # After these an approval that was given before counts no more.
 VOIDED = frozenset({"undone", "edited", "changes_requested", "noticed", "returned"})
-ENDED = frozenset({"outcome_accepted", "outcome_refused", "rejected", "cancelled", "expired", "superseded"})
+ENDED = frozenset(
+    {"outcome_accepted", "outcome_refused", "rejected", "cancelled", "expired", "superseded"}
+)
 VERDICTS = ("approved", "rejected", "changes_requested")  # each is the name of its event too
 
 
@@ -46,7 +49,11 @@ class History:
             # Of the newest events only: the approval may lie before them.
             if self._whole or action in self._created:
                 detail = _("a worker took up what nobody had approved")
-                return [Finding(chain=self._chain, sequence=link.sequence, wrong="unapproved", detail=detail)]
+                return [
+                    Finding(
+                        chain=self._chain, sequence=link.sequence, wrong="unapproved", detail=detail
+                    )
+                ]
         elif link.event in ENDED:
             self._approved.discard(action)
             self._created.discard(action)
@@ -55,13 +62,20 @@ class History:
 
 def unclaimed_attempts() -> Iterator[Finding]:
     """Find the attempts for which no worker's claim stands in the audit."""
-    attempts = Attempt.objects.order_by("pk").values_list("pk", "action_id", "action__mailbox_id", "fence")
+    attempts = Attempt.objects.order_by("pk").values_list(
+        "pk", "action_id", "action__mailbox_id", "fence"
+    )
     for some in _in_batches(attempts):
         events = AuditEvent.objects.filter(event="claimed", action_id__in={row[1] for row in some})
-        claims = {(action, data.get("fence")) for action, data in events.values_list("action_id", "data")}
+        claims = {
+            (action, data.get("fence")) for action, data in events.values_list("action_id", "data")
+        }
         for _pk, action, mailbox, fence in some:
             if (action, fence) not in claims:
-                detail = _("attempt %(n)s of action %(id)s has no claim") % {"n": fence, "id": action}
+                detail = _("attempt %(n)s of action %(id)s has no claim") % {
+                    "n": fence,
+                    "id": action,
+                }
                 yield Finding(chain=mailbox, sequence=0, wrong="unclaimed", detail=detail)
 
 
@@ -84,15 +98,39 @@ def unsealed_decisions() -> Iterator[Finding]:
     decisions = Decision.objects.order_by("pk").values_list(*columns, "seal", "action__mailbox_id")
     for some in _in_batches(decisions):
         actions = {row[1] for row in some if not row[9]}
-        events = AuditEvent.objects.filter(event__in=VERDICTS, action_id__in=actions) if actions else ()
+        events = (
+            AuditEvent.objects.filter(event__in=VERDICTS, action_id__in=actions) if actions else ()
+        )
         told = {(event.action_id, event.actor, event.event) for event in events}
-        for pk, action, person, method, verdict, revision, approval_round, digest, at, seal, mailbox in some:
+        for (
+            pk,
+            action,
+            person,
+            method,
+            verdict,
+            revision,
+            approval_round,
+            digest,
+            at,
+            seal,
+            mailbox,
+        ) in some:
             holds = decision_holds(
-                seal, action=action, person=person, method=method, verdict=verdict, revision=revision,
-                approval_round=approval_round, digest=digest, created_at=at,
-            )  # fmt: skip
+                seal,
+                action=action,
+                person=person,
+                method=method,
+                verdict=verdict,
+                revision=revision,
+                approval_round=approval_round,
+                digest=digest,
+                created_at=at,
+            )
             if not holds and (seal or (action, f"user:{person}", verdict) not in told):
-                detail = _("decision %(n)s on action %(id)s was not written by mailhub") % {"n": pk, "id": action}
+                detail = _("decision %(n)s on action %(id)s was not written by mailhub") % {
+                    "n": pk,
+                    "id": action,
+                }
                 yield Finding(chain=mailbox, sequence=0, wrong="unsealed", detail=detail)
 
 

@@ -1,8 +1,8 @@
 """Is the chain what it was? Its heads are anchored in files outside the database (`anchors`).
 
-A chain alone shows what was altered or taken out of its middle. That its end was cut off, or that all of it was written
-again by somebody who has the key, shows only against a head that was kept elsewhere: set MAILHUB_AUDIT_ANCHORS_COPY to
-where the database's owner cannot reach.
+A chain alone shows what was altered or taken out of its middle. That its end was cut off, or that
+all of it was written again by somebody who has the key, shows only against a head that was kept
+elsewhere: set MAILHUB_AUDIT_ANCHORS_COPY to where the database's owner cannot reach.
 """
 
 from collections.abc import Collection, Iterator
@@ -18,7 +18,15 @@ from approvals.audit.findings import Finding, Wrong
 from approvals.audit.orders import History, unclaimed_attempts, unsealed_decisions
 from approvals.models import AuditChain, AuditEvent
 
-__all__ = ["Checked", "Finding", "anchor", "checked", "compare_with_anchors", "heads_file", "verify"]
+__all__ = [
+    "Checked",
+    "Finding",
+    "anchor",
+    "checked",
+    "compare_with_anchors",
+    "heads_file",
+    "verify",
+]
 
 BEGINNING = "0" * 64
 BATCH = 2000
@@ -27,7 +35,9 @@ LOOKED_UP = 100  # events of so many chains in one statement
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """What was found in a chain: at how many of its events was looked, and how many older ones were left out."""
+    """What was found in a chain: at how many of its events was looked, and how many older ones were
+    left out.
+    """
 
     chain: UUID
     looked_at: int
@@ -42,12 +52,17 @@ def verify() -> list[Finding]:
 
 
 def compare_with_anchors() -> list[Finding]:
-    """Return the chains that are shorter or other than the newest file of anchors says: the database was set back.
+    """Return the chains that are shorter or other than the newest file of anchors says: the
+    database was set back.
 
-    It reads the heads of the chains and one event of each at most, so it is cheap enough for the start of a process.
+    It reads the heads of the chains and one event of each at most, so it is cheap enough for the
+    start of a process.
     """
     known = anchors.READER.newest()  # before the chains are read: they only grow
-    chains = {pk: (length, head) for pk, length, head in AuditChain.objects.values_list("pk", "length", "head")}
+    chains = {
+        pk: (length, head)
+        for pk, length, head in AuditChain.objects.values_list("pk", "length", "head")
+    }
     found, older = [], []
     for head in known.values():
         length, last = chains.get(head.chain, (0, BEGINNING))
@@ -63,8 +78,13 @@ def compare_with_anchors() -> list[Finding]:
         links = AuditEvent.objects.filter(
             chain__in={head.chain for head in some}, sequence__in={head.length for head in some}
         )
-        hashes = {(chain, sequence): said for chain, sequence, said in links.values_list("chain", "sequence", "hash")}
-        found += [_other_head(head) for head in some if hashes.get((head.chain, head.length)) != head.hash]
+        hashes = {
+            (chain, sequence): said
+            for chain, sequence, said in links.values_list("chain", "sequence", "hash")
+        }
+        found += [
+            _other_head(head) for head in some if hashes.get((head.chain, head.length)) != head.hash
+        ]
     return found
 
 
@@ -73,7 +93,8 @@ def _other_head(head: Head) -> Finding:
 
 
 def checked(only: Collection[UUID] | None = None, *, newest: int | None = None) -> list[Checked]:
-    """Each chain, or each of these, with what is wrong with it; of a long one only so many of the newest events.
+    """Each chain, or each of these, with what is wrong with it; of a long one only so many of the
+    newest events.
 
     It takes no lock, and events may arrive meanwhile.
     """
@@ -83,7 +104,9 @@ def checked(only: Collection[UUID] | None = None, *, newest: int | None = None) 
         if genuine:
             ours.setdefault(head.chain, []).append(head)
         else:
-            found = _finding(head.chain, head.length, "altered", _("a line of the file of heads is not ours"))
+            found = _finding(
+                head.chain, head.length, "altered", _("a line of the file of heads is not ours")
+            )
             strange.setdefault(head.chain, []).append(found)
     rows = AuditChain.objects.all() if only is None else AuditChain.objects.filter(pk__in=only)
     chains = {chain.pk: chain for chain in rows}
@@ -95,9 +118,16 @@ def checked(only: Collection[UUID] | None = None, *, newest: int | None = None) 
 
 
 def _look(
-    chain_id: UUID, chain: AuditChain | None, anchored: list[Head], found: list[Finding], newest: int | None
+    chain_id: UUID,
+    chain: AuditChain | None,
+    anchored: list[Head],
+    found: list[Finding],
+    newest: int | None,
 ) -> Checked:
-    """1. Each link fits its hash, and the one before it. 2. The end is where the head says. 3. So say the anchors."""
+    """1. Each link fits its hash, and the one before it. 2. The end is where the head says. 3.
+
+    So say the anchors.
+    """
     length, last = (chain.length, chain.head) if chain else (0, BEGINNING)
     sequence = skipped = 0 if newest is None else max(length - newest, 0)
     previous = BEGINNING if not skipped else None  # what the first one follows was not looked at
@@ -107,7 +137,9 @@ def _look(
             wanted.setdefault(head.length, set()).add(head.hash)
     for at, hashes in wanted.items():
         if len(hashes) > 1:
-            found.append(_finding(chain_id, at, "rewritten", _("two different events were anchored here")))
+            found.append(
+                _finding(chain_id, at, "rewritten", _("two different events were anchored here"))
+            )
     looked_at, history = 0, History(chain_id, whole=not skipped)
     for link in _links(chain_id, after=skipped):
         looked_at += 1
@@ -115,13 +147,21 @@ def _look(
             missing = _("%(n)s missing") % {"n": link.sequence - sequence - 1}
             found.append(_finding(chain_id, sequence + 1, "removed", missing))
         if hash_of(link) != link.hash:
-            found.append(_finding(chain_id, link.sequence, "altered", _("it does not fit its hash")))
+            found.append(
+                _finding(chain_id, link.sequence, "altered", _("it does not fit its hash"))
+            )
         elif link.sequence == sequence + 1 and previous not in (None, link.previous):
-            found.append(_finding(chain_id, link.sequence, "rewritten", _("it does not follow the one before it")))
+            found.append(
+                _finding(
+                    chain_id, link.sequence, "rewritten", _("it does not follow the one before it")
+                )
+            )
         found += history.after(link)
         hashes = wanted.pop(link.sequence, {link.hash})
         if link.hash not in hashes:
-            found.append(_finding(chain_id, link.sequence, "rewritten", _("another event was anchored here")))
+            found.append(
+                _finding(chain_id, link.sequence, "rewritten", _("another event was anchored here"))
+            )
         sequence, previous = link.sequence, link.hash
         length, last = link.chain.length, link.chain.head  # as it was when this link was read
     longest = max([length, *wanted])
@@ -129,13 +169,18 @@ def _look(
         missing = _("%(n)s missing at the end") % {"n": longest - sequence}
         found.append(_finding(chain_id, sequence + 1, "cut", missing))
     elif (length, last) != (sequence, previous or last):
-        found.append(_finding(chain_id, sequence, "rewritten", _("the head of the chain names another end")))
+        found.append(
+            _finding(chain_id, sequence, "rewritten", _("the head of the chain names another end"))
+        )
     return Checked(chain=chain_id, looked_at=looked_at, skipped=skipped, findings=found)
 
 
 def _links(chain_id: UUID, *, after: int) -> Iterator[AuditEvent]:
-    """The events of a chain in order. Each batch is one statement together with the head, so that an event that arrives
-    between two of them moves both; nothing holds writers up meanwhile, as a transaction would on SQLite."""
+    """The events of a chain in order.
+
+    Each batch is one statement together with the head, so that an event that arrives between two of
+    them moves both; nothing holds writers up meanwhile, as a transaction would on SQLite.
+    """
     links = AuditEvent.objects.filter(chain=chain_id).select_related("chain").order_by("sequence")
     full = True
     while full:

@@ -61,7 +61,10 @@ class SecurityForm(forms.Form):
         return urlencode({name: value for name in self.fields if (value := self.data.get(name))})
 
     def events(self, cursor: str | None, *, limit: int) -> Logged:
-        """Return one page; it is empty if the filters cannot be understood. Raises Problem for a wrong cursor."""
+        """Return one page; it is empty if the filters cannot be understood.
+
+        Raises Problem for a wrong cursor.
+        """
         if not self.is_valid():
             return Logged(rows=[], next_cursor=None)
         asked = self.cleaned_data
@@ -84,7 +87,10 @@ def rows_of(logged: Logged) -> list[SecurityRow]:
 def _addresses_of(events: Iterable[AuditEvent]) -> dict[str, str]:
     """Return the addresses of the mailboxes that these events name, by the text of the id."""
     ids = {key for event in events for key in _mailboxes_of(event)}
-    return {str(key): address for key, address in Mailbox.objects.filter(pk__in=ids).values_list("pk", "address")}
+    return {
+        str(key): address
+        for key, address in Mailbox.objects.filter(pk__in=ids).values_list("pk", "address")
+    }
 
 
 def _mailboxes_of(event: AuditEvent) -> list[UUID]:

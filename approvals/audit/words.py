@@ -1,4 +1,6 @@
-"""What the audit can say, in words: each event that is recorded anywhere has its entry here, and nowhere else."""
+"""What the audit can say, in words: each event that is recorded anywhere has its entry here, and
+nowhere else.
+"""
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -15,7 +17,9 @@ WORDS: dict[str, Promise] = {
     "approved": _("Approved"),
     "approval_refused": _("An approval was refused"),
     "approval_lost": _("An approval was lost: who gave it may no longer"),
-    "approvals_void": _("Earlier approvals no longer count: the approver had lost theirs and approved again"),
+    "approvals_void": _(
+        "Earlier approvals no longer count: the approver had lost theirs and approved again"
+    ),
     "rejected": _("Rejected"),
     "rejection_refused": _("A rejection was refused"),
     "undone": _("Taken back"),
@@ -87,5 +91,7 @@ WORDS |= PEOPLE_WORDS
 
 
 def words_of(event: str) -> str:
-    """In words; an event that nobody knows, as somebody with the database could write it, as it stands."""
+    """In words; an event that nobody knows, as somebody with the database could write it, as it
+    stands.
+    """
     return str(WORDS.get(event, event))

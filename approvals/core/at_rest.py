@@ -1,8 +1,8 @@
 """What a revision says, encrypted at rest.
 
-The payload is encrypted whole. Of the preview, what lists and search need stays readable (READABLE: the subject, the
-addresses, the warnings); the rest, such as the beginning of the text, is encrypted beside it. Both are bound to the
-action and the number of the revision.
+The payload is encrypted whole. Of the preview, what lists and search need stays readable (READABLE:
+the subject, the addresses, the warnings); the rest, such as the beginning of the text, is encrypted
+beside it. Both are bound to the action and the number of the revision.
 """
 
 import json
@@ -19,7 +19,9 @@ READABLE = ("title", "targets", "fingerprint", "warnings")
 
 
 def seal_revision(revision: Any) -> None:
-    """Move what is to be encrypted from `payload` and `preview` to their sealed columns; what is empty stays so."""
+    """Move what is to be encrypted from `payload` and `preview` to their sealed columns; what is
+    empty stays so.
+    """
     for part in ("payload", "preview"):
         plain = getattr(revision, part)
         if plain:
@@ -29,10 +31,13 @@ def seal_revision(revision: Any) -> None:
             setattr(revision, part, readable)
 
 
-def open_part(part: str, readable: Any, record: Any, action_id: UUID, number: int) -> dict[str, Any]:
+def open_part(
+    part: str, readable: Any, record: Any, action_id: UUID, number: int
+) -> dict[str, Any]:
     """Return the payload or preview that was sealed; raises CannotDecrypt."""
     hidden = json.loads(decrypt_content(bytes(record), bound_to=_bound_to(part, action_id, number)))
-    # The order is that in which the preview was made; what is hidden does not take the place of what is readable.
+    # The order is that in which the preview was made; what is hidden does not take the place of
+    # what is readable.
     return {**hidden, **readable} if part == "preview" else hidden
 
 
@@ -43,7 +48,9 @@ def reencrypted(part: str, record: Any, action_id: UUID, number: int) -> bytes:
 
 
 def _split(part: str, plain: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    readable = {name: value for name, value in plain.items() if part == "preview" and name in READABLE}
+    readable = {
+        name: value for name, value in plain.items() if part == "preview" and name in READABLE
+    }
     return {name: value for name, value in plain.items() if name not in readable}, readable
 
 

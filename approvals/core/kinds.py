@@ -11,5 +11,7 @@ from approvals.core.types import Kind
 
 @cache
 def kind_named(name: str) -> Kind:
-    """The kind that settings.MAILHUB_KINDS names; a system check proves at start that each path resolves."""
+    """The kind that settings.MAILHUB_KINDS names; a system check proves at start that each path
+    resolves.
+    """
     return cast(Kind, import_string(settings.MAILHUB_KINDS[name])())

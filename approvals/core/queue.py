@@ -1,4 +1,7 @@
-"""The port to a queue: ring, and say whether anybody would hear it. The row is the outbox; a queue only rings."""
+"""The port to a queue: ring, and say whether anybody would hear it.
+
+The row is the outbox; a queue only rings.
+"""
 
 from functools import cache
 from typing import Protocol, cast

@@ -1,8 +1,10 @@
-"""Keyed hashes that say: mailhub itself wrote this. Somebody who can write to the database, but has no key, cannot
-make one.
+"""Keyed hashes that say: mailhub itself wrote this.
 
-A decision carries one over the person, how they had signed in, and exactly what they decided about. An action carries
-one over its order to leave: it is made anew at each way to `approved` and names the fence, so it is good for one claim.
+Somebody who can write to the database, but has no key, cannot make one.
+
+A decision carries one over the person, how they had signed in, and exactly what they decided about.
+An action carries one over its order to leave: it is made anew at each way to `approved` and names
+the fence, so it is good for one claim.
 """
 
 from collections.abc import Iterable
@@ -31,20 +33,35 @@ def seal_of_order(action: Any) -> str:
 
 
 def order_holds(action: Any) -> bool:
-    """Return True if mailhub ordered this action to leave as it stands, and it has not been claimed since."""
+    """Return True if mailhub ordered this action to leave as it stands, and it has not been claimed
+    since.
+    """
     return seal_holds(action.order_seal, *_ordered(action), purpose=ORDER)
 
 
 def _decided(
-    *, action: Any, person: int, method: str, verdict: str, revision: int, approval_round: int, digest: str,
+    *,
+    action: Any,
+    person: int,
+    method: str,
+    verdict: str,
+    revision: int,
+    approval_round: int,
+    digest: str,
     created_at: datetime,
-) -> Iterable[Any]:  # fmt: skip
+) -> Iterable[Any]:
     at = created_at.astimezone(UTC).isoformat(timespec="microseconds")
     return str(action), person, method, str(verdict), revision, approval_round, digest, at
 
 
 def _ordered(action: Any) -> Iterable[Any]:
     return (
-        str(action.pk), action.kind, str(action.mailbox_id), action.message_id, action.digest, action.revision,
-        action.approval_round, action.fence,
-    )  # fmt: skip
+        str(action.pk),
+        action.kind,
+        str(action.mailbox_id),
+        action.message_id,
+        action.digest,
+        action.revision,
+        action.approval_round,
+        action.fence,
+    )

@@ -6,7 +6,10 @@ from django.utils.translation import gettext_lazy as _
 
 class Status(models.TextChoices):
     PENDING = "pending", _("waiting for a person")
-    APPROVED = "approved", _("approved, will leave")  # undo window, send-at or back-off may still hold it
+    APPROVED = (
+        "approved",
+        _("approved, will leave"),
+    )  # undo window, send-at or back-off may still hold it
     EXECUTING = "executing", _("leaving now")
     SUCCEEDED = "succeeded", _("sent")
     FAILED = "failed", _("not sent")  # a definite no
@@ -18,16 +21,26 @@ class Status(models.TextChoices):
 
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
-    # From pending or approved to succeeded: the provider's late answer says that an earlier attempt was accepted.
+    # From pending or approved to succeeded: the provider's late answer says that an earlier attempt
+    # was accepted.
     Status.PENDING: frozenset(
-        {Status.APPROVED, Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED, Status.SUCCEEDED}
+        {
+            Status.APPROVED,
+            Status.REJECTED,
+            Status.CANCELLED,
+            Status.EXPIRED,
+            Status.SUPERSEDED,
+            Status.SUCCEEDED,
+        }
     ),
     # Back to pending: undo, a withdrawn approval, a failed recheck. The decisions are void then.
-    Status.APPROVED: frozenset({Status.EXECUTING, Status.CANCELLED, Status.EXPIRED, Status.PENDING, Status.SUCCEEDED}),
+    Status.APPROVED: frozenset(
+        {Status.EXECUTING, Status.CANCELLED, Status.EXPIRED, Status.PENDING, Status.SUCCEEDED}
+    ),
     # Back to approved only with proof that nothing was sent.
     Status.EXECUTING: frozenset({Status.SUCCEEDED, Status.FAILED, Status.APPROVED, Status.UNKNOWN}),
-    # Out of unknown only with the provider's evidence or a person's ruling. A ruling that it was not sent is no proof,
-    # so it begins a new round of approvals.
+    # Out of unknown only with the provider's evidence or a person's ruling. A ruling that it was
+    # not sent is no proof, so it begins a new round of approvals.
     Status.UNKNOWN: frozenset({Status.SUCCEEDED, Status.FAILED, Status.APPROVED, Status.PENDING}),
 }
 

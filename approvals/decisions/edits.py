@@ -26,13 +26,17 @@ from approvals.rules.policy import judge
 
 
 @retry_if_rolled_back
-def edit(*, action_id: UUID, person: User, digest: str, revision: int, changes: Changes) -> PendingAction:
-    """A reviewer changes what was shown: a new revision, under the same id, with every earlier decision void.
+def edit(
+    *, action_id: UUID, person: User, digest: str, revision: int, changes: Changes
+) -> PendingAction:
+    """A reviewer changes what was shown: a new revision, under the same id, with every earlier
+    decision void.
 
-    `changes` hold what was typed in, by the names of `edit_fields`. Who edits is an author from now on: where the
-    proposer may not approve, they may not either. Nothing changed: nothing happens. Raises `forbidden`, `conflict` when
-    something else is stored than was shown or it is decided, `policy_blocked` when the rules refuse a target, and
-    `invalid_input` with the names of the fields.
+    `changes` hold what was typed in, by the names of `edit_fields`. Who edits is an author from now
+    on: where the proposer may not approve, they may not either. Nothing changed: nothing happens.
+    Raises `forbidden`, `conflict` when something else is stored than was shown or it is decided,
+    `policy_blocked` when the rules refuse a target, and `invalid_input` with the names of the
+    fields.
     """
     action = PendingAction.objects.select_related("mailbox").get(pk=action_id)
     _refuse(action, person, digest, revision, event="edit_refused")
@@ -43,37 +47,53 @@ def edit(*, action_id: UUID, person: User, digest: str, revision: int, changes: 
     # Outside any transaction: composing may ask the provider.
     proposal = kind.revise(
         Revisable(
-            payload=current.payload, preview=current.preview, blob=lambda sha256: blob_of(action, sha256)
+            payload=current.payload,
+            preview=current.preview,
+            blob=lambda sha256: blob_of(action, sha256),
         ),
         changes,
-    )  # fmt: skip
+    )
     judge(action.mailbox, [target.address for target in proposal.preview.targets])
     if proposal.message_id != action.message_id:
         raise ValueError("a revision keeps the id by which the effect is found again")
     if not comparing.between(kind.fields(current.payload), kind.fields(proposal.payload)):
         return action
     first = action.revisions.get(number=1)
-    changed = [one.name for one in comparing.between(kind.fields(first.payload), kind.fields(proposal.payload))]
+    changed = [
+        one.name
+        for one in comparing.between(kind.fields(first.payload), kind.fields(proposal.payload))
+    ]
     with transaction.atomic():
         action = locked(action_id)
         refusal = _refusal(action, person, digest, revision)
         if refusal is None:
             add_revision(
-                action, author=person, payload=proposal.payload, preview=asdict(proposal.preview), changed=changed,
-                blobs=proposal.blobs, approval_round=action.approval_round + 1,
-            )  # fmt: skip
+                action,
+                author=person,
+                payload=proposal.payload,
+                preview=asdict(proposal.preview),
+                changed=changed,
+                blobs=proposal.blobs,
+                approval_round=action.approval_round + 1,
+            )
             chain.record(
-                mailbox=action.mailbox, event="edited", actor=f"user:{person.pk}", action_id=action.id,
-                digest=action.digest, revision=action.revision, changed=changed,
-            )  # fmt: skip
+                mailbox=action.mailbox,
+                event="edited",
+                actor=f"user:{person.pk}",
+                action_id=action.id,
+                digest=action.digest,
+                revision=action.revision,
+                changed=changed,
+            )
     if refusal:
         raise refusal
     return action
 
 
 def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
-    """What a reviewer may change, with its present values; nothing for a kind that cannot be edited or once the
-    content has been purged."""
+    """What a reviewer may change, with its present values; nothing for a kind that cannot be edited
+    or once the content has been purged.
+    """
     return _fields(action, action.revision)
 
 
@@ -87,27 +107,38 @@ def may_edit(person: User, action: PendingAction) -> bool:
 def ask_back(
     *, action_id: UUID, person: User, digest: str, revision: int, note: str, method: str = ""
 ) -> PendingAction:
-    """A reviewer asks the proposer for another proposal, with a note. It stays open; approvals given so far are void.
+    """A reviewer asks the proposer for another proposal, with a note.
 
-    Raises `forbidden`, `conflict` when something else is stored than was shown or it is decided, and `invalid_input`
-    without a note.
+    It stays open; approvals given so far are void.
+
+    Raises `forbidden`, `conflict` when something else is stored than was shown or it is decided,
+    and `invalid_input` without a note.
     """
     if not note.strip():
         raise Problem(
-            "invalid_input", "Say what should be different.", errors=(FieldError(field="note", message="is empty"),)
+            "invalid_input",
+            "Say what should be different.",
+            errors=(FieldError(field="note", message="is empty"),),
         )
     with transaction.atomic():
         action = locked(action_id)
         refusal = _refusal(action, person, digest, revision, editing=False)
         if refusal is None:
             following = action.approval_round + 1
-            PendingAction.objects.filter(pk=action.pk).update(approval_round=following, approvals_given=0)
+            PendingAction.objects.filter(pk=action.pk).update(
+                approval_round=following, approvals_given=0
+            )
             action.refresh_from_db()
-            record_decision(action, person, Decision.Verdict.CHANGES_REQUESTED, method=method, note=note.strip())
+            record_decision(
+                action, person, Decision.Verdict.CHANGES_REQUESTED, method=method, note=note.strip()
+            )
         chain.record(
-            mailbox=action.mailbox, event="ask_back_refused" if refusal else "changes_requested",
-            actor=f"user:{person.pk}", action_id=action.id, revision=revision,
-        )  # fmt: skip
+            mailbox=action.mailbox,
+            event="ask_back_refused" if refusal else "changes_requested",
+            actor=f"user:{person.pk}",
+            action_id=action.id,
+            revision=revision,
+        )
     # Raised outside: the audit event of a refusal must stay.
     if refusal:
         raise refusal
@@ -115,15 +146,20 @@ def ask_back(
 
 
 def saw(*, action: PendingAction, person: User, revision: int) -> None:
-    """Note which revision this person has before them. Their open page says so: a fetch is no look, and an old window
-    does not take back what a newer one has shown."""
+    """Note which revision this person has before them.
+
+    Their open page says so: a fetch is no look, and an old window does not take back what a newer
+    one has shown.
+    """
     if (last_seen(action, person) or 0) < revision <= action.revision:
         Seen.objects.update_or_create(action=action, person=person, defaults={"revision": revision})
 
 
 def last_seen(action: PendingAction, person: User) -> int | None:
     """The revision that this person had before them the last time; None before the first."""
-    return Seen.objects.filter(action=action, person=person).values_list("revision", flat=True).first()
+    return (
+        Seen.objects.filter(action=action, person=person).values_list("revision", flat=True).first()
+    )
 
 
 def changes_since(action: PendingAction, revision: int) -> tuple[comparing.FieldChange, ...]:
@@ -134,7 +170,11 @@ def changes_since(action: PendingAction, revision: int) -> tuple[comparing.Field
 def _fields(action: PendingAction, number: int) -> tuple[EditField, ...]:
     kind = kind_named(action.kind)
     revision = action.revisions.filter(number=number).first()
-    return kind.fields(revision.payload) if revision and revision.payload and isinstance(kind, Revises) else ()
+    return (
+        kind.fields(revision.payload)
+        if revision and revision.payload and isinstance(kind, Revises)
+        else ()
+    )
 
 
 def _refuse(action: PendingAction, person: User, digest: str, revision: int, *, event: str) -> None:
@@ -142,9 +182,14 @@ def _refuse(action: PendingAction, person: User, digest: str, revision: int, *, 
     if refusal is None:
         return
     chain.record(
-        mailbox=action.mailbox, event=event, actor=f"user:{person.pk}", action_id=action.id, code=refusal.code,
-        shown=digest[:64], stored=action.digest,
-    )  # fmt: skip
+        mailbox=action.mailbox,
+        event=event,
+        actor=f"user:{person.pk}",
+        action_id=action.id,
+        code=refusal.code,
+        shown=digest[:64],
+        stored=action.digest,
+    )
     raise refusal
 
 
@@ -154,12 +199,17 @@ def _refusal(
     if not has_role(person, action.mailbox, Role.APPROVER):
         return Problem("forbidden", "You may not decide for this mailbox.")
     if action.status != Status.PENDING:
-        return Problem("conflict", f"It cannot be changed any more: it is {Status(action.status).label}.")
+        return Problem(
+            "conflict", f"It cannot be changed any more: it is {Status(action.status).label}."
+        )
     if action.expires_at <= database_now():
         return Problem("conflict", "It has expired.")
     if action.digest != digest or action.revision != revision:
         return Problem("conflict", STALE)
     # Found later under its id, the first content would be taken for the edited one.
     if editing and (doubtful(action.pk).exists() or restored.warned_of(action.pk)):
-        return Problem("conflict", "This may have left once already, so it stays as it is. Ask for another proposal.")
+        return Problem(
+            "conflict",
+            "This may have left once already, so it stays as it is. Ask for another proposal.",
+        )
     return None

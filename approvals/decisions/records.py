@@ -9,13 +9,22 @@ from approvals.core.seals import decision_holds, seal_of_decision
 from approvals.models import Decision, PendingAction
 
 NOTE: EncryptedTextField = Decision._meta.get_field("note")
-_insert = Insert(Decision, "action person verdict method revision approval_round digest note created_at seal")
+_insert = Insert(
+    Decision, "action person verdict method revision approval_round digest note created_at seal"
+)
 _approving = Select(
-    lambda: Decision.objects.filter(
-        action=slot(Decision, "action"), verdict=Decision.Verdict.APPROVED, revision=slot(Decision, "revision"),
-        digest=slot(Decision, "digest"), approval_round=slot(Decision, "approval_round"),
-    ).order_by().values_list("person_id", "method", "created_at", "seal")
-)  # fmt: skip
+    lambda: (
+        Decision.objects.filter(
+            action=slot(Decision, "action"),
+            verdict=Decision.Verdict.APPROVED,
+            revision=slot(Decision, "revision"),
+            digest=slot(Decision, "digest"),
+            approval_round=slot(Decision, "approval_round"),
+        )
+        .order_by()
+        .values_list("person_id", "method", "created_at", "seal")
+    )
+)
 
 
 def record_decision(
@@ -27,27 +36,43 @@ def record_decision(
     note: str = "",
     at: datetime | None = None,
 ) -> None:
-    """Write what a person decided about the action as it stands. `method` is how they had signed in, `at` the time by
-    the database's clock, if it is known."""
+    """Write what a person decided about the action as it stands.
+
+    `method` is how they had signed in, `at` the time by the database's clock, if it is known.
+    """
     now = at or database_now()
     said = {
-        "action": action.pk, "person": person.pk, "method": method, "verdict": verdict.value,
-        "revision": action.revision, "approval_round": action.approval_round, "digest": action.digest,
+        "action": action.pk,
+        "person": person.pk,
+        "method": method,
+        "verdict": verdict.value,
+        "revision": action.revision,
+        "approval_round": action.approval_round,
+        "digest": action.digest,
         "created_at": now,
-    }  # fmt: skip
+    }
     row = Decision(action_id=action.pk, person_id=person.pk, verdict=verdict.value, created_at=now)
     _insert(**said, note=NOTE.sealed(note, row), seal=seal_of_decision(**said))
 
 
 def approvals_of(action: PendingAction) -> dict[int, bool]:
-    """Return who approved this revision, digest and round, and whether the seal of their decision holds."""
+    """Return who approved this revision, digest and round, and whether the seal of their decision
+    holds.
+    """
     what = {
-        "action": action.pk, "revision": action.revision, "digest": action.digest,
+        "action": action.pk,
+        "revision": action.revision,
+        "digest": action.digest,
         "approval_round": action.approval_round,
-    }  # fmt: skip
+    }
     return {
         person: decision_holds(
-            seal, **what, person=person, method=method, verdict=Decision.Verdict.APPROVED.value, created_at=at
+            seal,
+            **what,
+            person=person,
+            method=method,
+            verdict=Decision.Verdict.APPROVED.value,
+            created_at=at,
         )
         for person, method, at, seal in _approving(**what)
     }

@@ -16,7 +16,12 @@ from approvals.audit import chain
 from approvals.core.kinds import kind_named
 from approvals.core.states import Status
 from approvals.core.types import Outcome, PreviewWarning, Speaks
-from approvals.decisions.verdicts import count_approval, locked, refusal_of_unfit, refusal_to_approve
+from approvals.decisions.verdicts import (
+    count_approval,
+    locked,
+    refusal_of_unfit,
+    refusal_to_approve,
+)
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.lifecycle.returns import UNDECIDED
 from approvals.lifecycle.revisions import add_notice
@@ -29,13 +34,17 @@ ANOTHER_ATTEMPT = "It was handed over once more since this was shown to you. Loo
 
 
 @retry_if_rolled_back
-def resolve(*, action_id: UUID, person: User, ruling: Ruling, fence: int, method: str = "") -> PendingAction:
-    """Rule about an unknown outcome; the caller has made sure that the person is really there (step-up).
+def resolve(
+    *, action_id: UUID, person: User, ruling: Ruling, fence: int, method: str = ""
+) -> PendingAction:
+    """Rule about an unknown outcome; the caller has made sure that the person is really there
+    (step-up).
 
-    `fence` names the attempt that the ruling is about. sent: it succeeded, and the receipt says who ruled. not_sent:
-    the ruling is an approval of another copy, in a new round: it counts for as much as an approval of this person, and
-    the mail leaves with the same Message-ID when enough people have approved. Raises `forbidden`, and `conflict` when
-    the outcome is known, when the attempt is another one, or when the action has expired.
+    `fence` names the attempt that the ruling is about. sent: it succeeded, and the receipt says who
+    ruled. not_sent: the ruling is an approval of another copy, in a new round: it counts for as
+    much as an approval of this person, and the mail leaves with the same Message-ID when enough
+    people have approved. Raises `forbidden`, and `conflict` when the outcome is known, when the
+    attempt is another one, or when the action has expired.
     """
     with transaction.atomic():
         action = locked(action_id)
@@ -43,9 +52,13 @@ def resolve(*, action_id: UUID, person: User, ruling: Ruling, fence: int, method
         refusal = _refusal(action, person, policy, ruling, fence)
         if refusal:
             chain.record(
-                mailbox=action.mailbox, event="ruling_refused", actor=f"user:{person.pk}", action_id=action.id,
-                code=refusal.code, ruling=ruling,
-            )  # fmt: skip
+                mailbox=action.mailbox,
+                event="ruling_refused",
+                actor=f"user:{person.pk}",
+                action_id=action.id,
+                code=refusal.code,
+                ruling=ruling,
+            )
         elif ruling == "sent":
             _close_as_sent(action, person)
         elif ruling == "not_sent":
@@ -71,12 +84,16 @@ def may_order_again(action: PendingAction, person: User) -> Problem | None:
     return _refusal(action, person, policy_of(action.mailbox), "not_sent", action.fence)
 
 
-def _refusal(action: PendingAction, person: User, policy: ApprovalPolicy, ruling: Ruling, fence: int) -> Problem | None:
+def _refusal(
+    action: PendingAction, person: User, policy: ApprovalPolicy, ruling: Ruling, fence: int
+) -> Problem | None:
     forbidden = refusal_to_rule(action, person)
     if forbidden:
         return forbidden
     if action.status != Status.UNKNOWN:
-        return Problem("conflict", f"There is nothing to rule about: it is {Status(action.status).label}.")
+        return Problem(
+            "conflict", f"There is nothing to rule about: it is {Status(action.status).label}."
+        )
     if action.fence != fence:
         return Problem("conflict", ANOTHER_ATTEMPT)
     if ruling == "sent":
@@ -86,25 +103,40 @@ def _refusal(action: PendingAction, person: User, policy: ApprovalPolicy, ruling
 
 def _close_as_sent(action: PendingAction, person: User) -> None:
     outcome = Outcome(verdict="accepted", receipt=_receipt(action, person))
-    moved = record_outcome(action.pk, action.fence, outcome, evidence="person", actor=f"user:{person.pk}")
+    moved = record_outcome(
+        action.pk, action.fence, outcome, evidence="person", actor=f"user:{person.pk}"
+    )
     assert moved, "the row is locked"
 
 
 def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, method: str) -> None:
-    """1. The attempt counts as not sent, by this person's word. 2. The action waits again, in a new round, and a new
-    revision warns of the second copy: a page from before approves nothing. 3. The ruling is the first approval."""
+    """1. The attempt counts as not sent, by this person's word. 2.
+
+    The action waits again, in a new round, and a new revision warns of the second copy: a page from
+    before approves nothing. 3. The ruling is the first approval.
+    """
     attempt = action.attempts.get(fence=action.fence)
     Attempt.objects.filter(pk=attempt.pk).update(
         verdict=Attempt.Verdict.NOT_SENT, code="", evidence="person", ruled_at=Now(), ended_at=Now()
     )
     chain.record(
-        mailbox=action.mailbox_id, event="outcome_not_sent", actor=f"user:{person.pk}", action_id=action.pk,
-        fence=action.fence, code="", evidence="person",
-    )  # fmt: skip
+        mailbox=action.mailbox_id,
+        event="outcome_not_sent",
+        actor=f"user:{person.pk}",
+        action_id=action.pk,
+        fence=action.fence,
+        code="",
+        evidence="person",
+    )
     moved = action.move(
-        Status.UNKNOWN, Status.PENDING, **UNDECIDED, approval_round=action.approval_round + 1,
-        error=None, returned=None, next_probe_at=None,
-    )  # fmt: skip
+        Status.UNKNOWN,
+        Status.PENDING,
+        **UNDECIDED,
+        approval_round=action.approval_round + 1,
+        error=None,
+        returned=None,
+        next_probe_at=None,
+    )
     assert moved, "the row is locked"
     add_notice(action, [_may_have_left(action, attempt)])
     count_approval(action, person, policy, given=1, method=method, at=database_now())

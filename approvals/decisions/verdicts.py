@@ -46,12 +46,14 @@ NEWS = "Something has happened since this was shown to you. Look at it again."
 
 
 @retry_if_rolled_back
-def approve(*, action_id: UUID, person: User, digest: str, revision: int, method: str = "") -> PendingAction:
+def approve(
+    *, action_id: UUID, person: User, digest: str, revision: int, method: str = ""
+) -> PendingAction:
     """A signed-in person says yes to exactly what was shown; `method` is how they had signed in.
 
-    Raises `forbidden` for who may not, `conflict` when something else is stored than was shown, when the kind finds
-    out something new about it (the page then shows it as a warning), or when it is too late. A second yes of the same
-    person changes nothing.
+    Raises `forbidden` for who may not, `conflict` when something else is stored than was shown,
+    when the kind finds out something new about it (the page then shows it as a warning), or when it
+    is too late. A second yes of the same person changes nothing.
     """
     _look_again(action_id, person, digest, revision)
     with transaction.atomic():
@@ -62,10 +64,17 @@ def approve(*, action_id: UUID, person: User, digest: str, revision: int, method
         )
         if refusal:
             chain.record(
-                mailbox=action.mailbox, event="approval_refused", actor=f"user:{person.pk}",
-                action_id=action.id, code=refusal.code, shown=digest[:64], stored=action.digest,
-            )  # fmt: skip
-        elif action.status == Status.PENDING and person.pk not in (said_yes := _who_approved(action, policy)):
+                mailbox=action.mailbox,
+                event="approval_refused",
+                actor=f"user:{person.pk}",
+                action_id=action.id,
+                code=refusal.code,
+                shown=digest[:64],
+                stored=action.digest,
+            )
+        elif action.status == Status.PENDING and person.pk not in (
+            said_yes := _who_approved(action, policy)
+        ):
             count_approval(action, person, policy, given=len(said_yes) + 1, method=method, at=now)
     # Raised outside: the audit event of a refusal must stay.
     if refusal:
@@ -74,21 +83,26 @@ def approve(*, action_id: UUID, person: User, digest: str, revision: int, method
 
 
 def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> None:
-    """Let the kind look once more before the yes counts, where it has something to look at; outside any transaction.
+    """Let the kind look once more before the yes counts, where it has something to look at; outside
+    any transaction.
 
     What cannot be found out now holds nobody up: it is looked at again before it leaves.
     """
     read = read_action(action_id)
     if read is None or (read.action.status, read.action.digest, read.action.revision) != (
-        Status.PENDING, digest, revision,
-    ):  # fmt: skip
+        Status.PENDING,
+        digest,
+        revision,
+    ):
         return  # this is answered with the row locked
     kind = kind_named(read.action.kind)
     if not isinstance(kind, Rechecks):
         return
     try:
         found = kind.recheck(read.approved())
-    except Exception:  # whatever a provider's library raises: nothing was found out, and the worker looks again
+    except (
+        Exception
+    ):  # whatever a provider's library raises: nothing was found out, and the worker looks again
         log.exception("recheck_failed", action=str(action_id))
         return
     news = untold(read.action, found) if found else ()
@@ -98,7 +112,8 @@ def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> No
 
 @transaction.atomic
 def _noticed(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
-    """Say the news in a revision of its own, with the same content: who has the page of before open is shown it first.
+    """Say the news in a revision of its own, with the same content: who has the page of before open
+    is shown it first.
 
     False when the action has moved on from what `action` shows.
     """
@@ -107,47 +122,82 @@ def _noticed(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
         return False
     add_notice(current, news, approval_round=current.approval_round + 1)
     chain.record(
-        mailbox=current.mailbox, event="noticed", actor="worker", action_id=current.pk, revision=current.revision,
+        mailbox=current.mailbox,
+        event="noticed",
+        actor="worker",
+        action_id=current.pk,
+        revision=current.revision,
         code=news[0].code,
-    )  # fmt: skip
+    )
     return True
 
 
 def count_approval(
-    action: PendingAction, person: User, policy: ApprovalPolicy, *, given: int, method: str, at: datetime
+    action: PendingAction,
+    person: User,
+    policy: ApprovalPolicy,
+    *,
+    given: int,
+    method: str,
+    at: datetime,
 ) -> None:
-    """Store the approval of a person who may give it; with the last one that is needed the action leaves."""
-    if person.pk in approvals_of(action):  # before they left and came back: that counts no more, and stands in the way
+    """Store the approval of a person who may give it; with the last one that is needed the action
+    leaves.
+    """
+    if person.pk in approvals_of(
+        action
+    ):  # before they left and came back: that counts no more, and stands in the way
         following = action.approval_round + 1
-        PendingAction.objects.filter(pk=action.pk).update(approval_round=following, approvals_given=0)
+        PendingAction.objects.filter(pk=action.pk).update(
+            approval_round=following, approvals_given=0
+        )
         action.refresh_from_db()
         chain.record(
-            mailbox=action.mailbox_id, event="approvals_void", actor=f"user:{person.pk}", action_id=action.id,
+            mailbox=action.mailbox_id,
+            event="approvals_void",
+            actor=f"user:{person.pk}",
+            action_id=action.id,
             revision=action.revision,
-        )  # fmt: skip
+        )
         given = 1
     record_decision(action, person, Decision.Verdict.APPROVED, method=method, at=at)
     needed = needed_for(action, policy)
     if given >= needed:
         moved = action.move(
-            Status.PENDING, Status.APPROVED, approvals_given=given, approved_at=Now(), returned=None,
-            rules_version=policy.version, **leaving(action, policy),
-        )  # fmt: skip
+            Status.PENDING,
+            Status.APPROVED,
+            approvals_given=given,
+            approved_at=Now(),
+            returned=None,
+            rules_version=policy.version,
+            **leaving(action, policy),
+        )
         assert moved, "the row is locked"
-        # The row is the outbox and the queue only a doorbell: a bell that fails costs a few seconds, never the mail.
+        # The row is the outbox and the queue only a doorbell: a bell that fails costs a few
+        # seconds, never the mail.
         transaction.on_commit(lambda: queue().ring(action.id), robust=True)
     else:
         PendingAction.objects.filter(pk=action.pk).update(approvals_given=given)
     link = chain.record(
-        mailbox=action.mailbox_id, event="approved", actor=f"user:{person.pk}", action_id=action.id,
-        digest=action.digest, revision=action.revision, given=given, needed=needed,
-    )  # fmt: skip
+        mailbox=action.mailbox_id,
+        event="approved",
+        actor=f"user:{person.pk}",
+        action_id=action.id,
+        digest=action.digest,
+        revision=action.revision,
+        given=given,
+        needed=needed,
+    )
     head = anchors.Head(chain=link.chain_id, length=link.sequence, hash=link.hash)
-    transaction.on_commit(lambda: anchors.append(head), robust=True)  # a full disk does not stop approvals
+    transaction.on_commit(
+        lambda: anchors.append(head), robust=True
+    )  # a full disk does not stop approvals
 
 
 def leaving(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
-    """When what is approved now may leave, and until when; by the database's clock, as it is judged by that."""
+    """When what is approved now may leave, and until when; by the database's clock, as it is judged
+    by that.
+    """
     undo_until, minutes = Now() + undo_of(policy), policy.approval_minutes
     leaves = undo_until if action.send_at is None else Greatest(undo_until, Value(action.send_at))
     return {
@@ -160,7 +210,11 @@ def leaving(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
 def _who_approved(action: PendingAction, policy: ApprovalPolicy) -> set[int]:
     """The people whose approval counts."""
     proven = {person for person, holds in approvals_of(action).items() if holds}
-    return proven & set(counted(action, policy).values_list("person_id", flat=True)) if proven else set()
+    return (
+        proven & set(counted(action, policy).values_list("person_id", flat=True))
+        if proven
+        else set()
+    )
 
 
 def may_decide(person: User, action: PendingAction) -> bool:
@@ -177,17 +231,23 @@ def refusal_to_approve(person: User, action: PendingAction) -> Problem | None:
     return _refusal_to_approve(action, person, policy_of(action.mailbox))
 
 
-def _refusal_to_approve(action: PendingAction, person: User, policy: ApprovalPolicy) -> Problem | None:
+def _refusal_to_approve(
+    action: PendingAction, person: User, policy: ApprovalPolicy
+) -> Problem | None:
     if not may_approve_at_all(person, policy):
         return Problem("forbidden", "You may not approve for this mailbox.")
     if asks_for_staff(action) and not person.is_staff:
-        return Problem("forbidden", "Only staff of this server may approve this. Ask your administrator.")
+        return Problem(
+            "forbidden", "Only staff of this server may approve this. Ask your administrator."
+        )
     if own_counts(action, policy):
         return None
     own = action.proposer_id == person.pk
     if own or action.revisions.filter(author=person).exists():
         did = "proposed" if own else "edited"
-        return Problem("forbidden", f"Who {did} it may not approve it: this mailbox asks for somebody else.")
+        return Problem(
+            "forbidden", f"Who {did} it may not approve it: this mailbox asks for somebody else."
+        )
     return None
 
 
@@ -203,7 +263,9 @@ def _refusal_of_stale(
     return None
 
 
-def refusal_of_unfit(action: PendingAction, policy: ApprovalPolicy, now: datetime) -> Problem | None:
+def refusal_of_unfit(
+    action: PendingAction, policy: ApprovalPolicy, now: datetime
+) -> Problem | None:
     """The reason why nobody can approve the action any more, or not now; None when somebody can."""
     if action.expires_at <= now:
         return Problem("conflict", "It has expired. Ask for a new proposal.")
@@ -214,60 +276,93 @@ def refusal_of_unfit(action: PendingAction, policy: ApprovalPolicy, now: datetim
 
 @retry_if_rolled_back
 def reject(
-    *, action_id: UUID, person: User, note: str = "", digest: str | None = None, revision: int | None = None,
+    *,
+    action_id: UUID,
+    person: User,
+    note: str = "",
+    digest: str | None = None,
+    revision: int | None = None,
     method: str = "",
-) -> PendingAction:  # fmt: skip
+) -> PendingAction:
     """A signed-in person says no, with a reason that the proposer will read.
 
-    With the digest and revision that were shown, something else that is stored is not rejected: `conflict`.
+    With the digest and revision that were shown, something else that is stored is not rejected:
+    `conflict`.
     """
     with transaction.atomic():
         action = locked(action_id)
-        refusal = None if has_role(person, action.mailbox, Role.APPROVER) else Problem(
-            "forbidden", "You may not decide for this mailbox."
-        )  # fmt: skip
+        refusal = (
+            None
+            if has_role(person, action.mailbox, Role.APPROVER)
+            else Problem("forbidden", "You may not decide for this mailbox.")
+        )
         refusal = refusal or _refusal_of_another(action, digest, revision)
-        if refusal is None and not action.move(Status.PENDING, Status.REJECTED, finished_at=timezone.now()):
-            refusal = Problem("conflict", f"Too late to reject: it is {Status(action.status).label}.")
+        if refusal is None and not action.move(
+            Status.PENDING, Status.REJECTED, finished_at=timezone.now()
+        ):
+            refusal = Problem(
+                "conflict", f"Too late to reject: it is {Status(action.status).label}."
+            )
         if refusal is None:
             record_decision(action, person, Decision.Verdict.REJECTED, method=method, note=note)
         event = "rejection_refused" if refusal else "rejected"
-        chain.record(mailbox=action.mailbox, event=event, actor=f"user:{person.pk}", action_id=action.id)
+        chain.record(
+            mailbox=action.mailbox, event=event, actor=f"user:{person.pk}", action_id=action.id
+        )
     if refusal:
         raise refusal
     return action
 
 
-def _refusal_of_another(action: PendingAction, digest: str | None, revision: int | None) -> Problem | None:
+def _refusal_of_another(
+    action: PendingAction, digest: str | None, revision: int | None
+) -> Problem | None:
     if digest is None and revision is None:
         return None
-    return None if (action.digest, action.revision) == (digest, revision) else Problem("conflict", STALE)
+    return (
+        None
+        if (action.digest, action.revision) == (digest, revision)
+        else Problem("conflict", STALE)
+    )
 
 
 @retry_if_rolled_back
 def undo(*, action_id: UUID, person: User) -> PendingAction:
-    """Take an approval back while the server still counts; the decisions are void and it waits again."""
+    """Take an approval back while the server still counts; the decisions are void and it waits
+    again.
+    """
     with transaction.atomic():
         action = locked(action_id)
         if not has_role(person, action.mailbox, Role.APPROVER):
             raise Problem("forbidden", "You may not decide for this mailbox.")
         in_time, next_round = Q(undo_until__gt=Now()), action.approval_round + 1
-        if not action.move(Status.APPROVED, Status.PENDING, in_time, **UNDECIDED, approval_round=next_round):
+        if not action.move(
+            Status.APPROVED, Status.PENDING, in_time, **UNDECIDED, approval_round=next_round
+        ):
             raise Problem("conflict", f"Too late to undo: it is {Status(action.status).label}.")
-        chain.record(mailbox=action.mailbox, event="undone", actor=f"user:{person.pk}", action_id=action.id)
+        chain.record(
+            mailbox=action.mailbox, event="undone", actor=f"user:{person.pk}", action_id=action.id
+        )
     return action
 
 
 @retry_if_rolled_back
-def cancel(*, action_id: UUID, caller: Caller, digest: str | None = None, revision: int | None = None) -> PendingAction:
+def cancel(
+    *, action_id: UUID, caller: Caller, digest: str | None = None, revision: int | None = None
+) -> PendingAction:
     """Withdraw what has not left: the proposer, or who may approve. A second time changes nothing.
 
-    With the digest and revision that were shown, something else that is stored is not withdrawn: `conflict`.
+    With the digest and revision that were shown, something else that is stored is not withdrawn:
+    `conflict`.
     """
     with transaction.atomic():
         action = locked(action_id)
-        own = action.proposer_id == caller.user.pk and (caller.token is None or action.proposer_name == caller.name)
-        if not own and not (caller.token is None and has_role(caller.user, action.mailbox, Role.APPROVER)):
+        own = action.proposer_id == caller.user.pk and (
+            caller.token is None or action.proposer_name == caller.name
+        )
+        if not own and not (
+            caller.token is None and has_role(caller.user, action.mailbox, Role.APPROVER)
+        ):
             raise not_found("The action")
         if action.status == Status.CANCELLED:
             return action
@@ -278,15 +373,19 @@ def cancel(*, action_id: UUID, caller: Caller, digest: str | None = None, revisi
             for source in (Status.PENDING, Status.APPROVED)
         ):
             raise Problem("conflict", f"Too late to cancel: it is {Status(action.status).label}.")
-        chain.record(mailbox=action.mailbox, event="cancelled", actor=actor_of(caller), action_id=action.id)
+        chain.record(
+            mailbox=action.mailbox, event="cancelled", actor=actor_of(caller), action_id=action.id
+        )
     return action
 
 
 _locked = Select(
-    lambda: PendingAction.objects.select_for_update(no_key=True, of=("self",)).select_related("mailbox").filter(
-        pk=slot(PendingAction, "id", "pk")
+    lambda: (
+        PendingAction.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("mailbox")
+        .filter(pk=slot(PendingAction, "id", "pk"))
     )
-)  # fmt: skip
+)
 
 
 def locked(action_id: UUID) -> PendingAction:

@@ -20,7 +20,9 @@ _SECONDS = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
 
 @dataclass(frozen=True, kw_only=True)
 class Next:
-    """Where an outcome leads: `wait` until the next try or the next look, `rest` for the whole mailbox."""
+    """Where an outcome leads: `wait` until the next try or the next look, `rest` for the whole
+    mailbox.
+    """
 
     status: Status
     wait: timedelta | None = None
@@ -30,7 +32,8 @@ class Next:
 def after(outcome: Outcome, *, tries: int) -> Next:
     """What follows from the outcome of the last of `tries` tries.
 
-    Only what certainly sent nothing is tried again. A Retry-After on anything else means nothing: a 202 may carry one.
+    Only what certainly sent nothing is tried again. A Retry-After on anything else means nothing: a
+    202 may carry one.
     """
     match outcome.verdict:
         case "accepted":
@@ -72,10 +75,14 @@ def parse_retry_after(value: str | None, *, now: datetime) -> int | None:
     return math.ceil(min(max(seconds, 0), LONGEST_RETRY_AFTER_SECONDS))
 
 
-def next_probe(probes_made: int, *, since_lost: timedelta, failed: bool = False) -> timedelta | None:
-    """How long until the next look after `probes_made` looks, at least one, `since_lost` after the answer was lost.
+def next_probe(
+    probes_made: int, *, since_lost: timedelta, failed: bool = False
+) -> timedelta | None:
+    """How long until the next look after `probes_made` looks, at least one, `since_lost` after the
+    answer was lost.
 
-    None when looking is over and a person has to rule. A look that failed has seen nothing, so it never is the last.
+    None when looking is over and a person has to rule. A look that failed has seen nothing, so it
+    never is the last.
     """
     if probes_made < len(PROBES):
         due = timedelta(seconds=PROBES[probes_made]) - since_lost

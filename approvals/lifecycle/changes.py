@@ -8,10 +8,12 @@ from typing import Literal
 
 from approvals.core.types import EditField
 
-# A word, a run of white space, or one other character; scripts without spaces go character by character.
+# A word, a run of white space, or one other character; scripts without spaces go character by
+# character.
 _ALONE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 TOKEN = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|\s+|.", re.DOTALL)
-# Comparing costs up to the product of both lengths: beyond these, a block is shown as replaced whole.
+# Comparing costs up to the product of both lengths: beyond these, a block is shown as replaced
+# whole.
 MOST_LINES = 5_000
 MOST_TOKENS = 2_000
 
@@ -26,8 +28,10 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class FieldChange:
-    """A field that differs. The pieces that stayed and went make the text before, those that stayed and came the one
-    after."""
+    """A field that differs.
+
+    The pieces that stayed and went make the text before, those that stayed and came the one after.
+    """
 
     name: str
     label: str
@@ -35,11 +39,15 @@ class FieldChange:
 
 
 def between(before: Sequence[EditField], after: Sequence[EditField]) -> tuple[FieldChange, ...]:
-    """The fields that differ, in the order of the form; what a person reads is compared where that differs."""
+    """The fields that differ, in the order of the form; what a person reads is compared where that
+    differs.
+    """
     old = {field.name: field for field in before}
     found = []
     for field in after:
-        earlier = old.get(field.name, EditField(name=field.name, label=field.label, sort=field.sort))
+        earlier = old.get(
+            field.name, EditField(name=field.name, label=field.label, sort=field.sort)
+        )
         if _said(earlier) == _said(field):
             continue
         read = (_read(earlier), _read(field))
@@ -49,7 +57,9 @@ def between(before: Sequence[EditField], after: Sequence[EditField]) -> tuple[Fi
 
 
 def word_by_word(before: str, after: str) -> tuple[Piece, ...]:
-    """The pieces that lead from one text to the other: line by line first, then by words where lines were replaced."""
+    """The pieces that lead from one text to the other: line by line first, then by words where
+    lines were replaced.
+    """
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     pieces: list[Piece] = []
     for old_lines, new_lines, same in _blocks(old, new, most=MOST_LINES):
@@ -94,7 +104,9 @@ def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def _said(field: EditField) -> str:
-    return field.value + "".join(f"{file.name} ({file.type}, sha256 {file.sha256})\n" for file in field.files)
+    return field.value + "".join(
+        f"{file.name} ({file.type}, sha256 {file.sha256})\n" for file in field.files
+    )
 
 
 def _read(field: EditField) -> str:

@@ -16,15 +16,25 @@ from approvals.core.types import ApprovedAction, LeaseLost
 from approvals.models import Blob, PendingAction
 
 _with_content = Select(
-    lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk"), revisions__number=F("revision"))
-    .order_by().values_list(
-        *columns_of(PendingAction),
-        "revisions__payload", "revisions__sealed_payload", "revisions__digest", "preparation__notes",
-        "preparation__digest",
+    lambda: (
+        PendingAction.objects.filter(
+            pk=slot(PendingAction, "id", "pk"), revisions__number=F("revision")
+        )
+        .order_by()
+        .values_list(
+            *columns_of(PendingAction),
+            "revisions__payload",
+            "revisions__sealed_payload",
+            "revisions__digest",
+            "preparation__notes",
+            "preparation__digest",
+        )
     )
-)  # fmt: skip
+)
 _blob = Select(
-    lambda: Blob.objects.filter(action=slot(Blob, "action"), sha256=slot(Blob, "sha256")).values_list("content")
+    lambda: Blob.objects.filter(
+        action=slot(Blob, "action"), sha256=slot(Blob, "sha256")
+    ).values_list("content")
 )
 
 
@@ -38,8 +48,9 @@ def _nothing_to_be_kept(notes: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """A row as it was, the payload and the digest of its current revision, and what was prepared for it before;
-    `outdated` is what was prepared for an earlier revision."""
+    """A row as it was, the payload and the digest of its current revision, and what was prepared
+    for it before; `outdated` is what was prepared for an earlier revision.
+    """
 
     action: PendingAction
     payload: dict[str, Any]
@@ -53,7 +64,9 @@ class Read:
         wire_started: Callable[[], None] = _not_to_be_called,
         keep: Callable[[Mapping[str, Any]], None] = _nothing_to_be_kept,
     ) -> ApprovedAction:
-        """The frozen payload, checked against the digest that was approved; ValueError when it is another."""
+        """The frozen payload, checked against the digest that was approved; ValueError when it is
+        another.
+        """
         action = self.action
         if not action.digest == self.digest == digest_of(self.payload):
             raise ValueError("the revision is not the one that was approved")
@@ -78,7 +91,8 @@ class Read:
             raise KeyError(sha256)
         row = Blob(action_id=self.action.pk, sha256=sha256, content=found[0])
         content = bytes(row.content)
-        # The digest names the bytes by their hash, so it says nothing about bytes that only stand under that name.
+        # The digest names the bytes by their hash, so it says nothing about bytes that only stand
+        # under that name.
         if hashlib.sha256(content).hexdigest() != sha256:
             raise ValueError("the bytes are not the ones that were approved")
         return content
@@ -98,9 +112,12 @@ def read_action(action_id: UUID) -> Read | None:
             payload = {}
     current = notes is not None and prepared_for == action.digest
     return Read(
-        action=action, payload=payload, digest=digest, prepared=notes if current else {},
+        action=action,
+        payload=payload,
+        digest=digest,
+        prepared=notes if current else {},
         outdated=None if current else notes,
-    )  # fmt: skip
+    )
 
 
 def approved_action(

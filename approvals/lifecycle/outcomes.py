@@ -1,4 +1,6 @@
-"""Writing down what is known about an attempt, by whoever found it out: the worker, the sweeper, a probe, a person."""
+"""Writing down what is known about an attempt, by whoever found it out: the worker, the sweeper, a
+probe, a person.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +20,9 @@ from approvals.models import Attempt, PendingAction, Rest
 
 log = structlog.get_logger(__name__)
 
-SENT_AFTER_ALL = "sent_after_all"  # the code of an attempt that ended because an earlier one was accepted
+SENT_AFTER_ALL = (
+    "sent_after_all"  # the code of an attempt that ended because an earlier one was accepted
+)
 LEASE = timedelta(minutes=1)  # of an attempt that is written and closed in one transaction
 # What an attempt that is cut off by an earlier one's late answer is known to have done.
 LEFT_OPEN = {
@@ -27,32 +31,58 @@ LEFT_OPEN = {
 }
 
 _locked = Select(
-    lambda: PendingAction.objects.select_for_update(no_key=True).filter(pk=slot(PendingAction, "id", "pk"))
+    lambda: PendingAction.objects.select_for_update(no_key=True).filter(
+        pk=slot(PendingAction, "id", "pk")
+    )
 )
-_tried = Select(lambda: Attempt.objects.filter(action=slot(Attempt, "action"), fence=slot(Attempt, "fence")))
+_tried = Select(
+    lambda: Attempt.objects.filter(action=slot(Attempt, "action"), fence=slot(Attempt, "fence"))
+)
 
 
 @transaction.atomic
 def close_as_sent(action_id: UUID, outcome: Outcome, *, worker: str, actor: str) -> bool:
-    """Write the attempt that the database has forgotten, with the evidence for it; returns whether it still could."""
+    """Write the attempt that the database has forgotten, with the evidence for it; returns whether
+    it still could.
+    """
     action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
-    if not action.move(Status.APPROVED, Status.EXECUTING, fence=F("fence") + 1, lease_until=Now() + LEASE):
+    if not action.move(
+        Status.APPROVED, Status.EXECUTING, fence=F("fence") + 1, lease_until=Now() + LEASE
+    ):
         return False
     action.refresh_from_db()
-    attempt = Attempt.objects.create(action=action, fence=action.fence, worker=worker, started_at=Now())
-    Attempt.objects.filter(pk=attempt.pk).update(phase=Attempt.Phase.WIRE_STARTED, wire_started_at=Now())
-    chain.record(mailbox=action.mailbox_id, event="claimed", actor=actor, action_id=action.pk, fence=action.fence)
+    attempt = Attempt.objects.create(
+        action=action, fence=action.fence, worker=worker, started_at=Now()
+    )
+    Attempt.objects.filter(pk=attempt.pk).update(
+        phase=Attempt.Phase.WIRE_STARTED, wire_started_at=Now()
+    )
+    chain.record(
+        mailbox=action.mailbox_id,
+        event="claimed",
+        actor=actor,
+        action_id=action.pk,
+        fence=action.fence,
+    )
     return record_outcome(action.pk, action.fence, outcome, evidence="probe", actor=actor)
 
 
 @transaction.atomic
 def record_outcome(
-    action_id: UUID, fence: int, outcome: Outcome, *, evidence: str, actor: str = "worker", **changes: Any
+    action_id: UUID,
+    fence: int,
+    outcome: Outcome,
+    *,
+    evidence: str,
+    actor: str = "worker",
+    **changes: Any,
 ) -> bool:
-    """Move the action to where the outcome leads, guarded by the fence; returns whether it still could.
+    """Move the action to where the outcome leads, guarded by the fence; returns whether it still
+    could.
 
-    A worker that lost its lease after the wire was started knows the truth: it may still turn `unknown` into it. An
-    "accepted" that comes later still closes the action, whatever was ordered meanwhile. `changes` go with the move.
+    A worker that lost its lease after the wire was started knows the truth: it may still turn
+    `unknown` into it. An "accepted" that comes later still closes the action, whatever was ordered
+    meanwhile. `changes` go with the move.
     """
     found = _locked.first(pk=action_id)
     tried = _tried.first(action=action_id, fence=fence)
@@ -66,14 +96,21 @@ def record_outcome(
         return False
     _write(attempt, outcome, evidence)
     # How often it was tried only counts for when it is tried again.
-    following = backoff.after(outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1)
+    following = backoff.after(
+        outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1
+    )
     moved = action.move(source, following.status, **{**_changes(outcome, following), **changes})
     if following.rest is not None:
         _rest(action, following)
     chain.record(
-        mailbox=action.mailbox_id, event=f"outcome_{outcome.verdict}", actor=actor, action_id=action_id,
-        fence=fence, code=outcome.code, evidence=evidence,
-    )  # fmt: skip
+        mailbox=action.mailbox_id,
+        event=f"outcome_{outcome.verdict}",
+        actor=actor,
+        action_id=action_id,
+        fence=fence,
+        code=outcome.code,
+        evidence=evidence,
+    )
     return moved
 
 
@@ -82,15 +119,22 @@ def _changes(outcome: Outcome, following: backoff.Next) -> dict[str, Any]:
     error = {
         name: value
         for name, value in {
-            "code": outcome.code, "detail": outcome.detail,
-            "retry_after": outcome.retry_after, "required_scope": outcome.required_scope,
+            "code": outcome.code,
+            "detail": outcome.detail,
+            "retry_after": outcome.retry_after,
+            "required_scope": outcome.required_scope,
         }.items()
         if value
-    }  # fmt: skip
+    }
     changes: dict[str, Any] = {"error": error or None, "next_probe_at": None}
     match following.status:
         case Status.SUCCEEDED:
-            changes |= {"receipt": dict(outcome.receipt), "error": None, "finished_at": Now(), "settle_at": Now()}
+            changes |= {
+                "receipt": dict(outcome.receipt),
+                "error": None,
+                "finished_at": Now(),
+                "settle_at": Now(),
+            }
         case Status.FAILED:
             changes |= {"finished_at": Now()}
         case Status.APPROVED:
@@ -103,47 +147,77 @@ def _changes(outcome: Outcome, following: backoff.Next) -> dict[str, Any]:
 def _rest(action: PendingAction, following: backoff.Next) -> None:
     """The whole mailbox waits; a shorter rest never ends a longer one."""
     until = Now() + following.rest
-    row, created = Rest.objects.get_or_create(mailbox_id=action.mailbox_id, defaults={"until": until})
+    row, created = Rest.objects.get_or_create(
+        mailbox_id=action.mailbox_id, defaults={"until": until}
+    )
     if not created:
         Rest.objects.filter(pk=row.pk).update(until=Greatest("until", until))
 
 
 def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: str) -> bool:
-    """Write down what is found out about an attempt after a later claim or a ruling; returns whether the action moved.
+    """Write down what is found out about an attempt after a later claim or a ruling; returns
+    whether the action moved.
 
     The provider's word replaces a person's. "Accepted" closes an action that is still open.
     """
     if attempt.verdict == outcome.verdict and attempt.evidence != "person":
         return False
-    if attempt.verdict == Attempt.Verdict.ACCEPTED:  # a person ruled so, or the provider said so: it stays
+    if (
+        attempt.verdict == Attempt.Verdict.ACCEPTED
+    ):  # a person ruled so, or the provider said so: it stays
         return False
     log.warning("late_outcome", action=str(action.pk), fence=attempt.fence, outcome=outcome.verdict)
     chain.record(
-        mailbox=action.mailbox_id, event="late_outcome", actor="worker", action_id=action.pk,
-        fence=attempt.fence, verdict=outcome.verdict, code=outcome.code,
-    )  # fmt: skip
+        mailbox=action.mailbox_id,
+        event="late_outcome",
+        actor="worker",
+        action_id=action.pk,
+        fence=attempt.fence,
+        verdict=outcome.verdict,
+        code=outcome.code,
+    )
     on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
     doubted = attempt.verdict == Attempt.Verdict.UNKNOWN or attempt.evidence in ("person", "probe")
     accepted = outcome.verdict == "accepted"
     # A definite "no" is news only where nothing or a person has spoken so far.
-    if not on_wire or not doubted or outcome.verdict == "unknown" or (attempt.evidence == "probe" and not accepted):
+    if (
+        not on_wire
+        or not doubted
+        or outcome.verdict == "unknown"
+        or (attempt.evidence == "probe" and not accepted)
+    ):
         return False
     _write(attempt, outcome, evidence)
     return accepted and action.status in OPEN and _close(action, attempt, outcome, evidence)
 
 
 def _close(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: str) -> bool:
-    """Close as succeeded what an earlier attempt has sent. The latest attempt, if it is still open, ends with it."""
+    """Close as succeeded what an earlier attempt has sent.
+
+    The latest attempt, if it is still open, ends with it.
+    """
     latest = Attempt.objects.filter(action=action, verdict=None).exclude(pk=attempt.pk)
     for phase, verdict in LEFT_OPEN.items():
-        latest.filter(phase=phase).update(verdict=verdict, code=SENT_AFTER_ALL, evidence=evidence, ended_at=Now())
+        latest.filter(phase=phase).update(
+            verdict=verdict, code=SENT_AFTER_ALL, evidence=evidence, ended_at=Now()
+        )
     succeeded = backoff.Next(status=Status.SUCCEEDED)
-    changes = {**_changes(outcome, succeeded), "returned": None, "undo_until": None, "not_before": None}
+    changes = {
+        **_changes(outcome, succeeded),
+        "returned": None,
+        "undo_until": None,
+        "not_before": None,
+    }
     moved = action.move(Status(action.status), Status.SUCCEEDED, **changes)
     chain.record(
-        mailbox=action.mailbox_id, event="outcome_accepted", actor="worker", action_id=action.pk,
-        fence=attempt.fence, code=outcome.code, evidence=evidence,
-    )  # fmt: skip
+        mailbox=action.mailbox_id,
+        event="outcome_accepted",
+        actor="worker",
+        action_id=action.pk,
+        fence=attempt.fence,
+        code=outcome.code,
+        evidence=evidence,
+    )
     return moved
 
 

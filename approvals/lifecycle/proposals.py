@@ -28,7 +28,10 @@ WAIT_SECONDS = 60  # nobody knows when a person decides
 def replay(
     *, caller: Caller, mailbox: Mailbox, tool: str, key: str | None, request_digest: str
 ) -> PendingAction | None:
-    """The action this key already led to, or None. Raises `idempotency_mismatch` when the request was another."""
+    """The action this key already led to, or None.
+
+    Raises `idempotency_mismatch` when the request was another.
+    """
     if key is None:
         return None
     record = (
@@ -41,7 +44,10 @@ def replay(
     if record is None:
         return None
     if record.request_digest != request_digest:
-        raise Problem("idempotency_mismatch", "This key was used for another request. Use a new key for a new request.")
+        raise Problem(
+            "idempotency_mismatch",
+            "This key was used for another request. Use a new key for a new request.",
+        )
     return record.action
 
 
@@ -57,16 +63,19 @@ def propose(
     request_digest: str,
     replaces: str | None = None,
 ) -> tuple[PendingAction, bool]:
-    """Store a proposal for a person to decide. Returns the action, and whether the key had led to it before.
+    """Store a proposal for a person to decide.
+
+    Returns the action, and whether the key had led to it before.
 
     1. The action that it replaces, if any, is locked; `not_found` or `conflict` when it cannot be.
     2. The action, its first revision and the bytes it names.
-    3. The idempotency record; when another request with this key was faster, its action is the answer.
+    3. The idempotency record; when another request with this key was faster, its action is the
+       answer.
     4. The one it replaces is superseded.
     5. The audit events.
 
-    Raises `policy_blocked` when the rules of the mailbox do not let mail go to all of its targets, and `rate_limited`
-    when too much of this caller waits already.
+    Raises `policy_blocked` when the rules of the mailbox do not let mail go to all of its targets,
+    and `rate_limited` when too much of this caller waits already.
     """
     now = database_now()
     digest = digest_of(proposal.payload)
@@ -77,10 +86,16 @@ def propose(
     if replaces is None:
         _refuse_when_full(caller, mailbox)
     try:
-        replaced = None if replaces is None else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
+        replaced = (
+            None
+            if replaces is None
+            else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
+        )
     except Problem:
         # The same request may have been faster, and have replaced it.
-        earlier = replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest)
+        earlier = replay(
+            caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest
+        )
         if earlier is None:
             raise
         return earlier, True
@@ -114,7 +129,9 @@ def propose(
                     action=action,
                 )
     except IntegrityError:
-        earlier = replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest)
+        earlier = replay(
+            caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest
+        )
         if earlier is None:
             raise
         return earlier, True
@@ -128,33 +145,50 @@ def propose(
         created_at=now,
     )
     Blob.objects.bulk_create(
-        Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content) for content in proposal.blobs
+        Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content)
+        for content in proposal.blobs
     )
     if replaced is not None:
         moved = replaced.move(Status.PENDING, Status.SUPERSEDED, finished_at=now)
         assert moved, "the row is locked"
         chain.record(
-            mailbox=mailbox, event="superseded", actor=actor_of(caller), action_id=replaced.id, by=str(action.id)
+            mailbox=mailbox,
+            event="superseded",
+            actor=actor_of(caller),
+            action_id=replaced.id,
+            by=str(action.id),
         )
     chain.record(
-        mailbox=mailbox, event="created", actor=actor_of(caller), action_id=action.id, digest=digest, tool=tool
+        mailbox=mailbox,
+        event="created",
+        actor=actor_of(caller),
+        action_id=action.id,
+        digest=digest,
+        tool=tool,
     )
     return action, False
 
 
 def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
-    """Raise `rate_limited` when a token, or all tokens of its person, have too many proposals waiting in a mailbox.
+    """Raise `rate_limited` when a token, or all tokens of its person, have too many proposals
+    waiting in a mailbox.
 
-    It is one count by an index. Proposals that arrive in the same moment may exceed the limit by their number.
+    It is one count by an index. Proposals that arrive in the same moment may exceed the limit by
+    their number.
     """
     if caller.token is None:
         return
     most = settings.MAILHUB_PENDING_PROPOSALS
-    waiting = PendingAction.objects.filter(mailbox=mailbox, status=Status.PENDING, proposer=caller.user).order_by()
+    waiting = PendingAction.objects.filter(
+        mailbox=mailbox, status=Status.PENDING, proposer=caller.user
+    ).order_by()
     of_person = waiting[: most * TOKENS_OF_A_PERSON].count()
     if of_person < most:
         return
-    if of_person >= most * TOKENS_OF_A_PERSON or waiting.filter(proposer_name=caller.name)[:most].count() >= most:
+    if (
+        of_person >= most * TOKENS_OF_A_PERSON
+        or waiting.filter(proposer_name=caller.name)[:most].count() >= most
+    ):
         raise Problem(
             "rate_limited",
             "Too many proposals of this token wait for a person in this mailbox. Nothing was stored. Withdraw some, or "
@@ -165,20 +199,28 @@ def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
 
 @transaction.atomic
 def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingAction:
-    """The caller's own action of this mailbox that a new proposal may take the place of; locked, inside a transaction.
+    """The caller's own action of this mailbox that a new proposal may take the place of; locked,
+    inside a transaction.
 
-    Raises `not_found` for any other, and `conflict` when it is decided, or when a reviewer has changed it and asks for
-    nothing more.
+    Raises `not_found` for any other, and `conflict` when it is decided, or when a reviewer has
+    changed it and asks for nothing more.
     """
-    found = queries.find(queries.of_caller(caller).filter(mailbox=mailbox, proposer=caller.user), action_id)
+    found = queries.find(
+        queries.of_caller(caller).filter(mailbox=mailbox, proposer=caller.user), action_id
+    )
     if found is None:
         raise not_found("The action to be replaced")
     action = PendingAction.objects.select_for_update(no_key=True, of=("self",)).get(pk=found.pk)
     if action.status != Status.PENDING:
-        raise Problem("conflict", f"It cannot be replaced any more: it is {Status(action.status).label}.")
+        raise Problem(
+            "conflict", f"It cannot be replaced any more: it is {Status(action.status).label}."
+        )
     review = queries.review_of(action)
     if review is not None and review["verdict"] == "edited":
-        raise Problem("conflict", "A reviewer has changed it already and goes on with that. Do not propose it again.")
+        raise Problem(
+            "conflict",
+            "A reviewer has changed it already and goes on with that. Do not propose it again.",
+        )
     return action
 
 

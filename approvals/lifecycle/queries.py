@@ -34,7 +34,9 @@ def visible_to(person: User) -> QuerySet[PendingAction]:
 
 
 def of_caller(caller: Caller) -> QuerySet[PendingAction]:
-    """A token sees what was proposed under its own name in its mailboxes; a person sees their mailboxes'."""
+    """A token sees what was proposed under its own name in its mailboxes; a person sees their
+    mailboxes'.
+    """
     if caller.token is None:
         return visible_to(caller.user)
     return PendingAction.objects.filter(
@@ -52,13 +54,15 @@ def find(actions: QuerySet[PendingAction], action_id: str | UUID) -> PendingActi
 
 
 def with_preview(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
-    """Adds `shown`, what the current revision's preview says readably, in the same query and without its payload.
+    """Adds `shown`, what the current revision's preview says readably, in the same query and
+    without its payload.
 
     `open_shown` adds what is encrypted of it.
     """
     current = Revision.objects.filter(action=OuterRef("pk"), number=OuterRef("revision"))
     return actions.annotate(
-        shown=Subquery(current.values("preview")[:1]), sealed_shown=Subquery(current.values("sealed_preview")[:1])
+        shown=Subquery(current.values("preview")[:1]),
+        sealed_shown=Subquery(current.values("sealed_preview")[:1]),
     )
 
 
@@ -109,7 +113,9 @@ def described(action: PendingAction) -> dict[str, Any]:
         members["may_have_been_sent_at"] = _rfc3339(at)
     if at := reconcile.also_left(action):
         members["also_sent_at"] = _rfc3339(at)
-    if action.status == Status.SUPERSEDED and (successor := PendingAction.objects.filter(replaces=action).first()):
+    if action.status == Status.SUPERSEDED and (
+        successor := PendingAction.objects.filter(replaces=action).first()
+    ):
         members["superseded_by"] = str(successor.pk)
     return members
 
@@ -121,44 +127,69 @@ def _rfc3339(at: datetime) -> str:
 def review_of(action: PendingAction) -> dict[str, Any] | None:
     """What people said or did last, in the contract's words; None before anybody has.
 
-    `changed` names what a reviewer changed of what was proposed: the mail goes on like that, it need not be proposed
-    again.
+    `changed` names what a reviewer changed of what was proposed: the mail goes on like that, it
+    need not be proposed again.
     """
-    counts = ~Q(verdict=Decision.Verdict.APPROVED) | Q(approval_round=action.approval_round, revision=action.revision)
+    counts = ~Q(verdict=Decision.Verdict.APPROVED) | Q(
+        approval_round=action.approval_round, revision=action.revision
+    )
     said = action.decisions.filter(counts).select_related("person").last()
     edit = _last_edit(action) if action.revision > 1 else None
     if edit is not None and (said is None or said.created_at < edit.created_at):
         review = {"by": str(edit.author), "verdict": "edited"}
     elif said is not None:
-        review = {"by": str(said.person), "verdict": said.verdict} | ({"note": said.note} if said.note else {})
+        review = {"by": str(said.person), "verdict": said.verdict} | (
+            {"note": said.note} if said.note else {}
+        )
     else:
         return None
     return review | ({"changed": edit.changed} if edit is not None and edit.changed else {})
 
 
 def _last_edit(action: PendingAction) -> Revision | None:
-    """The newest revision with other content than the one before; the rest only adds what was found out."""
+    """The newest revision with other content than the one before; the rest only adds what was found
+    out.
+    """
     revisions = list(
-        action.revisions.select_related("author").defer("payload", "preview", "sealed_payload", "sealed_preview")
+        action.revisions.select_related("author").defer(
+            "payload", "preview", "sealed_payload", "sealed_preview"
+        )
     )
-    return next((after for before, after in reversed(list(pairwise(revisions))) if after.digest != before.digest), None)
+    return next(
+        (
+            after
+            for before, after in reversed(list(pairwise(revisions)))
+            if after.digest != before.digest
+        ),
+        None,
+    )
 
 
 def warnings_of(action: PendingAction) -> list[dict[str, str]]:
     """The contract's warnings of the current revision; none once its content has been purged."""
     found = action.current.preview.get("warnings", [])
-    return [{"code": warning["code"], "text": f"{warning['title']} {warning['text']}".strip()} for warning in found]
+    return [
+        {"code": warning["code"], "text": f"{warning['title']} {warning['text']}".strip()}
+        for warning in found
+    ]
 
 
 def risks(preview: Mapping[str, Any]) -> tuple[str, ...]:
-    """The codes of what asks for a closer look, and for a fresh sign-in, before anybody approves it."""
-    return tuple(warning["code"] for warning in preview.get("warnings", ()) if warning["severity"] == "risk")
+    """The codes of what asks for a closer look, and for a fresh sign-in, before anybody approves
+    it.
+    """
+    return tuple(
+        warning["code"] for warning in preview.get("warnings", ()) if warning["severity"] == "risk"
+    )
 
 
 def page(
     actions: QuerySet[PendingAction], *, cursor: str | None, limit: int, newest_first: bool
 ) -> tuple[list[PendingAction], str | None]:
-    """One keyset page by (created_at, id), and the cursor of the next. Raises `invalid_input` for a foreign cursor."""
+    """One keyset page by (created_at, id), and the cursor of the next.
+
+    Raises `invalid_input` for a foreign cursor.
+    """
     order = ("-created_at", "-id") if newest_first else ("created_at", "id")
     actions = actions.filter(beyond(cursor, newest_first=newest_first))
     rows = list(actions.select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
@@ -208,17 +239,29 @@ class RuleChange:
     said: list[str]
 
 
-def rule_changes(mailbox: Mailbox, *, since: datetime | None = None, until: datetime | None = None) -> list[RuleChange]:
-    """The changes of a mailbox's rules, the newest first; for one action those between its proposal and its end."""
-    events = AuditEvent.objects.filter(mailbox=mailbox, event="policy_changed").order_by("-sequence")
+def rule_changes(
+    mailbox: Mailbox, *, since: datetime | None = None, until: datetime | None = None
+) -> list[RuleChange]:
+    """The changes of a mailbox's rules, the newest first; for one action those between its proposal
+    and its end.
+    """
+    events = AuditEvent.objects.filter(mailbox=mailbox, event="policy_changed").order_by(
+        "-sequence"
+    )
     if since is not None:
         events = events.filter(at__gte=since)
     if until is not None:
         events = events.filter(at__lte=until)
     found = list(events[:RULE_CHANGES])
-    people = {f"user:{person.pk}": str(person) for person in User.objects.filter(pk__in=_people_of(found))}
+    people = {
+        f"user:{person.pk}": str(person) for person in User.objects.filter(pk__in=_people_of(found))
+    }
     return [
-        RuleChange(at=event.at, by=people.get(event.actor, event.actor), said=sentences.changes(event.data["changed"]))
+        RuleChange(
+            at=event.at,
+            by=people.get(event.actor, event.actor),
+            said=sentences.changes(event.data["changed"]),
+        )
         for event in found
     ]
 
@@ -229,7 +272,11 @@ def rule_changes_of(action: PendingAction) -> list[RuleChange]:
 
 
 def _people_of(events: list[AuditEvent]) -> set[int]:
-    return {int(event.actor.removeprefix("user:")) for event in events if event.actor.startswith("user:")}
+    return {
+        int(event.actor.removeprefix("user:"))
+        for event in events
+        if event.actor.startswith("user:")
+    }
 
 
 def unfinished(mailbox: Mailbox) -> dict[str, int]:
@@ -243,10 +290,19 @@ def unfinished(mailbox: Mailbox) -> dict[str, int]:
 
 
 def named_by_open_actions(*members: str) -> set[str]:
-    """What stands as these members in the payloads of actions that have not ended, or have work left to do."""
-    open_ = Revision.objects.filter(~Q(action__status__in=FINAL) | Q(action__settle_at__isnull=False))
+    """What stands as these members in the payloads of actions that have not ended, or have work
+    left to do.
+    """
+    open_ = Revision.objects.filter(
+        ~Q(action__status__in=FINAL) | Q(action__settle_at__isnull=False)
+    )
     payloads = open_.defer("preview", "sealed_preview").iterator(chunk_size=100)
-    return {str(value) for revision in payloads for member in members if (value := _member(revision.payload, member))}
+    return {
+        str(value)
+        for revision in payloads
+        for member in members
+        if (value := _member(revision.payload, member))
+    }
 
 
 def _member(payload: Any, path: str) -> Any:

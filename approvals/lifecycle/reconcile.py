@@ -1,4 +1,6 @@
-"""Attempts after which it is not proven that nothing was sent, and what can still be found out about them."""
+"""Attempts after which it is not proven that nothing was sent, and what can still be found out
+about them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,7 +38,9 @@ def unproven() -> Q:
     """Of an attempt: it was on the wire, and nothing but a person's word says that it did not send."""
     not_proven = Q(evidence="person") | Q(code=SEEN_UNSENT_TWICE)
     unclear = Q(verdict=None) | Q(verdict=Attempt.Verdict.UNKNOWN)
-    return Q(phase=Attempt.Phase.WIRE_STARTED) & (unclear | (Q(verdict=Attempt.Verdict.NOT_SENT) & not_proven))
+    return Q(phase=Attempt.Phase.WIRE_STARTED) & (
+        unclear | (Q(verdict=Attempt.Verdict.NOT_SENT) & not_proven)
+    )
 
 
 def doubtful(action_id: UUID, *, before: int | None = None) -> QuerySet[Attempt]:
@@ -57,9 +61,14 @@ def may_have_left(action: PendingAction) -> datetime | None:
 
 
 def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
-    """Return what `may_have_left` said at that time. The audit tells it, so the answer stays the same later on."""
+    """Return what `may_have_left` said at that time.
+
+    The audit tells it, so the answer stays the same later on.
+    """
     in_doubt: set[int] = set()
-    for link in AuditEvent.objects.filter(action_id=action_id, at__lte=at).order_by("chain", "sequence"):
+    for link in AuditEvent.objects.filter(action_id=action_id, at__lte=at).order_by(
+        "chain", "sequence"
+    ):
         fence, by_person = link.data.get("fence"), link.data.get("evidence") == "person"
         if link.event == "outcome_unknown":
             in_doubt.add(fence)
@@ -67,12 +76,15 @@ def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
             in_doubt.discard(fence)
     return (
         Attempt.objects.filter(action=action_id, fence__in=in_doubt)
-        .order_by("fence").values_list("wire_started_at", flat=True).first()
-    )  # fmt: skip
+        .order_by("fence")
+        .values_list("wire_started_at", flat=True)
+        .first()
+    )
 
 
 def also_left(action: PendingAction) -> datetime | None:
-    """When a mail was handed over and accepted that the state does not tell of; None when there is none.
+    """When a mail was handed over and accepted that the state does not tell of; None when there is
+    none.
 
     That is one whose action ended otherwise, or a second copy.
     """
@@ -94,10 +106,12 @@ def sent_already(kind: Kind, approved: ApprovedAction) -> Outcome | None:
 
 
 def settle_doubts(kind: Kind, approved: ApprovedAction, *, fence: int) -> ApprovedAction:
-    """Look once more before a mail leaves again that may have left already; returns what is to be carried out.
+    """Look once more before a mail leaves again that may have left already; returns what is to be
+    carried out.
 
     1. Look in Sent. A mail that lies there closes the action: raises SentAlready.
-    2. Destroy what the earlier orders name. A confirmed destruction proves that they cannot be carried out any more.
+    2. Destroy what the earlier orders name. A confirmed destruction proves that they cannot be
+       carried out any more.
     3. Whatever an earlier order names is not used again: without proof it could be sent twice.
 
     Raises NotLookedAt when Sent could not be looked at.
@@ -118,9 +132,15 @@ def settle_doubts(kind: Kind, approved: ApprovedAction, *, fence: int) -> Approv
     return approved
 
 
-def destroy_order(kind: Kind, approved: ApprovedAction, fence: int, order: Mapping[str, Any]) -> bool:
-    """Destroy what an unproven order names; returns whether the attempt is now proven to have sent nothing."""
-    if not (order and isinstance(kind, Prepares) and kind.destroy(replace(approved, prepared=order))):
+def destroy_order(
+    kind: Kind, approved: ApprovedAction, fence: int, order: Mapping[str, Any]
+) -> bool:
+    """Destroy what an unproven order names; returns whether the attempt is now proven to have sent
+    nothing.
+    """
+    if not (
+        order and isinstance(kind, Prepares) and kind.destroy(replace(approved, prepared=order))
+    ):
         return False
     return record_destroyed(approved.id, fence)
 
@@ -136,7 +156,11 @@ def record_destroyed(action_id: UUID, fence: int) -> bool:
     changed = known.update(evidence="probe", code=DESTROYED, ended_at=Now())
     if changed:
         chain.record(
-            mailbox=action.mailbox_id, event="proven_unsent", actor="worker", action_id=action_id, fence=fence,
+            mailbox=action.mailbox_id,
+            event="proven_unsent",
+            actor="worker",
+            action_id=action_id,
+            fence=fence,
             code=DESTROYED,
-        )  # fmt: skip
+        )
     return bool(changed)

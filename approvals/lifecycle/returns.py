@@ -20,14 +20,19 @@ from approvals.rules.conditions import VOID, void
 log = structlog.get_logger(__name__)
 
 UNDECIDED: dict[str, Any] = {
-    "approvals_given": 0, "approved_at": None, "approved_until": None, "undo_until": None, "not_before": None,
-}  # fmt: skip
+    "approvals_given": 0,
+    "approved_at": None,
+    "approved_until": None,
+    "undo_until": None,
+    "not_before": None,
+}
 
 
 _is_void = Select(
-    lambda: PendingAction.objects.filter(void(), pk=slot(PendingAction, "id", "pk"), status=Status.APPROVED)
-    .values_list("pk")
-)  # fmt: skip
+    lambda: PendingAction.objects.filter(
+        void(), pk=slot(PendingAction, "id", "pk"), status=Status.APPROVED
+    ).values_list("pk")
+)
 
 
 def return_if_void(action_id: UUID) -> bool:
@@ -50,14 +55,19 @@ def _return_if_void(action_id: UUID) -> bool:
 
 @transaction.atomic
 def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarning]) -> bool:
-    """Send back what the kind found changed since the approval that `action` shows; False when it has moved since.
+    """Send back what the kind found changed since the approval that `action` shows; False when it
+    has moved since.
 
-    The news stands in a new revision of the same content, so that the next approval is given in view of it.
+    The news stands in a new revision of the same content, so that the next approval is given in
+    view of it.
     """
     moved = _returned(
-        action, code=warnings[0].code, detail=warnings[0].text, warnings=[asdict(warning) for warning in warnings],
+        action,
+        code=warnings[0].code,
+        detail=warnings[0].text,
+        warnings=[asdict(warning) for warning in warnings],
         only_if=Q(approval_round=action.approval_round),
-    )  # fmt: skip
+    )
     if moved:
         add_notice(action, warnings)
     return moved
@@ -65,23 +75,42 @@ def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarnin
 
 @transaction.atomic
 def return_unproven(action: PendingAction) -> bool:
-    """Send back what has no proof that mailhub's own code approved it; False when it has moved since."""
+    """Send back what has no proof that mailhub's own code approved it; False when it has moved
+    since.
+    """
     log.warning("approval_unproven", action=str(action.pk), fence=action.fence)
     return _returned(
-        action, code="approval_unproven",
+        action,
+        code="approval_unproven",
         detail="The approval carries no valid seal. It is from before an upgrade or a change of keys, or somebody "
         "wrote it into the database. Look at the message and decide again.",
         only_if=Q(approval_round=action.approval_round),
-    )  # fmt: skip
+    )
 
 
 def _returned(
-    action: PendingAction, *, code: str, detail: str, only_if: Q, warnings: Sequence[dict[str, Any]] = ()
+    action: PendingAction,
+    *,
+    code: str,
+    detail: str,
+    only_if: Q,
+    warnings: Sequence[dict[str, Any]] = (),
 ) -> bool:
     moved = action.move(
-        Status.APPROVED, Status.PENDING, only_if, **UNDECIDED, approval_round=action.approval_round + 1,
-        error=None, returned={"code": code, "detail": detail, "warnings": list(warnings)},
-    )  # fmt: skip
+        Status.APPROVED,
+        Status.PENDING,
+        only_if,
+        **UNDECIDED,
+        approval_round=action.approval_round + 1,
+        error=None,
+        returned={"code": code, "detail": detail, "warnings": list(warnings)},
+    )
     if moved:
-        chain.record(mailbox=action.mailbox_id, event="returned", actor="worker", action_id=action.pk, code=code)
+        chain.record(
+            mailbox=action.mailbox_id,
+            event="returned",
+            actor="worker",
+            action_id=action.pk,
+            code=code,
+        )
     return moved

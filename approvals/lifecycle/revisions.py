@@ -22,34 +22,57 @@ def add_revision(
     blobs: Iterable[bytes] = (),
     **more: Any,
 ) -> None:
-    """Put new content, or news about the same content, in the place of the present one. The row is locked.
+    """Put new content, or news about the same content, in the place of the present one.
 
-    Decisions count for the revision they name, so those given are void. `more` goes with the update.
+    The row is locked.
+
+    Decisions count for the revision they name, so those given are void. `more` goes with the
+    update.
     """
     number, digest = action.revision + 1, digest_of(payload)
     Revision.objects.create(
-        action=action, number=number, author=author, payload=payload, preview=preview, changed=list(changed),
-        digest=digest, created_at=database_now(),
-    )  # fmt: skip
+        action=action,
+        number=number,
+        author=author,
+        payload=payload,
+        preview=preview,
+        changed=list(changed),
+        digest=digest,
+        created_at=database_now(),
+    )
     Blob.objects.bulk_create(
-        (Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content) for content in blobs),
+        (
+            Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content)
+            for content in blobs
+        ),
         ignore_conflicts=True,  # the same bytes as before
     )
-    PendingAction.objects.filter(pk=action.pk).update(revision=number, digest=digest, approvals_given=0, **more)
+    PendingAction.objects.filter(pk=action.pk).update(
+        revision=number, digest=digest, approvals_given=0, **more
+    )
     action.refresh_from_db()
 
 
 def add_notice(action: PendingAction, warnings: Sequence[PreviewWarning], **more: Any) -> None:
-    """The same content once more, with what was found out about it since. The row is locked and pending.
+    """The same content once more, with what was found out about it since.
+
+    The row is locked and pending.
 
     Its author is the proposer: nobody has written anything.
     """
     current = action.current
     told = {warning.code for warning in warnings}
-    kept = [warning for warning in current.preview.get("warnings", []) if warning["code"] not in told]
+    kept = [
+        warning for warning in current.preview.get("warnings", []) if warning["code"] not in told
+    ]
     preview = {**current.preview, "warnings": [*kept, *(asdict(warning) for warning in warnings)]}
     add_revision(
-        action, author=action.proposer, payload=current.payload, preview=preview, changed=current.changed, **more
+        action,
+        author=action.proposer,
+        payload=current.payload,
+        preview=preview,
+        changed=current.changed,
+        **more,
     )
 
 

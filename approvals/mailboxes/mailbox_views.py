@@ -1,4 +1,6 @@
-"""A mailbox and its rules: what holds, who belongs to it, and what becomes of what waits when it is disconnected."""
+"""A mailbox and its rules: what holds, who belongs to it, and what becomes of what waits when it is
+disconnected.
+"""
 
 from typing import cast
 from uuid import UUID
@@ -25,9 +27,13 @@ from approvals.rules.policy import policy_of
 
 
 def visible_mailbox(request: HttpRequest, mailbox_id: UUID, *, need: Role = Role.VIEWER) -> Mailbox:
-    """404 for a stranger's mailbox exactly as for none, connected or not; 403 when the role is too small."""
+    """404 for a stranger's mailbox exactly as for none, connected or not; 403 when the role is too
+    small.
+    """
     membership = (
-        Membership.objects.select_related("mailbox").filter(mailbox=mailbox_id, user=cast(User, request.user)).first()
+        Membership.objects.select_related("mailbox")
+        .filter(mailbox=mailbox_id, user=cast(User, request.user))
+        .first()
     )
     if membership is None:
         raise Http404
@@ -40,9 +46,15 @@ def visible_mailbox(request: HttpRequest, mailbox_id: UUID, *, need: Role = Role
 @never_cache
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """What is connected, and whether it works; what is disconnected too, since here it is connected again."""
+    """What is connected, and whether it works; what is disconnected too, since here it is connected
+    again.
+    """
     mine = list(Mailbox.objects.filter(members=cast(User, request.user)))
-    return render(request, "approvals/mailboxes.html", {"mailboxes": mine, "paused": switch.paused_among(mine)})
+    return render(
+        request,
+        "approvals/mailboxes.html",
+        {"mailboxes": mine, "paused": switch.paused_among(mine)},
+    )
 
 
 @login_required
@@ -52,11 +64,15 @@ def page(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
     return render_mailbox(request, visible_mailbox(request, mailbox_id))
 
 
-def render_mailbox(request: HttpRequest, mailbox: Mailbox, *, problem: Problem | None = None) -> HttpResponse:
+def render_mailbox(
+    request: HttpRequest, mailbox: Mailbox, *, problem: Problem | None = None
+) -> HttpResponse:
     """The page, with what went wrong on top when something was refused."""
     person = cast(User, request.user)
     policy = policy_of(mailbox)
-    members = Membership.objects.filter(mailbox=mailbox).select_related("user").order_by("user__email")
+    members = (
+        Membership.objects.filter(mailbox=mailbox).select_related("user").order_by("user__email")
+    )
     context = {
         "mailbox": mailbox,
         "problem": problem,
@@ -71,7 +87,9 @@ def render_mailbox(request: HttpRequest, mailbox: Mailbox, *, problem: Problem |
         "everything_paused": switch.everything_is_paused(),
         "unfinished": queries.unfinished(mailbox),
     }
-    return render(request, "approvals/mailbox.html", context, status=problem.status if problem else 200)
+    return render(
+        request, "approvals/mailbox.html", context, status=problem.status if problem else 200
+    )
 
 
 @login_required
@@ -84,7 +102,9 @@ def rules(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
     except Problem as problem:
         return render_mailbox(request, visible_mailbox(request, mailbox_id), problem=problem)
     policy = policy_of(mailbox)
-    initial = {name: getattr(policy, name) for name in RULES} | {"open_days": list(policy.open_days)}
+    initial = {name: getattr(policy, name) for name in RULES} | {
+        "open_days": list(policy.open_days)
+    }
     form = RulesForm(request.POST or None, initial=initial)
     hindrances: list[str] = []
     if request.method == "POST" and form.is_valid():
@@ -102,7 +122,9 @@ def rules(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def leave_off(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
-    """Disconnect: the access is deleted here, what is approved comes back, what waits stays until it expires."""
+    """Disconnect: the access is deleted here, what is approved comes back, what waits stays until
+    it expires.
+    """
     try:
         mailbox = visible_mailbox(request, mailbox_id, need=Role.MANAGER)
     except Problem as problem:
@@ -111,7 +133,11 @@ def leave_off(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
         disconnect(mailbox, person=cast(User, request.user))
         messages.success(request, _("Disconnected. Nothing leaves this mailbox any more."))
         return redirect("mailboxes")
-    return render(request, "approvals/disconnect.html", {"mailbox": mailbox, "unfinished": queries.unfinished(mailbox)})
+    return render(
+        request,
+        "approvals/disconnect.html",
+        {"mailbox": mailbox, "unfinished": queries.unfinished(mailbox)},
+    )
 
 
 @login_required

@@ -48,7 +48,10 @@ class RoleForm(forms.Form):
 @require_POST
 @sensitive_variables("secret")
 def invite(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
-    """Make an invitation and mail its link to the invited address. The page never holds the link."""
+    """Make an invitation and mail its link to the invited address.
+
+    The page never holds the link.
+    """
     mailbox = visible_mailbox(request, mailbox_id)
     form = InviteForm(request.POST)
     if not form.is_valid():
@@ -57,14 +60,22 @@ def invite(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
     wanted = form.cleaned_data
     try:
         secret = services.invite(
-            mailbox=mailbox, person=cast(User, request.user), email=wanted["email"], role=Role(wanted["role"])
+            mailbox=mailbox,
+            person=cast(User, request.user),
+            email=wanted["email"],
+            role=Role(wanted["role"]),
         )
     except Problem as problem:
         return render_mailbox(request, mailbox, problem=problem)
     link = settings.MAILHUB_PUBLIC_URL + reverse("invitation", args=[secret])
     letter = {"mailbox": mailbox, "link": link, "person": request.user}
     mailed = settings.SENDS_MAIL and _mailed(letter, to=wanted["email"])
-    context = {"mailbox": mailbox, "email": wanted["email"], "mailed": mailed, "sends_mail": settings.SENDS_MAIL}
+    context = {
+        "mailbox": mailbox,
+        "email": wanted["email"],
+        "mailed": mailed,
+        "sends_mail": settings.SENDS_MAIL,
+    }
     return render(request, "approvals/invited.html", context)
 
 
@@ -84,11 +95,12 @@ def _mailed(letter: dict[str, Any], *, to: str) -> bool:
 @require_POST
 def withdraw(request: HttpRequest, mailbox_id: UUID, invitation_id: int) -> HttpResponse:
     return _changed(
-        request, mailbox_id,
+        request,
+        mailbox_id,
         lambda mailbox, person: services.withdraw_invitation(
             mailbox=mailbox, person=person, invitation_id=invitation_id
         ),
-    )  # fmt: skip
+    )
 
 
 @login_required
@@ -100,9 +112,12 @@ def change_role(request: HttpRequest, mailbox_id: UUID, user_id: int) -> HttpRes
         return render_mailbox(request, visible_mailbox(request, mailbox_id), problem=problem)
     role = Role(form.cleaned_data["role"])
     return _changed(
-        request, mailbox_id,
-        lambda mailbox, person: services.change_role(mailbox=mailbox, person=person, user_id=user_id, role=role),
-    )  # fmt: skip
+        request,
+        mailbox_id,
+        lambda mailbox, person: services.change_role(
+            mailbox=mailbox, person=person, user_id=user_id, role=role
+        ),
+    )
 
 
 @login_required
@@ -110,14 +125,20 @@ def change_role(request: HttpRequest, mailbox_id: UUID, user_id: int) -> HttpRes
 def remove(request: HttpRequest, mailbox_id: UUID, user_id: int) -> HttpResponse:
     """Take a member out, or leave: who is gone sees nothing of the mailbox any more."""
     return _changed(
-        request, mailbox_id,
-        lambda mailbox, person: services.remove_member(mailbox=mailbox, person=person, user_id=user_id),
+        request,
+        mailbox_id,
+        lambda mailbox, person: services.remove_member(
+            mailbox=mailbox, person=person, user_id=user_id
+        ),
         afterwards="mailboxes" if user_id == cast(User, request.user).pk else "",
-    )  # fmt: skip
+    )
 
 
 def _changed(
-    request: HttpRequest, mailbox_id: UUID, change: Callable[[Mailbox, User], None], afterwards: str = ""
+    request: HttpRequest,
+    mailbox_id: UUID,
+    change: Callable[[Mailbox, User], None],
+    afterwards: str = "",
 ) -> HttpResponse:
     mailbox = visible_mailbox(request, mailbox_id)
     try:
@@ -131,8 +152,11 @@ def _changed(
 @sensitive_variables("secret")
 @require_http_methods(["GET", "HEAD", "POST"])
 def invitation(request: HttpRequest, secret: str) -> HttpResponse:
-    """Show the offer; the button joins. A new person is signed in, because only they could read the link; a person
-    with an account signs in first, in their own way."""
+    """Show the offer; the button joins.
+
+    A new person is signed in, because only they could read the link; a person with an account signs
+    in first, in their own way.
+    """
     person = request.user if isinstance(request.user, User) else None
     problem = None
     if request.method == "POST":
@@ -143,7 +167,9 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
         else:
             back = reverse("mailbox", args=[offer.mailbox_id])
             if person is not None:
-                messages.success(request, _("You belong to %(mailbox)s now.") % {"mailbox": offer.mailbox})
+                messages.success(
+                    request, _("You belong to %(mailbox)s now.") % {"mailbox": offer.mailbox}
+                )
                 return redirect(back)
             return perform_login(request, Login(user=member, redirect_url=back))
     found = services.invitation_behind(secret)

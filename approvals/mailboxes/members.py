@@ -1,4 +1,7 @@
-"""Who belongs to a mailbox: inviting, joining, changing a role, leaving. Each with its audit event."""
+"""Who belongs to a mailbox: inviting, joining, changing a role, leaving.
+
+Each with its audit event.
+"""
 
 import hashlib
 import secrets
@@ -30,13 +33,16 @@ USED_UP = "This invitation was used already, was withdrawn, or is too old. Ask w
 
 
 def invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
-    """Invite a person by their address; return the secret part of the link, which is known only now.
+    """Invite a person by their address; return the secret part of the link, which is known only
+    now.
 
-    It is the same work whether the address has an account or not. Raises `forbidden`, `conflict` for a member, and
-    `rate_limited`. An earlier invitation of the address to this mailbox ends.
+    It is the same work whether the address has an account or not. Raises `forbidden`, `conflict`
+    for a member, and `rate_limited`. An earlier invitation of the address to this mailbox ends.
     """
     email = email.strip().lower()
-    _refuse_others(mailbox, person)  # an attempt of another member must not use up what the managers may do
+    _refuse_others(
+        mailbox, person
+    )  # an attempt of another member must not use up what the managers may do
     try:
         _count(mailbox, person, email)
     except Problem:
@@ -65,22 +71,32 @@ def _invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
     Invitation.open().filter(mailbox=mailbox, email=email).update(expires_at=timezone.now())
     secret = secrets.token_urlsafe(32)
     invitation = Invitation.objects.create(
-        mailbox=mailbox, email=email, role=role, digest=digest_of(secret), invited_by=person,
+        mailbox=mailbox,
+        email=email,
+        role=role,
+        digest=digest_of(secret),
+        invited_by=person,
         expires_at=timezone.now() + INVITATION_LIFETIME,
-    )  # fmt: skip
-    record_event("invited", person=person, mailbox=mailbox, invitation=invitation.pk, role=role.value)
+    )
+    record_event(
+        "invited", person=person, mailbox=mailbox, invitation=invitation.pk, role=role.value
+    )
     return secret
 
 
 @retry_if_rolled_back
 @transaction.atomic
 def new_link(*, mailbox: Mailbox, email: str) -> str:
-    """Give the open invitation of this address a new secret, for an operator who hands it over; the old one ends.
+    """Give the open invitation of this address a new secret, for an operator who hands it over; the
+    old one ends.
 
     Raises `not_found` when there is no open invitation.
     """
     invitation = (
-        Invitation.open().select_for_update(no_key=True).filter(mailbox=mailbox, email=email.strip().lower()).first()
+        Invitation.open()
+        .select_for_update(no_key=True)
+        .filter(mailbox=mailbox, email=email.strip().lower())
+        .first()
     )
     if invitation is None:
         raise not_found("The invitation")
@@ -94,14 +110,30 @@ def new_link(*, mailbox: Mailbox, email: str) -> str:
 @transaction.atomic
 def withdraw_invitation(*, mailbox: Mailbox, person: User, invitation_id: int) -> None:
     _locked(mailbox, person)
-    if not Invitation.open().filter(mailbox=mailbox, pk=invitation_id).update(expires_at=timezone.now()):
+    if (
+        not Invitation.open()
+        .filter(mailbox=mailbox, pk=invitation_id)
+        .update(expires_at=timezone.now())
+    ):
         raise not_found("The invitation")
-    chain.record(mailbox=mailbox, event="invitation_withdrawn", actor=f"user:{person.pk}", invitation=invitation_id)
+    chain.record(
+        mailbox=mailbox,
+        event="invitation_withdrawn",
+        actor=f"user:{person.pk}",
+        invitation=invitation_id,
+    )
 
 
 def invitation_behind(secret: str) -> Invitation | None:
-    """The invitation as long as it can be used: its inviter still manages the mailbox, and that is connected."""
-    invitation = Invitation.open().select_related("mailbox", "invited_by").filter(digest=digest_of(secret)).first()
+    """The invitation as long as it can be used: its inviter still manages the mailbox, and that is
+    connected.
+    """
+    invitation = (
+        Invitation.open()
+        .select_related("mailbox", "invited_by")
+        .filter(digest=digest_of(secret))
+        .first()
+    )
     if invitation is None or invitation.mailbox.status == Mailbox.Status.DISCONNECTED:
         return None
     return invitation if has_role(invitation.invited_by, invitation.mailbox, Role.MANAGER) else None
@@ -113,11 +145,13 @@ def has_account(email: str) -> bool:
 
 
 def accept_invitation(*, secret: str, person: User | None) -> tuple[Invitation, User]:
-    """Join by an invitation, as the person who is signed in, or as a new person whose account begins now.
+    """Join by an invitation, as the person who is signed in, or as a new person whose account
+    begins now.
 
-    Nobody is taken for an existing person because of a link. A new account has no password, and its address is proven:
-    the link reached that address only. Raises `conflict` when the invitation is used up, `forbidden` when it is for
-    another person, `unauthenticated` when the invited person has to sign in first.
+    Nobody is taken for an existing person because of a link. A new account has no password, and its
+    address is proven: the link reached that address only. Raises `conflict` when the invitation is
+    used up, `forbidden` when it is for another person, `unauthenticated` when the invited person
+    has to sign in first.
     """
     invitation = invitation_behind(secret)
     if invitation is None:
@@ -126,7 +160,12 @@ def accept_invitation(*, secret: str, person: User | None) -> tuple[Invitation, 
         return _join(invitation, person)
     except Problem as problem:
         if problem.code == "forbidden":
-            record_event("invitation_refused", person=person, mailbox=invitation.mailbox, invitation=invitation.pk)
+            record_event(
+                "invitation_refused",
+                person=person,
+                mailbox=invitation.mailbox,
+                invitation=invitation.pk,
+            )
         raise
 
 
@@ -135,7 +174,8 @@ def accept_invitation(*, secret: str, person: User | None) -> tuple[Invitation, 
 def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User]:
     if person is not None and person.email != invitation.email:
         raise Problem(
-            "forbidden", f"This invitation is for {invitation.email}, and you are signed in as {person.email}."
+            "forbidden",
+            f"This invitation is for {invitation.email}, and you are signed in as {person.email}.",
         )
     if person is None and has_account(invitation.email):
         raise Problem("unauthenticated", f"Sign in as {invitation.email} first, then join.")
@@ -143,8 +183,16 @@ def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User
     if not Invitation.open().filter(pk=invitation.pk).update(used_at=timezone.now()):
         raise Problem("conflict", USED_UP)
     member = person or User.objects.create_user(invitation.email)
-    Membership.objects.get_or_create(mailbox=invitation.mailbox, user=member, defaults={"role": invitation.role})
-    record_event("joined", person=member, mailbox=invitation.mailbox, invitation=invitation.pk, role=invitation.role)
+    Membership.objects.get_or_create(
+        mailbox=invitation.mailbox, user=member, defaults={"role": invitation.role}
+    )
+    record_event(
+        "joined",
+        person=member,
+        mailbox=invitation.mailbox,
+        invitation=invitation.pk,
+        role=invitation.role,
+    )
     prove_account(member, how="invitation")
     return invitation, member
 
@@ -152,7 +200,10 @@ def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User
 @retry_if_rolled_back
 @transaction.atomic
 def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> None:
-    """Let a member do more or less. Raises `forbidden`, `not_found`, and `conflict` for the last manager."""
+    """Let a member do more or less.
+
+    Raises `forbidden`, `not_found`, and `conflict` for the last manager.
+    """
     _locked(mailbox, person)
     member = _member(mailbox, user_id)
     before = Role(member.role)
@@ -163,24 +214,31 @@ def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> 
     gains = role.covers(Role.APPROVER) and not before.covers(Role.APPROVER)
     Membership.objects.filter(pk=member.pk).update(
         # What they said in an earlier time as an approver does not come back to life.
-        role=role, created_at=Now() if gains else member.created_at
-    )  # fmt: skip
+        role=role,
+        created_at=Now() if gains else member.created_at,
+    )
     lost: list[UUID] = []
     if before.covers(Role.APPROVER) and not role.covers(Role.APPROVER):
         lost = _forget_decisions(mailbox, user_id)
     chain.record(
-        mailbox=mailbox, event="role_changed", actor=f"user:{person.pk}", member=user_id, role=role.value,
+        mailbox=mailbox,
+        event="role_changed",
+        actor=f"user:{person.pk}",
+        member=user_id,
+        role=role.value,
         before=before.value,
-    )  # fmt: skip
+    )
     _record_lost(mailbox, user_id, lost)
 
 
 @retry_if_rolled_back
 @transaction.atomic
 def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
-    """Take somebody out of a mailbox, or leave it oneself; their approvals of what waits count no more.
+    """Take somebody out of a mailbox, or leave it oneself; their approvals of what waits count no
+    more.
 
-    What is approved already comes back to a person at the claim. Raises `forbidden`, `not_found`, `conflict`.
+    What is approved already comes back to a person at the claim. Raises `forbidden`, `not_found`,
+    `conflict`.
     """
     _locked(mailbox, None if person.pk == user_id else person)
     member = _member(mailbox, user_id)
@@ -194,20 +252,29 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
 
 
 def _forget_decisions(mailbox: Mailbox, user_id: int) -> list[UUID]:
-    """Count the approvals again of what waits and they had approved; return the actions that lost one.
+    """Count the approvals again of what waits and they had approved; return the actions that lost
+    one.
 
     The audit comes after it: whoever approves holds an action and wants the chain.
     """
     lost = []
     policy = policy_of(mailbox)
-    waiting = PendingAction.objects.select_for_update(no_key=True, of=("self",)).filter(
-        mailbox=mailbox, status=Status.PENDING, decisions__person=user_id,
-        decisions__verdict=Decision.Verdict.APPROVED,
-    ).order_by("pk")  # fmt: skip
+    waiting = (
+        PendingAction.objects.select_for_update(no_key=True, of=("self",))
+        .filter(
+            mailbox=mailbox,
+            status=Status.PENDING,
+            decisions__person=user_id,
+            decisions__verdict=Decision.Verdict.APPROVED,
+        )
+        .order_by("pk")
+    )
     for action in waiting:
         given = counted(action, policy).values("person").distinct().count()
         if given != action.approvals_given:
-            PendingAction.objects.filter(pk=action.pk, status=Status.PENDING).update(approvals_given=given)
+            PendingAction.objects.filter(pk=action.pk, status=Status.PENDING).update(
+                approvals_given=given
+            )
             lost.append(action.pk)
     return lost
 
@@ -215,7 +282,13 @@ def _forget_decisions(mailbox: Mailbox, user_id: int) -> list[UUID]:
 def _record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
     """Let the history of each action say that a voice was lost."""
     for action_id in actions:
-        chain.record(mailbox=mailbox, event="approval_lost", actor="worker", action_id=action_id, member=user_id)
+        chain.record(
+            mailbox=mailbox,
+            event="approval_lost",
+            actor="worker",
+            action_id=action_id,
+            member=user_id,
+        )
 
 
 def _locked(mailbox: Mailbox, person: User | None) -> None:
@@ -239,6 +312,8 @@ def _member(mailbox: Mailbox, user_id: int) -> Membership:
 
 
 def _another_manages(mailbox: Mailbox, member: Membership) -> None:
-    others = Membership.objects.filter(mailbox=mailbox, role=Role.MANAGER, user__is_active=True).exclude(pk=member.pk)
+    others = Membership.objects.filter(
+        mailbox=mailbox, role=Role.MANAGER, user__is_active=True
+    ).exclude(pk=member.pk)
     if not others.exists():
         raise Problem("conflict", LAST_MANAGER)

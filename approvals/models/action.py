@@ -1,4 +1,6 @@
-"""The pending action, its revisions, the bytes they name, and the idempotency records that lead to it."""
+"""The pending action, its revisions, the bytes they name, and the idempotency records that lead to
+it.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,15 @@ log = structlog.get_logger(__name__)
 class PendingAction(models.Model):
     """Something that may happen once a person has said yes to exactly this.
 
-    The payload lives in Revision rows, which are only added; `current` names the newest, `digest` repeats its digest
-    so that one row says what is approved. `approval_round` counts how often decisions were made void, and
-    `returned` says why the last time, when it was not a person: `{"code", "detail", "warnings"}`. `send_at` is the
-    moment that was asked for, `not_before` the one that holds now: undo window and back-off included. `replaces` is
-    the action that this one took the place of; `fingerprint` stays that of what was proposed, whatever is edited.
+    The payload lives in Revision rows, which are only added; `current` names the newest, `digest`
+    repeats its digest so that one row says what is approved. `approval_round` counts how often
+    decisions were made void, and `returned` says why the last time, when it was not a person:
+    `{"code", "detail", "warnings"}`. `send_at` is the moment that was asked for, `not_before` the
+    one that holds now: undo window and back-off included. `replaces` is the action that this one
+    took the place of; `fingerprint` stays that of what was proposed, whatever is edited.
     `unsettled_at` is when the work after the send, such as the copy in Sent, was given up.
-    `rules_version` is that of the recipient rules under which it was approved. `order_seal` proves that mailhub itself
-    ordered it to leave (`approvals.core.seals`).
+    `rules_version` is that of the recipient rules under which it was approved. `order_seal` proves
+    that mailhub itself ordered it to leave (`approvals.core.seals`).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -76,12 +79,17 @@ class PendingAction(models.Model):
     class Meta:
         ordering = ["created_at", "id"]
         constraints = [
-            models.CheckConstraint(condition=Q(status__in=Status.values), name="action_known_status"),
             models.CheckConstraint(
-                condition=~Q(status__in=NEEDS_APPROVALS) | Q(approvals_given__gte=F("approvals_needed")),
+                condition=Q(status__in=Status.values), name="action_known_status"
+            ),
+            models.CheckConstraint(
+                condition=~Q(status__in=NEEDS_APPROVALS)
+                | Q(approvals_given__gte=F("approvals_needed")),
                 name="action_approved_needs_decisions",
             ),
-            models.CheckConstraint(condition=Q(approvals_needed__gte=1), name="action_needs_a_person"),
+            models.CheckConstraint(
+                condition=Q(approvals_needed__gte=1), name="action_needs_a_person"
+            ),
             models.CheckConstraint(
                 condition=Q(status=Status.SUCCEEDED, receipt__isnull=False)
                 | (~Q(status=Status.SUCCEEDED) & Q(receipt__isnull=True)),
@@ -94,22 +102,38 @@ class PendingAction(models.Model):
             ),
             # Mails of one mailbox leave one after the other, however many workers there are.
             models.UniqueConstraint(
-                fields=["mailbox"], condition=Q(status=Status.EXECUTING), name="action_one_leaving_a_mailbox"
+                fields=["mailbox"],
+                condition=Q(status=Status.EXECUTING),
+                name="action_one_leaving_a_mailbox",
             ),
         ]
         indexes = [
-            models.Index(fields=["mailbox", "status", "created_at", "id"], name="action_queue_page"),
+            models.Index(
+                fields=["mailbox", "status", "created_at", "id"], name="action_queue_page"
+            ),
             models.Index(fields=["mailbox", "fingerprint", "created_at"], name="action_duplicates"),
             models.Index(fields=["proposer", "created_at", "id"], name="action_of_proposer"),
-            models.Index(fields=["not_before"], condition=Q(status=Status.APPROVED), name="action_due"),
-            models.Index(fields=["lease_until"], condition=Q(status=Status.EXECUTING), name="action_leased"),
-            models.Index(fields=["next_probe_at"], condition=Q(status=Status.UNKNOWN), name="action_to_probe"),
-            models.Index(fields=["settle_at"], condition=Q(settle_at__isnull=False), name="action_to_settle"),
             models.Index(
-                fields=["expires_at"], condition=Q(status__in=[Status.PENDING, Status.APPROVED]), name="action_expiring"
+                fields=["not_before"], condition=Q(status=Status.APPROVED), name="action_due"
             ),
             models.Index(
-                fields=["mailbox", "finished_at"], condition=Q(status=Status.SUCCEEDED), name="action_left_a_mailbox"
+                fields=["lease_until"], condition=Q(status=Status.EXECUTING), name="action_leased"
+            ),
+            models.Index(
+                fields=["next_probe_at"], condition=Q(status=Status.UNKNOWN), name="action_to_probe"
+            ),
+            models.Index(
+                fields=["settle_at"], condition=Q(settle_at__isnull=False), name="action_to_settle"
+            ),
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(status__in=[Status.PENDING, Status.APPROVED]),
+                name="action_expiring",
+            ),
+            models.Index(
+                fields=["mailbox", "finished_at"],
+                condition=Q(status=Status.SUCCEEDED),
+                name="action_left_a_mailbox",
             ),
             models.Index(
                 fields=["finished_at"],
@@ -124,14 +148,17 @@ class PendingAction(models.Model):
     def move(self, source: Status, target: Status, *conditions: Q, **changes: Any) -> bool:
         """The one way a state changes: one conditional UPDATE. False means somebody else was first.
 
-        To `approved` it also seals the order to leave, for the row as `self` shows it: lock the row first.
+        To `approved` it also seals the order to leave, for the row as `self` shows it: lock the row
+        first.
         """
         assert target in TRANSITIONS[source], f"{source} → {target} is not a transition"
         if target is not Status.EXECUTING:
             changes.setdefault("lease_until", None)
         if target is Status.APPROVED:
             changes["order_seal"] = seal_of_order(self)
-        return update_row(self, *conditions, where={"status": source}, changes={"status": target, **changes})
+        return update_row(
+            self, *conditions, where={"status": source}, changes={"status": target, **changes}
+        )
 
     @property
     def current(self) -> Revision:
@@ -145,11 +172,13 @@ class PendingAction(models.Model):
 class Revision(models.Model):
     """One version of what is to happen; never changed, only followed by another.
 
-    `changed` names the fields in which it differs from what was proposed. A revision with the digest of the one
-    before changes nothing: something new was found about the same content, and its preview says what.
+    `changed` names the fields in which it differs from what was proposed. A revision with the
+    digest of the one before changes nothing: something new was found about the same content, and
+    its preview says what.
 
-    The payload and what the preview says of the content are encrypted at rest (`approvals.core.at_rest`): a row that
-    is read whole has them in `payload` and `preview`. `unreadable` says that no key opened them.
+    The payload and what the preview says of the content are encrypted at rest
+    (`approvals.core.at_rest`): a row that is read whole has them in `payload` and `preview`.
+    `unreadable` says that no key opened them.
     """
 
     unreadable = False
@@ -181,14 +210,18 @@ class Revision(models.Model):
         self.payload, self.preview = payload, preview
 
     @classmethod
-    def from_db(cls, db: str | None, field_names: Collection[str], values: Collection[Any], **more: Any) -> Revision:
+    def from_db(
+        cls, db: str | None, field_names: Collection[str], values: Collection[Any], **more: Any
+    ) -> Revision:
         revision = super().from_db(db, field_names, values, **more)
         loaded = revision.__dict__
         for part in ("payload", "preview"):
             record = loaded.get(f"sealed_{part}")
             if record is not None and part in loaded:
                 try:
-                    opened = at_rest.open_part(part, loaded[part], record, revision.action_id, revision.number)
+                    opened = at_rest.open_part(
+                        part, loaded[part], record, revision.action_id, revision.number
+                    )
                 except CannotDecrypt:
                     revision.unreadable = True
                     log.warning("content_not_decrypted", action=str(revision.action_id), kind=part)
@@ -205,7 +238,9 @@ class Blob(models.Model):
     content = EncryptedBinaryField(bound_by=["action_id", "sha256"])
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["action", "sha256"], name="blob_once_an_action")]
+        constraints = [
+            models.UniqueConstraint(fields=["action", "sha256"], name="blob_once_an_action")
+        ]
 
     def __str__(self) -> str:
         return self.sha256
@@ -226,7 +261,8 @@ class IdempotencyRecord(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["mailbox", "proposer", "proposer_name", "tool", "key"], name="idempotency_key_once"
+                fields=["mailbox", "proposer", "proposer_name", "tool", "key"],
+                name="idempotency_key_once",
             )
         ]
 

@@ -1,4 +1,6 @@
-"""The chains of events, without personal data: one for each mailbox, one for people, one for the server."""
+"""The chains of events, without personal data: one for each mailbox, one for people, one for the
+server.
+"""
 
 import uuid
 
@@ -12,7 +14,10 @@ PEOPLE = uuid.UUID(int=1)
 
 
 class AuditChain(models.Model):
-    """The head of a chain; its row lock puts writers in line. Its id is the mailbox's, PEOPLE or NO_MAILBOX."""
+    """The head of a chain; its row lock puts writers in line.
+
+    Its id is the mailbox's, PEOPLE or NO_MAILBOX.
+    """
 
     id = models.UUIDField(primary_key=True, editable=False)
     mailbox = models.OneToOneField(Mailbox, models.PROTECT, null=True, related_name="+")

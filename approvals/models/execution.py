@@ -8,10 +8,13 @@ from approvals.models.action import PendingAction
 
 
 class Attempt(models.Model):
-    """One attempt to carry an action out. Written before the provider is called, so that a crash leaves a trace.
+    """One attempt to carry an action out.
 
-    `notes` say what the order to send names at the provider, such as the id of a draft: those of the Preparation at
-    the moment when the wire started. `ruled_at` is when a person said that it was not sent.
+    Written before the provider is called, so that a crash leaves a trace.
+
+    `notes` say what the order to send names at the provider, such as the id of a draft: those of
+    the Preparation at the moment when the wire started. `ruled_at` is when a person said that it
+    was not sent.
     """
 
     class Phase(models.TextChoices):
@@ -41,9 +44,12 @@ class Attempt(models.Model):
     class Meta:
         ordering = ["fence"]
         constraints = [
-            models.CheckConstraint(condition=Q(phase__in=["prepared", "wire_started"]), name="attempt_known_phase"),
             models.CheckConstraint(
-                condition=Q(verdict__isnull=True) | Q(verdict__in=["accepted", "refused", "not_sent", "unknown"]),
+                condition=Q(phase__in=["prepared", "wire_started"]), name="attempt_known_phase"
+            ),
+            models.CheckConstraint(
+                condition=Q(verdict__isnull=True)
+                | Q(verdict__in=["accepted", "refused", "not_sent", "unknown"]),
                 name="attempt_known_verdict",
             ),
             models.CheckConstraint(
@@ -52,10 +58,13 @@ class Attempt(models.Model):
                 name="attempt_ended_has_verdict",
             ),
             models.CheckConstraint(
-                condition=~Q(verdict="accepted") | Q(phase="wire_started"), name="attempt_accepted_was_on_wire"
+                condition=~Q(verdict="accepted") | Q(phase="wire_started"),
+                name="attempt_accepted_was_on_wire",
             ),
             models.UniqueConstraint(fields=["action", "fence"], name="attempt_one_a_fence"),
-            models.UniqueConstraint(fields=["action"], condition=Q(verdict=None), name="attempt_one_open"),
+            models.UniqueConstraint(
+                fields=["action"], condition=Q(verdict=None), name="attempt_one_open"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -63,12 +72,15 @@ class Attempt(models.Model):
 
 
 class Preparation(models.Model):
-    """What a kind has left on the other side for a mail that has not gone out yet; ids and hashes, no content.
+    """What a kind has left on the other side for a mail that has not gone out yet; ids and hashes,
+    no content.
 
     It belongs to the revision with this digest: another one is prepared anew.
     """
 
-    action = models.OneToOneField(PendingAction, models.CASCADE, primary_key=True, related_name="preparation")
+    action = models.OneToOneField(
+        PendingAction, models.CASCADE, primary_key=True, related_name="preparation"
+    )
     digest = models.CharField(max_length=64)
     notes = models.JSONField()
     tidy_at = models.DateTimeField(auto_now_add=True)
@@ -88,7 +100,9 @@ class Heartbeat(models.Model):
 
 
 class DeadLetter(models.Model):
-    """An action that a chore of the sweeper could not work on: set aside for a while, and shown to operators."""
+    """An action that a chore of the sweeper could not work on: set aside for a while, and shown to
+    operators.
+    """
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
     chore = models.CharField(max_length=30)

@@ -1,4 +1,6 @@
-"""What people keep on the pages: views they come back to, and that they are looking at something just now."""
+"""What people keep on the pages: views they come back to, and that they are looking at something
+just now.
+"""
 
 from django.conf import settings
 from django.db import models
@@ -16,7 +18,9 @@ class SavedView(models.Model):
 
     class Meta:
         ordering = ["name"]
-        constraints = [models.UniqueConstraint(fields=["person", "name"], name="saved_view_name_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["person", "name"], name="saved_view_name_once")
+        ]
 
     def __str__(self) -> str:
         return self.name

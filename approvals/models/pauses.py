@@ -11,8 +11,8 @@ from accounts.models import Mailbox
 class Pause(models.Model):
     """The kill switch: for one mailbox, or for everything where there is none.
 
-    A person sets it, or mailhub itself, with a `reason`, if the database does not know what was sent. Only the command
-    `after_restore` ends a pause that has a reason.
+    A person sets it, or mailhub itself, with a `reason`, if the database does not know what was
+    sent. Only the command `after_restore` ends a pause that has a reason.
     """
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, null=True, related_name="+")
@@ -22,7 +22,8 @@ class Pause(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                Coalesce("mailbox", models.Value(uuid.UUID(int=0), models.UUIDField())), name="pause_once_a_mailbox"
+                Coalesce("mailbox", models.Value(uuid.UUID(int=0), models.UUIDField())),
+                name="pause_once_a_mailbox",
             )
         ]
 
@@ -31,7 +32,9 @@ class Pause(models.Model):
 
 
 class Rest(models.Model):
-    """The provider asked for a rest (429, 421, Retry-After): nothing leaves this mailbox until then."""
+    """The provider asked for a rest (429, 421, Retry-After): nothing leaves this mailbox until
+    then.
+    """
 
     mailbox = models.OneToOneField(Mailbox, models.CASCADE, primary_key=True, related_name="+")
     until = models.DateTimeField()
@@ -41,7 +44,9 @@ class Rest(models.Model):
 
 
 class Instance(models.Model):
-    """The one row that says which mailhub this database belongs to; its home holds the same id in a file."""
+    """The one row that says which mailhub this database belongs to; its home holds the same id in a
+    file.
+    """
 
     identity = models.UUIDField()
 

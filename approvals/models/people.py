@@ -11,11 +11,13 @@ from approvals.models.action import PendingAction
 
 
 class ApprovalPolicy(models.Model):
-    """The rules of a mailbox: who decides, how many of them, for how long, to whom and when mail may leave.
+    """The rules of a mailbox: who decides, how many of them, for how long, to whom and when mail
+    may leave.
 
-    Without a row the defaults below hold; an empty number means what the environment says, or no limit. There is no
-    rule that approves. `version` counts changes of the recipient lists: an approval counts for the lists it was given
-    under. `opens_at` and `closes_at` are the present or next send window, or none where mail may leave at any time.
+    Without a row the defaults below hold; an empty number means what the environment says, or no
+    limit. There is no rule that approves. `version` counts changes of the recipient lists: an
+    approval counts for the lists it was given under. `opens_at` and `closes_at` are the present or
+    next send window, or none where mail may leave at any time.
     """
 
     class Approvers(models.TextChoices):
@@ -24,7 +26,9 @@ class ApprovalPolicy(models.Model):
 
     mailbox = models.OneToOneField(Mailbox, models.CASCADE, related_name="+")
     approvals_needed = models.PositiveSmallIntegerField(default=1)
-    approver_role = models.CharField(max_length=16, choices=Approvers.choices, default=Approvers.APPROVER)
+    approver_role = models.CharField(
+        max_length=16, choices=Approvers.choices, default=Approvers.APPROVER
+    )
     self_approval = models.BooleanField(default=True)
     action_hours = models.PositiveIntegerField(null=True, blank=True)
     approval_minutes = models.PositiveIntegerField(null=True, blank=True)
@@ -44,10 +48,12 @@ class ApprovalPolicy(models.Model):
         verbose_name_plural = "approval policies"
         constraints = [
             models.CheckConstraint(
-                condition=Q(approvals_needed__gte=1, approvals_needed__lte=5), name="policy_needs_a_person"
+                condition=Q(approvals_needed__gte=1, approvals_needed__lte=5),
+                name="policy_needs_a_person",
             ),
             models.CheckConstraint(
-                condition=Q(approver_role__in=[Role.APPROVER, Role.MANAGER]), name="policy_known_approvers"
+                condition=Q(approver_role__in=[Role.APPROVER, Role.MANAGER]),
+                name="policy_known_approvers",
             ),
             models.CheckConstraint(
                 condition=Q(opens_at__isnull=True, closes_at__isnull=True)
@@ -67,8 +73,9 @@ class ApprovalPolicy(models.Model):
 class Decision(models.Model):
     """What one person said about one revision; never changed. It counts for its round only.
 
-    `method` says how the person had signed in. `seal` proves that mailhub wrote the row (`approvals.core.seals`); it is
-    empty for decisions from before there were seals, and these let nothing leave.
+    `method` says how the person had signed in. `seal` proves that mailhub wrote the row
+    (`approvals.core.seals`); it is empty for decisions from before there were seals, and these let
+    nothing leave.
     """
 
     class Verdict(models.TextChoices):
@@ -82,7 +89,9 @@ class Decision(models.Model):
     revision = models.PositiveIntegerField()
     approval_round = models.PositiveIntegerField()
     digest = models.CharField(max_length=64)
-    note = EncryptedTextField(blank=True, bound_by=["action_id", "person_id", "verdict", "created_at"])
+    note = EncryptedTextField(
+        blank=True, bound_by=["action_id", "person_id", "verdict", "created_at"]
+    )
     created_at = models.DateTimeField()
     method = models.CharField(max_length=60, blank=True)
     seal = models.CharField(max_length=80, blank=True)
@@ -91,7 +100,8 @@ class Decision(models.Model):
         ordering = ["created_at", "id"]
         constraints = [
             models.CheckConstraint(
-                condition=Q(verdict__in=["approved", "rejected", "changes_requested"]), name="decision_known_verdict"
+                condition=Q(verdict__in=["approved", "rejected", "changes_requested"]),
+                name="decision_known_verdict",
             ),
             models.UniqueConstraint(
                 fields=["action", "person", "revision", "approval_round"],
@@ -105,7 +115,9 @@ class Decision(models.Model):
 
 
 class Seen(models.Model):
-    """Which revision of an action a person had before them last, so that what has changed since can be shown."""
+    """Which revision of an action a person had before them last, so that what has changed since can
+    be shown.
+    """
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")

@@ -1,4 +1,6 @@
-"""Where programs want to be told what becomes of actions, how far each has been told, and how that went."""
+"""Where programs want to be told what becomes of actions, how far each has been told, and how that
+went.
+"""
 
 import uuid
 
@@ -11,10 +13,12 @@ from approvals.models.audit import AuditEvent
 
 
 class Webhook(models.Model):
-    """An address of a token's. It hears of all actions in the token's mailboxes of which the token's owner is a member.
+    """An address of a token's.
 
-    `secret` is encrypted; `ended_at` is when the other side said that it is gone for good (410); until `busy_until`
-    somebody is telling it something, so that messages come one after the other.
+    It hears of all actions in the token's mailboxes of which the token's owner is a member.
+
+    `secret` is encrypted; `ended_at` is when the other side said that it is gone for good (410);
+    until `busy_until` somebody is telling it something, so that messages come one after the other.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -37,13 +41,17 @@ class Webhook(models.Model):
         """Those whose token is still good for something."""
         return cls.objects.filter(
             models.Q(token__expires_at=None) | models.Q(token__expires_at__gt=Now()),
-            ended_at=None, token__revoked_at=None, token__user__is_active=True,
-        )  # fmt: skip
+            ended_at=None,
+            token__revoked_at=None,
+            token__user__is_active=True,
+        )
 
 
 class WebhookCursor(models.Model):
-    """Up to which link of a chain a webhook has been told: the chain is the outbox. Without a mailbox it is the chain
-    of people."""
+    """Up to which link of a chain a webhook has been told: the chain is the outbox.
+
+    Without a mailbox it is the chain of people.
+    """
 
     webhook = models.ForeignKey(Webhook, models.CASCADE, related_name="cursors")
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, null=True, related_name="+")
@@ -53,7 +61,9 @@ class WebhookCursor(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["webhook", "mailbox"], name="webhook_cursor_once"),
             models.UniqueConstraint(
-                fields=["webhook"], condition=models.Q(mailbox=None), name="webhook_cursor_of_people_once"
+                fields=["webhook"],
+                condition=models.Q(mailbox=None),
+                name="webhook_cursor_of_people_once",
             ),
         ]
 
@@ -62,8 +72,11 @@ class WebhookCursor(models.Model):
 
 
 class WebhookDelivery(models.Model):
-    """One event for one webhook: of an action, or `link`, a security event. It waits while `next_at` is set, is done
-    with `delivered_at`, and given up without both; `answer` is the last status, or a word for why there was none."""
+    """One event for one webhook: of an action, or `link`, a security event.
+
+    It waits while `next_at` is set, is done with `delivered_at`, and given up without both;
+    `answer` is the last status, or a word for why there was none.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     webhook = models.ForeignKey(Webhook, models.CASCADE, related_name="deliveries")
@@ -79,7 +92,11 @@ class WebhookDelivery(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["next_at"], condition=models.Q(next_at__isnull=False), name="webhook_delivery_due"),
+            models.Index(
+                fields=["next_at"],
+                condition=models.Q(next_at__isnull=False),
+                name="webhook_delivery_due",
+            ),
             models.Index(fields=["webhook", "-at", "-id"], name="webhook_delivery_newest"),
             models.Index(fields=["at"], name="webhook_delivery_old"),
         ]

@@ -1,4 +1,6 @@
-"""Approving several at once: of one sender and one asker, with the same warnings, and spelled out once more."""
+"""Approving several at once: of one sender and one asker, with the same warnings, and spelled out
+once more.
+"""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -52,14 +54,18 @@ def confirm(request: HttpRequest) -> HttpResponse:
     """The chosen ones spelled out, with one button for all of them; nothing is decided here."""
     chosen = _chosen(request)
     context = {"chosen": chosen, "refusal": _refusal(chosen), "people": _people(chosen)}
-    return render(request, "approvals/bulk.html", context, status=409 if context["refusal"] else 200)
+    return render(
+        request, "approvals/bulk.html", context, status=409 if context["refusal"] else 200
+    )
 
 
 @login_required
 @never_cache
 @require_POST
 def approve(request: HttpRequest) -> HttpResponse:
-    """Each of them with its own digest and revision; what has changed meanwhile is left out and said."""
+    """Each of them with its own digest and revision; what has changed meanwhile is left out and
+    said.
+    """
     chosen = _chosen(request)
     refusal = _refusal(chosen)
     if refusal:
@@ -70,9 +76,12 @@ def approve(request: HttpRequest) -> HttpResponse:
     for each in chosen:
         try:
             verdicts.approve(
-                action_id=each.action.pk, person=cast(User, request.user), digest=each.digest, revision=each.revision,
+                action_id=each.action.pk,
+                person=cast(User, request.user),
+                digest=each.digest,
+                revision=each.revision,
                 method=method,
-            )  # fmt: skip
+            )
             results.append((each, None))
         except Problem as problem:
             results.append((each, problem))
@@ -96,12 +105,16 @@ def _chosen(request: HttpRequest) -> list[Chosen]:
     found = queries.with_preview(
         queries.visible_to(cast(User, request.user)).filter(pk__in=seals, status=Status.PENDING)
     )
-    rows = queries.open_shown(found.select_related("mailbox", "proposer").order_by("created_at", "id"))
+    rows = queries.open_shown(
+        found.select_related("mailbox", "proposer").order_by("created_at", "id")
+    )
     return [Chosen(action=row, digest=seals[row.pk][0], revision=seals[row.pk][1]) for row in rows]
 
 
 def _people(chosen: list[Chosen]) -> int:
-    return len({target["address"].lower() for each in chosen for target in each.preview.get("targets", ())})
+    return len(
+        {target["address"].lower() for each in chosen for target in each.preview.get("targets", ())}
+    )
 
 
 def _refusal(chosen: list[Chosen]) -> str:
@@ -111,11 +124,18 @@ def _refusal(chosen: list[Chosen]) -> str:
     if len({each.action.mailbox_id for each in chosen}) > 1:
         return gettext("They leave from different mailboxes. Choose mails of one sender.")
     if len({(each.action.proposer_id, each.action.proposer_name) for each in chosen}) > 1:
-        return gettext("Different programs or people asked for them. Choose what one of them asked for.")
+        return gettext(
+            "Different programs or people asked for them. Choose what one of them asked for."
+        )
     if any(warning["severity"] == "risk" for each in chosen for warning in each.warnings):
-        return gettext("One of them carries a serious warning. Such a mail is decided alone, on its own page.")
+        return gettext(
+            "One of them carries a serious warning. Such a mail is decided alone, on its own page."
+        )
     if len({frozenset(warning["code"] for warning in each.warnings) for each in chosen}) > 1:
         return gettext("They carry different warnings. Choose mails with the same ones.")
-    if any(each.digest != each.action.digest or each.revision != each.action.revision for each in chosen):
+    if any(
+        each.digest != each.action.digest or each.revision != each.action.revision
+        for each in chosen
+    ):
         return gettext("One of them has changed since you chose it. Go back and look again.")
     return ""

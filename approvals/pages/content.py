@@ -1,4 +1,6 @@
-"""The content of a message at addresses of its own: its HTML for the sandboxed frame, its whole text and source."""
+"""The content of a message at addresses of its own: its HTML for the sandboxed frame, its whole
+text and source.
+"""
 
 from typing import Literal
 from uuid import UUID
@@ -13,7 +15,8 @@ from django.views.decorators.http import require_safe
 
 from approvals.pages.review import rendered, visible_action
 
-# The message may bring its own inline styles and pictures it carries along; nothing is fetched, nothing runs.
+# The message may bring its own inline styles and pictures it carries along; nothing is fetched,
+# nothing runs.
 BODY_POLICY = {
     "default-src": ["'none'"],
     "script-src": ["'none'"],

@@ -28,17 +28,24 @@ def approve(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     form = ApproveForm(request.POST)
     if not form.is_valid():
-        return render_review(request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0))
+        return render_review(
+            request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0)
+        )
     if _risky(action) and (answer := asked_again(request)):
         return answer
     shown = form.cleaned_data
     return decided(
-        request, action, shown=(shown["digest"], shown["revision"]),
+        request,
+        action,
+        shown=(shown["digest"], shown["revision"]),
         decide=lambda person: verdicts.approve(
-            action_id=action_id, person=person, digest=shown["digest"], revision=shown["revision"],
+            action_id=action_id,
+            person=person,
+            digest=shown["digest"],
+            revision=shown["revision"],
             method=sign_in_method(request),
         ),
-    )  # fmt: skip
+    )
 
 
 @login_required
@@ -48,16 +55,26 @@ def reject(request: HttpRequest, action_id: UUID) -> HttpResponse:
     form = RejectForm(request.POST)
     if not form.is_valid():
         if "note" not in form.errors:
-            return render_review(request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0))
-        return render_review(request, action, problem=Problem("invalid_input", "The reason is too long."))
+            return render_review(
+                request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0)
+            )
+        return render_review(
+            request, action, problem=Problem("invalid_input", "The reason is too long.")
+        )
     said = form.cleaned_data
     return decided(
-        request, action, shown=_shown(said),
+        request,
+        action,
+        shown=_shown(said),
         decide=lambda person: verdicts.reject(
-            action_id=action_id, person=person, note=said["note"], digest=said["digest"], revision=said["revision"],
+            action_id=action_id,
+            person=person,
+            note=said["note"],
+            digest=said["digest"],
+            revision=said["revision"],
             method=sign_in_method(request),
         ),
-    )  # fmt: skip
+    )
 
 
 @login_required
@@ -66,14 +83,18 @@ def cancel(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     form = CancelForm(request.POST)
     if not form.is_valid():
-        return render_review(request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0))
+        return render_review(
+            request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0)
+        )
     said, caller = form.cleaned_data, caller_of_session(request)
     return decided(
-        request, action, shown=_shown(said),
+        request,
+        action,
+        shown=_shown(said),
         decide=lambda _: verdicts.cancel(
             action_id=action_id, caller=caller, digest=said["digest"], revision=said["revision"]
         ),
-    )  # fmt: skip
+    )
 
 
 def _shown(said: dict[str, Any]) -> tuple[str, int] | None:
@@ -85,7 +106,9 @@ def _shown(said: dict[str, Any]) -> tuple[str, int] | None:
 @require_POST
 def undo(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
-    return decided(request, action, decide=lambda person: verdicts.undo(action_id=action_id, person=person))
+    return decided(
+        request, action, decide=lambda person: verdicts.undo(action_id=action_id, person=person)
+    )
 
 
 @login_required
@@ -99,15 +122,21 @@ def resolve(request: HttpRequest, action_id: UUID) -> HttpResponse:
         problem = rulings.refusal_to_rule(action, cast(User, request.user))
         if problem is None and "ruling" in form.errors:
             problem = Problem("invalid_input", "Say whether it was sent or not.")
-        return render_review(request, action, problem=problem or Problem("conflict", verdicts.STALE))
+        return render_review(
+            request, action, problem=problem or Problem("conflict", verdicts.STALE)
+        )
     said = form.cleaned_data
     return decided(
-        request, action,
+        request,
+        action,
         decide=lambda person: rulings.resolve(
-            action_id=action_id, person=person, ruling=said["ruling"], fence=said["fence"],
+            action_id=action_id,
+            person=person,
+            ruling=said["ruling"],
+            fence=said["fence"],
             method=sign_in_method(request),
         ),
-    )  # fmt: skip
+    )
 
 
 def decided(
@@ -127,7 +156,9 @@ def decided(
 
 
 def _onward(request: HttpRequest, action: PendingAction) -> str:
-    """Where the person wanted to go: the page itself, the next that waits, or back to the list they came from."""
+    """Where the person wanted to go: the page itself, the next that waits, or back to the list they
+    came from.
+    """
     match request.POST.get("then"):
         case "next":
             following = listing.next_after(listing.mailboxes_of(cast(User, request.user)), action)
@@ -138,4 +169,6 @@ def _onward(request: HttpRequest, action: PendingAction) -> str:
 
 
 def _risky(action: PendingAction) -> bool:
-    return any(warning["severity"] == "risk" for warning in action.current.preview.get("warnings", ()))
+    return any(
+        warning["severity"] == "risk" for warning in action.current.preview.get("warnings", ())
+    )

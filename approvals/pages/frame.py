@@ -1,4 +1,6 @@
-"""What stands around every page of the gate: what leaves just now, and whether single keys do something."""
+"""What stands around every page of the gate: what leaves just now, and whether single keys do
+something.
+"""
 
 import math
 from collections.abc import Sequence
@@ -30,12 +32,17 @@ def keys_are_on(request: HttpRequest) -> bool:
     return request.COOKIES.get(KEYS_COOKIE) != "off"
 
 
-def leaving_now(mailboxes: Sequence[Mailbox], *, but: PendingAction | None = None) -> Leaving | None:
+def leaving_now(
+    mailboxes: Sequence[Mailbox], *, but: PendingAction | None = None
+) -> Leaving | None:
     """The approval of these mailboxes that leaves last and can still be undone, whoever gave it."""
     now = timezone.now()
     # Through the partial index over `not_before`, which is never before `undo_until`.
     held = PendingAction.objects.filter(
-        status=Status.APPROVED, not_before__gt=now, undo_until__gt=now, mailbox__in=[each.pk for each in mailboxes]
+        status=Status.APPROVED,
+        not_before__gt=now,
+        undo_until__gt=now,
+        mailbox__in=[each.pk for each in mailboxes],
     )
     held = held.exclude(pk=but.pk) if but else held
     found = list(with_preview(held).order_by("-undo_until")[:10])

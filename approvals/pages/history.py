@@ -1,4 +1,6 @@
-"""Everything that happened to one action, in order: what people said and changed, what was tried, what was refused."""
+"""Everything that happened to one action, in order: what people said and changed, what was tried,
+what was refused.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,8 +50,13 @@ def of(action: PendingAction) -> list[Past]:
         Past(at=attempt.started_at, sort="attempt", what=attempt, who=str(number))
         for number, attempt in enumerate(action.attempts.all(), start=1)
     ]
-    found += [Past(at=change.at, sort="rules", what=change, who=change.by) for change in rule_changes_of(action)]
-    events = list(AuditEvent.objects.filter(action_id=action.pk, event__in=TOLD).order_by("at", "pk"))
+    found += [
+        Past(at=change.at, sort="rules", what=change, who=change.by)
+        for change in rule_changes_of(action)
+    ]
+    events = list(
+        AuditEvent.objects.filter(action_id=action.pk, event__in=TOLD).order_by("at", "pk")
+    )
     people = User.objects.in_bulk({int(e.actor[5:]) for e in events if e.actor.startswith("user:")})
     for event in events:
         person = people.get(int(event.actor[5:])) if event.actor.startswith("user:") else None

@@ -1,8 +1,8 @@
 """Pages of actions for people: by keyset, filtered, and bounded however many there are.
 
-One index (mailbox, status, created_at, id) serves everything: for each mailbox and state it gives the next few in
-order, and these are merged. A search looks through the next `WINDOW` of them and says where it stopped; a list never
-reads a payload.
+One index (mailbox, status, created_at, id) serves everything: for each mailbox and state it gives
+the next few in order, and these are merged. A search looks through the next `WINDOW` of them and
+says where it stopped; a list never reads a payload.
 """
 
 import re
@@ -41,7 +41,9 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """`next_cursor` leads on; `stopped_early` when a search had looked through its window before the page was full."""
+    """`next_cursor` leads on; `stopped_early` when a search had looked through its window before
+    the page was full.
+    """
 
     rows: list[PendingAction]
     next_cursor: str | None
@@ -49,15 +51,20 @@ class Listed:
 
 
 def wanted(text: str, *, warned: bool = False) -> Wanted:
-    """What somebody typed: words, `from:agent`, `to:domain`, `warning:code`; quotes hold words together."""
+    """What somebody typed: words, `from:agent`, `to:domain`, `warning:code`; quotes hold words
+    together.
+    """
     found: dict[str, list[str]] = {"": [], "from": [], "to": [], "warning": []}
     for field, quoted, bare in TERM.findall(text[:300]):
         if term := (quoted or bare).strip():
             found[field].append(term)
     return Wanted(
-        words=tuple(found[""]), asked_by=tuple(found["from"]), to=tuple(found["to"]),
-        warnings=tuple(found["warning"]), warned=warned,
-    )  # fmt: skip
+        words=tuple(found[""]),
+        asked_by=tuple(found["from"]),
+        to=tuple(found["to"]),
+        warnings=tuple(found["warning"]),
+        warned=warned,
+    )
 
 
 def mailboxes_of(person: User) -> list[Mailbox]:
@@ -75,33 +82,52 @@ def page(
     newest_first: bool,
     what: Wanted | None = None,
 ) -> Listed:
-    """One page, with `shown` on each row. Raises `invalid_input` for a cursor that no list has given."""
+    """One page, with `shown` on each row.
+
+    Raises `invalid_input` for a cursor that no list has given.
+    """
     what = what or Wanted()
     order = ("-created_at", "-id") if newest_first else ("created_at", "id")
     take = WINDOW if what.anything else limit + 1
-    keys = _keys(mailboxes, statuses, after=beyond(cursor, newest_first=newest_first), order=order, take=take)
+    keys = _keys(
+        mailboxes, statuses, after=beyond(cursor, newest_first=newest_first), order=order, take=take
+    )
     if not keys:
         return Listed(rows=[], next_cursor=None)
     found = _matching([key for _, key in keys], what, at_most=limit + 1, order=order)
-    rows = open_shown(_with_what_a_row_shows(found).select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
+    rows = open_shown(
+        _with_what_a_row_shows(found)
+        .select_related("mailbox", "proposer")
+        .order_by(*order)[: limit + 1]
+    )
     if len(rows) > limit:
         rows = rows[:limit]
         return Listed(rows=rows, next_cursor=cursor_of(rows[-1].created_at, rows[-1].pk))
     stopped = what.anything and len(keys) == take
-    return Listed(rows=rows, next_cursor=cursor_of(*keys[-1]) if stopped else None, stopped_early=stopped)
+    return Listed(
+        rows=rows, next_cursor=cursor_of(*keys[-1]) if stopped else None, stopped_early=stopped
+    )
 
 
-def these(mailboxes: Sequence[Mailbox], ids: Sequence[UUID], *, what: Wanted) -> list[PendingAction]:
+def these(
+    mailboxes: Sequence[Mailbox], ids: Sequence[UUID], *, what: Wanted
+) -> list[PendingAction]:
     """Those of these actions that belong to the mailboxes and match."""
     if not ids:
         return []
     order = ("created_at", "id")
-    found = _matching(ids, what, at_most=len(ids), order=order).filter(mailbox__in=[each.pk for each in mailboxes])
-    return open_shown(_with_what_a_row_shows(found).select_related("mailbox", "proposer").order_by(*order))
+    found = _matching(ids, what, at_most=len(ids), order=order).filter(
+        mailbox__in=[each.pk for each in mailboxes]
+    )
+    return open_shown(
+        _with_what_a_row_shows(found).select_related("mailbox", "proposer").order_by(*order)
+    )
 
 
 def count(mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, at_most: int = 100) -> int:
-    """How many, counted no further than `at_most` in each mailbox: nobody reads 'pending 48,113' as a number."""
+    """How many, counted no further than `at_most` in each mailbox: nobody reads 'pending 48,113' as
+    a number.
+    """
     merged = _merged(mailboxes, statuses, after=Q(), order=("created_at", "id"), take=at_most)
     return 0 if merged is None else merged.count()
 
@@ -112,7 +138,9 @@ def waiting_for(person: User) -> int:
 
 
 def next_after(mailboxes: Sequence[Mailbox], action: PendingAction) -> PendingAction | None:
-    """The next that waits, oldest first: what came after this one, else what is left from before it."""
+    """The next that waits, oldest first: what came after this one, else what is left from before
+    it.
+    """
     for cursor in (cursor_of(action.created_at, action.pk), None):
         listed = page(mailboxes, (Status.PENDING,), cursor=cursor, limit=2, newest_first=False)
         for row in listed.rows:
@@ -128,8 +156,9 @@ def place_of(mailboxes: Sequence[Mailbox], action: PendingAction, *, at_most: in
 
 
 def _with_what_a_row_shows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
-    """Adds `shown`; `needed`, how many must approve by the rules of now, as `policies.needed_for` says of one; and
-    `doubtful`, whether it may have been sent without proof of either."""
+    """Adds `shown`; `needed`, how many must approve by the rules of now, as `policies.needed_for`
+    says of one; and `doubtful`, whether it may have been sent without proof of either.
+    """
     now = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values("approvals_needed")[:1]
     doubtful = Exists(Attempt.objects.filter(unproven(), action=OuterRef("pk")))
     needed = Greatest("approvals_needed", Coalesce(Subquery(now), 1))
@@ -137,27 +166,43 @@ def _with_what_a_row_shows(actions: QuerySet[PendingAction]) -> QuerySet[Pending
 
 
 def _keys(
-    mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, after: Q, order: tuple[str, str], take: int
+    mailboxes: Sequence[Mailbox],
+    statuses: Sequence[Status],
+    *,
+    after: Q,
+    order: tuple[str, str],
+    take: int,
 ) -> list[tuple[Any, UUID]]:
     merged = _merged(mailboxes, statuses, after=after, order=order, take=take)
     return [] if merged is None else list(merged.order_by(*order)[:take])
 
 
 def _merged(
-    mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, after: Q, order: tuple[str, str], take: int
+    mailboxes: Sequence[Mailbox],
+    statuses: Sequence[Status],
+    *,
+    after: Q,
+    order: tuple[str, str],
+    take: int,
 ) -> QuerySet[PendingAction, tuple[Any, UUID]] | None:
-    """The first `take` of each mailbox and state, together. SQLite takes no LIMIT in a part of a UNION, so each part
-    names its rows by their keys."""
+    """The first `take` of each mailbox and state, together.
+
+    SQLite takes no LIMIT in a part of a UNION, so each part names its rows by their keys.
+    """
     parts = []
     for mailbox in mailboxes:
         for status in statuses:
-            first = PendingAction.objects.filter(after, mailbox=mailbox, status=status).order_by(*order)[:take]
+            first = PendingAction.objects.filter(after, mailbox=mailbox, status=status).order_by(
+                *order
+            )[:take]
             rows = PendingAction.objects.filter(pk__in=first.values("pk")).order_by()
             parts.append(rows.values_list("created_at", "id"))
     return parts[0].union(*parts[1:], all=True) if len(parts) > 1 else parts[0] if parts else None
 
 
-def _matching(ids: Sequence[UUID], what: Wanted, *, at_most: int, order: tuple[str, str]) -> QuerySet[PendingAction]:
+def _matching(
+    ids: Sequence[UUID], what: Wanted, *, at_most: int, order: tuple[str, str]
+) -> QuerySet[PendingAction]:
     """Those of these actions that match, the first `at_most` of them.
 
     The beginning of the text is encrypted, so the rows are compared here and not in the database.
@@ -166,13 +211,20 @@ def _matching(ids: Sequence[UUID], what: Wanted, *, at_most: int, order: tuple[s
     if not what.anything:
         return actions
     columns = (
-        "pk", "revision", "revisions__preview", "revisions__sealed_preview", "proposer_name", "proposer__email",
-        "proposer__first_name", "proposer__last_name",
-    )  # fmt: skip
+        "pk",
+        "revision",
+        "revisions__preview",
+        "revisions__sealed_preview",
+        "proposer_name",
+        "proposer__email",
+        "proposer__first_name",
+        "proposer__last_name",
+    )
     current = actions.filter(revisions__number=F("revision")).order_by(*order).values_list(*columns)
     found: list[UUID] = []
     for action_id, revision, preview, sealed, *proposer in current.iterator(chunk_size=200):
-        if _matches(what, preview or {}, proposer, lambda: opened_preview(preview, sealed, action_id, revision)):  # noqa: B023
+        opened = partial(opened_preview, preview, sealed, action_id, revision)
+        if _matches(what, preview or {}, proposer, opened):
             found.append(action_id)
             if len(found) == at_most:
                 break
@@ -180,13 +232,21 @@ def _matching(ids: Sequence[UUID], what: Wanted, *, at_most: int, order: tuple[s
 
 
 def _matches(
-    what: Wanted, preview: Mapping[str, Any], proposer: Sequence[str], whole: Callable[[], Mapping[str, Any]]
+    what: Wanted,
+    preview: Mapping[str, Any],
+    proposer: Sequence[str],
+    whole: Callable[[], Mapping[str, Any]],
 ) -> bool:
-    """Return True if the current revision of an action is what is wanted; `whole` opens its encrypted part."""
+    """Return True if the current revision of an action is what is wanted; `whole` opens its
+    encrypted part.
+    """
     warnings = preview.get("warnings") or ()
     if what.warned and not warnings:
         return False
-    targets = [f"{target.get('name', '')} {target.get('address', '')}" for target in preview.get("targets", ())]
+    targets = [
+        f"{target.get('name', '')} {target.get('address', '')}"
+        for target in preview.get("targets", ())
+    ]
     said = {str(value).casefold() for warning in warnings for value in warning.values()}
     if not (
         all(_in(word, *targets) for word in what.to)

@@ -1,7 +1,9 @@
-"""What happens while a page is open: who else is looking, what has changed, and a bell for every open page.
+"""What happens while a page is open: who else is looking, what has changed, and a bell for every
+open page.
 
-The ids of audit events are the clock: a page knows the last one it has seen and asks for what changed since. The hub
-only rings. One thread in a process looks into the database for all pages that are open there, and none when none is.
+The ids of audit events are the clock: a page knows the last one it has seen and asks for what
+changed since. The hub only rings. One thread in a process looks into the database for all pages
+that are open there, and none when none is.
 """
 
 import asyncio
@@ -21,11 +23,13 @@ from approvals.models import AuditEvent, Presence
 
 log = structlog.get_logger(__name__)
 
-LOOK_SECONDS = 1.5  # each second look is also one at who is there or at who may see what: one statement a second
+# each second look is also one at who is there or at who may see what: one statement a second
+LOOK_SECONDS = 1.5
 MEMBERS_EVERY = 8  # looks
 PING_SECONDS = 15.0
 STREAM_SECONDS = 300.0  # then the browser asks again, and is asked again who it is
-# Transactions end in another order than they took their ids: an event may show itself after a later one.
+# Transactions end in another order than they took their ids: an event may show itself after a later
+# one.
 OVERLAP = 20
 PRESENT = timedelta(seconds=30)
 FORGET = timedelta(hours=1)
@@ -38,11 +42,15 @@ def last_event() -> int:
 
 
 def changed_since(mailboxes: Sequence[Mailbox], event: int) -> tuple[list[UUID], int]:
-    """The actions of these mailboxes that something happened to, and the event up to which that is the answer."""
+    """The actions of these mailboxes that something happened to, and the event up to which that is
+    the answer.
+    """
     newer = AuditEvent.objects.filter(pk__gt=max(event - OVERLAP, 0)).order_by("pk")
     rows = list(newer.values_list("pk", "mailbox_id", "action_id")[:MOST_CHANGES])
     mine = {mailbox.pk for mailbox in mailboxes}
-    found = dict.fromkeys(action for _, mailbox, action in rows if action is not None and mailbox in mine)
+    found = dict.fromkeys(
+        action for _, mailbox, action in rows if action is not None and mailbox in mine
+    )
     return list(found), max([event, *(pk for pk, _, _ in rows)])
 
 
@@ -57,10 +65,14 @@ def go(person: User, action_id: UUID) -> None:
     Presence.objects.filter(action=action_id, person=person).delete()
 
 
-def present(action_ids: Iterable[UUID], *, mailboxes: Sequence[Mailbox], but: User) -> dict[UUID, list[str]]:
+def present(
+    action_ids: Iterable[UUID], *, mailboxes: Sequence[Mailbox], but: User
+) -> dict[UUID, list[str]]:
     """Who else has each of these open, as far as they belong to these mailboxes."""
     fresh = Presence.objects.filter(
-        action__in=list(action_ids), action__mailbox__in=mailboxes, seen_at__gt=timezone.now() - PRESENT
+        action__in=list(action_ids),
+        action__mailbox__in=mailboxes,
+        seen_at__gt=timezone.now() - PRESENT,
     )
     found: dict[UUID, list[str]] = {}
     for row in fresh.exclude(person=but).select_related("person").order_by("person__email"):
@@ -70,7 +82,10 @@ def present(action_ids: Iterable[UUID], *, mailboxes: Sequence[Mailbox], but: Us
 
 @dataclass(eq=False, kw_only=True)
 class Listener:
-    """One open page. `mailboxes` is kept up to date by the hub; `bell` holds the newest event, if any."""
+    """One open page.
+
+    `mailboxes` is kept up to date by the hub; `bell` holds the newest event, if any.
+    """
 
     person_id: int
     mailboxes: frozenset[UUID]
@@ -140,16 +155,24 @@ class Hub:
 HUB = Hub()
 
 
-async def stream(person: User, mailboxes: frozenset[UUID], *, since: int, now: int) -> AsyncIterator[str]:
-    """Server-sent events for one page: the id of the newest event of its mailboxes, and a ping when it is quiet."""
+async def stream(
+    person: User, mailboxes: frozenset[UUID], *, since: int, now: int
+) -> AsyncIterator[str]:
+    """Server-sent events for one page: the id of the newest event of its mailboxes, and a ping when
+    it is quiet.
+    """
     listener = Listener(
-        person_id=person.pk, mailboxes=mailboxes, loop=asyncio.get_running_loop(), bell=asyncio.Queue(maxsize=1)
+        person_id=person.pk,
+        mailboxes=mailboxes,
+        loop=asyncio.get_running_loop(),
+        bell=asyncio.Queue(maxsize=1),
     )
     HUB.add(listener)
     ends = time.monotonic() + STREAM_SECONDS
     try:
         yield "retry: 3000\n\n"
-        # What was missed while the connection was lost; a page that missed nothing asks once for nothing.
+        # What was missed while the connection was lost; a page that missed nothing asks once for
+        # nothing.
         yield f"id: {now}\ndata: {now}\n\n" if since and now > since else ": hello\n\n"
         while time.monotonic() < ends:
             try:
@@ -164,7 +187,11 @@ async def stream(person: User, mailboxes: frozenset[UUID], *, since: int, now: i
 
 def _ring(listeners: list[Listener], floor: int, seen: dict[int, float]) -> int:
     """Ring for each event that was not there at the last look; returns from where to look next."""
-    rows = AuditEvent.objects.filter(pk__gt=max(floor - OVERLAP, 0)).order_by("pk").values_list("pk", "mailbox_id")
+    rows = (
+        AuditEvent.objects.filter(pk__gt=max(floor - OVERLAP, 0))
+        .order_by("pk")
+        .values_list("pk", "mailbox_id")
+    )
     begun = bool(seen)
     start = floor
     for pk, mailbox_id in rows[:MOST_CHANGES]:
@@ -196,7 +223,9 @@ def _ring_for_people(
 
 def _refresh(listeners: list[Listener]) -> None:
     """Who may see what, as it is now; who may sign in no more hears nothing more."""
-    members = Membership.objects.filter(user__in={each.person_id for each in listeners}, user__is_active=True)
+    members = Membership.objects.filter(
+        user__in={each.person_id for each in listeners}, user__is_active=True
+    )
     found: dict[int, set[UUID]] = {}
     for person_id, mailbox_id in members.values_list("user_id", "mailbox_id"):
         found.setdefault(person_id, set()).add(mailbox_id)

@@ -6,7 +6,13 @@ from uuid import UUID
 from asgiref.sync import sync_to_async
 from django.contrib.auth.decorators import login_required
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    JsonResponse,
+    StreamingHttpResponse,
+)
 from django.template.loader import render_to_string
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST, require_safe
@@ -23,8 +29,10 @@ from approvals.pages.review import visible_action
 @login_required
 @require_GET
 async def stream(request: HttpRequest) -> HttpResponseBase:
-    """The bell of an open page, over ASGI. Elsewhere 204, on which a browser asks no more, and the page looks by
-    itself now and then."""
+    """The bell of an open page, over ASGI.
+
+    Elsewhere 204, on which a browser asks no more, and the page looks by itself now and then.
+    """
     if not isinstance(request, ASGIRequest):
         return HttpResponse(status=204)
     person = cast(User, await request.auser())
@@ -48,17 +56,29 @@ async def stream(request: HttpRequest) -> HttpResponseBase:
 @never_cache
 @require_safe
 def changes(request: HttpRequest) -> JsonResponse:
-    """What changed since an event for a page that shows a list: its rows anew, the numbers, and who looks."""
+    """What changed since an event for a page that shows a list: its rows anew, the numbers, and who
+    looks.
+    """
     person = cast(User, request.user)
     asked = Asked.by(request.GET)
     since = request.GET.get("since", "")
     mailboxes = listing.mailboxes_of(person)
-    changed, last = live.changed_since(mailboxes, int(since) if since.isdecimal() and len(since) < 19 else 0)
-    rows = listing.these(asked.among(mailboxes), changed, what=listing.wanted(asked.text, warned=asked.warned))
+    changed, last = live.changed_since(
+        mailboxes, int(since) if since.isdecimal() and len(since) < 19 else 0
+    )
+    rows = listing.these(
+        asked.among(mailboxes), changed, what=listing.wanted(asked.text, warned=asked.warned)
+    )
     counts = tab_counts(mailboxes)
     shown = [UUID(each) for each in request.GET.getlist("shown")[: 2 * PAGE] if _is_uuid(each)]
     looking = live.present(shown, mailboxes=mailboxes, but=person)
-    frame = {"asked": asked, "tab": asked.tab, "several": len(mailboxes) > 1, "user": person, "may_decide": True}
+    frame = {
+        "asked": asked,
+        "tab": asked.tab,
+        "several": len(mailboxes) > 1,
+        "user": person,
+        "may_decide": True,
+    }
     return JsonResponse(
         {
             "last": last,
@@ -73,7 +93,9 @@ def changes(request: HttpRequest) -> JsonResponse:
             ],
             "gone": [str(pk) for pk in changed if pk not in {row.pk for row in rows}],
             "looking": {str(pk): names for pk, names in looking.items()},
-            "toast": render_to_string("approvals/toast.html", {"toast": leaving_now(mailboxes)}, request),
+            "toast": render_to_string(
+                "approvals/toast.html", {"toast": leaving_now(mailboxes)}, request
+            ),
         }
     )
 
@@ -81,8 +103,9 @@ def changes(request: HttpRequest) -> JsonResponse:
 @login_required
 @require_POST
 def presence(request: HttpRequest, action_id: UUID) -> JsonResponse:
-    """Say that one is here and what one has before one, or that one goes; hear who else is, and whether what is shown
-    still stands."""
+    """Say that one is here and what one has before one, or that one goes; hear who else is, and
+    whether what is shown still stands.
+    """
     action = visible_action(request, action_id)
     person = cast(User, request.user)
     if request.POST.get("going"):

@@ -1,4 +1,6 @@
-"""What a person sets up for themselves on these pages: saved views, and whether single keys do something."""
+"""What a person sets up for themselves on these pages: saved views, and whether single keys do
+something.
+"""
 
 from typing import cast
 
@@ -50,9 +52,16 @@ def keyboard(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         response: HttpResponse = redirect("keyboard")
         response.set_cookie(
-            KEYS_COOKIE, "off" if request.POST.get("keys") == "off" else "on", max_age=A_YEAR, samesite="Lax",
-            secure=request.is_secure(), httponly=True,
-        )  # fmt: skip
+            KEYS_COOKIE,
+            "off" if request.POST.get("keys") == "off" else "on",
+            max_age=A_YEAR,
+            samesite="Lax",
+            secure=request.is_secure(),
+            httponly=True,
+        )
         return response
-    context = {"keys_on": keys_are_on(request), "waiting": listing.waiting_for(cast(User, request.user))}
+    context = {
+        "keys_on": keys_are_on(request),
+        "waiting": listing.waiting_for(cast(User, request.user)),
+    }
     return render(request, "approvals/keyboard.html", context)

@@ -24,7 +24,9 @@ PAGE = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Tab:
-    """A tab of the queue; `oldest_first` where somebody works through it, `counted` where the number says something."""
+    """A tab of the queue; `oldest_first` where somebody works through it, `counted` where the
+    number says something.
+    """
 
     key: str
     label: Promise
@@ -34,7 +36,13 @@ class Tab:
 
 
 TABS = (
-    Tab(key="pending", label=_("Pending"), statuses=(Status.PENDING,), oldest_first=True, counted=True),
+    Tab(
+        key="pending",
+        label=_("Pending"),
+        statuses=(Status.PENDING,),
+        oldest_first=True,
+        counted=True,
+    ),
     Tab(
         key="leaving",
         label=_("Leaving"),
@@ -42,10 +50,20 @@ TABS = (
         oldest_first=True,
         counted=True,
     ),
-    Tab(key="unknown", label=_("Unknown"), statuses=(Status.UNKNOWN,), oldest_first=True, counted=True),
+    Tab(
+        key="unknown",
+        label=_("Unknown"),
+        statuses=(Status.UNKNOWN,),
+        oldest_first=True,
+        counted=True,
+    ),
     Tab(key="sent", label=_("Sent"), statuses=(Status.SUCCEEDED,)),
     Tab(key="failed", label=_("Failed"), statuses=(Status.FAILED,)),
-    Tab(key="rejected", label=_("Rejected"), statuses=(Status.REJECTED, Status.CANCELLED, Status.SUPERSEDED)),
+    Tab(
+        key="rejected",
+        label=_("Rejected"),
+        statuses=(Status.REJECTED, Status.CANCELLED, Status.SUPERSEDED),
+    ),
     Tab(key="expired", label=_("Expired"), statuses=(Status.EXPIRED,)),
 )
 TROUBLED = (Mailbox.Status.ERROR, Mailbox.Status.NEEDS_REAUTH, Mailbox.Status.PAUSED)
@@ -84,7 +102,9 @@ class Asked:
         return "&".join(part for part in (f"tab={self.tab.key}", self.filters) if part)
 
     def among(self, mailboxes: list[Mailbox]) -> list[Mailbox]:
-        return [mailbox for mailbox in mailboxes if not self.mailbox or str(mailbox.pk) == self.mailbox]
+        return [
+            mailbox for mailbox in mailboxes if not self.mailbox or str(mailbox.pk) == self.mailbox
+        ]
 
 
 @login_required
@@ -93,7 +113,9 @@ class Asked:
 def index(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     asked = Asked.by(request.GET)
-    event = live.last_event()  # before the list is read: what happens meanwhile is told again, not lost
+    event = (
+        live.last_event()
+    )  # before the list is read: what happens meanwhile is told again, not lost
     mailboxes = listing.mailboxes_of(person)
     try:
         listed = listing.page(

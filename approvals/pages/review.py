@@ -27,7 +27,8 @@ from approvals.pauses import switch
 from approvals.rules.policy import needed_for, policy_of, undo_of
 
 VIEWS = ("preview", "text", "source", "changes", "history")
-# More than that of a text or a source has its own address: the page stays quick, whatever somebody sends.
+# More than that of a text or a source has its own address: the page stays quick, whatever somebody
+# sends.
 SHOWN_CHARACTERS = 40_000
 
 
@@ -65,10 +66,11 @@ def render_review(
     shown: tuple[str, int] | None = None,
     seen: int | None = None,
 ) -> HttpResponse:
-    """The page, with what went wrong on top when a decision was refused; the status is that of the problem.
+    """The page, with what went wrong on top when a decision was refused; the status is that of the
+    problem.
 
-    `shown` is the digest and revision of the form that was posted, `seen` the revision that the person had before them
-    the last time: how the present one differs from either is shown.
+    `shown` is the digest and revision of the form that was posted, `seen` the revision that the
+    person had before them the last time: how the present one differs from either is shown.
     """
     person = cast(User, request.user)
     mailboxes = listing.mailboxes_of(person)
@@ -78,17 +80,23 @@ def render_review(
         "waiting": listing.count(mailboxes, (Status.PENDING,)),
         "several": len(mailboxes) > 1,
         "place": listing.place_of(mailboxes, action) if action.status == Status.PENDING else None,
-        "others": live.present([action.pk], mailboxes=[action.mailbox], but=person).get(action.pk, []),
+        "others": live.present([action.pk], mailboxes=[action.mailbox], but=person).get(
+            action.pk, []
+        ),
         "toast": leaving_now(mailboxes, but=action),
         "problem": problem,
         "changed_meanwhile": changed_meanwhile,
         "difference": _difference(action, shown[1] if changed_meanwhile and shown else seen),
         "event": live.last_event(),
     }
-    response = render(request, "approvals/review.html", context, status=problem.status if problem else 200)
+    response = render(
+        request, "approvals/review.html", context, status=problem.status if problem else 200
+    )
     wait = _refresh_after(action, context["undo_seconds"])
     if wait and not problem:
-        response["Refresh"] = str(wait)  # without JavaScript too: the page follows the mail until it is out
+        response["Refresh"] = str(
+            wait
+        )  # without JavaScript too: the page follows the mail until it is out
     return response
 
 
@@ -123,7 +131,9 @@ def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
         "attempts": action.attempts.all(),
         "may_have_left": reconcile.may_have_left(action),
         "also_left": reconcile.also_left(action),
-        "not_again": rulings.may_order_again(action, person) if action.status == Status.UNKNOWN else None,
+        "not_again": rulings.may_order_again(action, person)
+        if action.status == Status.UNKNOWN
+        else None,
         "undo_seconds": seconds_left(action),
         "paused": action.status == Status.APPROVED and switch.is_paused(action.mailbox),
         "undo_window": int(undo_of(policy).total_seconds()),
@@ -144,7 +154,9 @@ def rendered(action: PendingAction, payload: Any) -> Rendered | None:
     if not payload:
         return None
     try:
-        return kind_named(action.kind).rendered(payload, lambda sha256: queries.blob_of(action, sha256))
+        return kind_named(action.kind).rendered(
+            payload, lambda sha256: queries.blob_of(action, sha256)
+        )
     except CannotDecrypt:  # the bytes; the page says so
         return None
 

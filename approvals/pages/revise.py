@@ -1,4 +1,7 @@
-"""Short of a decision: a reviewer changes the content, or asks the proposer back. POST alone changes anything."""
+"""Short of a decision: a reviewer changes the content, or asks the proposer back.
+
+POST alone changes anything.
+"""
 
 from typing import Any, cast
 from uuid import UUID
@@ -26,7 +29,9 @@ from approvals.pages.review import render_review, visible_action
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    """The form with everything that may be changed; posted with any of its fields it makes a new revision."""
+    """The form with everything that may be changed; posted with any of its fields it makes a new
+    revision.
+    """
     action = visible_action(request, action_id)
     person = cast(User, request.user)
     changes = _changes(request, edits.edit_fields(action)) if request.method == "POST" else {}
@@ -37,18 +42,28 @@ def edit(request: HttpRequest, action_id: UUID) -> HttpResponse:
         return _form(request, action)
     form = ApproveForm(request.POST)
     if not form.is_valid():
-        return render_review(request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0))
+        return render_review(
+            request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0)
+        )
     shown = form.cleaned_data
     try:
         edited = edits.edit(
-            action_id=action_id, person=person, digest=shown["digest"], revision=shown["revision"], changes=changes
+            action_id=action_id,
+            person=person,
+            digest=shown["digest"],
+            revision=shown["revision"],
+            changes=changes,
         )
-        edits.saw(action=edited, person=person, revision=edited.revision)  # one's own change is no news
+        edits.saw(
+            action=edited, person=person, revision=edited.revision
+        )  # one's own change is no news
     except Problem as problem:
         if problem.code in ("invalid_input", "too_large"):
             return _form(request, action, problem=problem, typed=changes)
         action.refresh_from_db()
-        return render_review(request, action, problem=problem, shown=(shown["digest"], shown["revision"]))
+        return render_review(
+            request, action, problem=problem, shown=(shown["digest"], shown["revision"])
+        )
     return redirect(f"{reverse('review', args=[action_id])}?view=changes")
 
 
@@ -58,17 +73,27 @@ def ask_back(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     seal, form = ApproveForm(request.POST), RejectForm(request.POST)
     if not seal.is_valid():
-        return render_review(request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0))
+        return render_review(
+            request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0)
+        )
     if not form.is_valid():
-        return render_review(request, action, problem=Problem("invalid_input", "The note is too long."))
+        return render_review(
+            request, action, problem=Problem("invalid_input", "The note is too long.")
+        )
     shown, note = seal.cleaned_data, form.cleaned_data["note"]
     return decided(
-        request, action, shown=(shown["digest"], shown["revision"]),
+        request,
+        action,
+        shown=(shown["digest"], shown["revision"]),
         decide=lambda person: edits.ask_back(
-            action_id=action_id, person=person, digest=shown["digest"], revision=shown["revision"], note=note,
+            action_id=action_id,
+            person=person,
+            digest=shown["digest"],
+            revision=shown["revision"],
+            note=note,
             method=sign_in_method(request),
         ),
-    )  # fmt: skip
+    )
 
 
 def _changes(request: HttpRequest, fields: tuple[EditField, ...]) -> Changes:
@@ -89,7 +114,11 @@ def _changes(request: HttpRequest, fields: tuple[EditField, ...]) -> Changes:
 
 
 def _form(
-    request: HttpRequest, action: PendingAction, *, problem: Problem | None = None, typed: Changes | None = None
+    request: HttpRequest,
+    action: PendingAction,
+    *,
+    problem: Problem | None = None,
+    typed: Changes | None = None,
 ) -> HttpResponse:
     """The form, with what was typed in and what is wrong with it after a refusal."""
     errors = {error.field: error.message for error in problem.errors} if problem else {}
@@ -101,14 +130,24 @@ def _form(
                 "field": field,
                 "value": given if isinstance(given, str) else field.value,
                 "error": errors.get(field.name, ""),
-                "lines": min(max(field.value.count("\n") + 2, 2 if field.sort == "addresses" else 14), 24),
-                "kept": given.kept if isinstance(given, FilesGiven) else tuple(file.sha256 for file in field.files),
+                "lines": min(
+                    max(field.value.count("\n") + 2, 2 if field.sort == "addresses" else 14), 24
+                ),
+                "kept": given.kept
+                if isinstance(given, FilesGiven)
+                else tuple(file.sha256 for file in field.files),
             }
         )
     context = {
-        "action": action, "rows": rows, "problem": problem, "waiting": listing.waiting_for(cast(User, request.user)),
-        # The seal of what the form was made from: what somebody else has changed meanwhile is not overwritten.
+        "action": action,
+        "rows": rows,
+        "problem": problem,
+        "waiting": listing.waiting_for(cast(User, request.user)),
+        # The seal of what the form was made from: what somebody else has changed meanwhile is not
+        # overwritten.
         "digest": request.POST.get("digest") or action.digest,
         "revision": request.POST.get("revision") or action.revision,
-    }  # fmt: skip
-    return render(request, "approvals/edit.html", context, status=problem.status if problem else 200)
+    }
+    return render(
+        request, "approvals/edit.html", context, status=problem.status if problem else 200
+    )

@@ -1,8 +1,9 @@
-"""The send journal: what was handed over, written to a file outside the database just before the point of no return.
+"""The send journal: what was handed over, written to a file outside the database just before the
+point of no return.
 
-A database that was restored, rolled back or replaced by an older replica has forgotten sends that this file knows.
-Only `approvals.pauses.restored` reads it. Each line is synced before the mail leaves, so the file is never behind a
-send.
+A database that was restored, rolled back or replaced by an older replica has forgotten sends that
+this file knows. Only `approvals.pauses.restored` reads it. Each line is synced before the mail
+leaves, so the file is never behind a send.
 """
 
 import json
@@ -37,7 +38,10 @@ def journal_file() -> Path:
 
 
 def append(action_id: UUID, fence: int) -> None:
-    """Write that the attempt is about to be handed over. Returns when the line is on the disk; raises OSError."""
+    """Write that the attempt is about to be handed over.
+
+    Returns when the line is on the disk; raises OSError.
+    """
     _write({"at": timezone.now().isoformat(), "action": str(action_id), "fence": fence})
 
 
@@ -61,7 +65,12 @@ def newest() -> list[Entry]:
 def entries() -> list[Entry]:
     """Return all entries that nobody has reconciled, oldest first."""
     path = journal_file()
-    lines = [line for each in (_older(path), path) if each.exists() for line in each.read_bytes().splitlines()]
+    lines = [
+        line
+        for each in (_older(path), path)
+        if each.exists()
+        for line in each.read_bytes().splitlines()
+    ]
     return _after_mark(_parsed(lines))
 
 
@@ -106,7 +115,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def _parsed(lines: list[bytes]) -> Iterator[Entry | None]:
-    """Yield the entries, and None for a mark. A torn line was never acted upon: its mail did not leave."""
+    """Yield the entries, and None for a mark.
+
+    A torn line was never acted upon: its mail did not leave.
+    """
     for line in lines:
         try:
             said = json.loads(line)

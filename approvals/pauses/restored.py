@@ -1,7 +1,10 @@
-"""Does this database still know what was sent from this home? If not, nothing more is sent until an operator says so.
+"""Does this database still know what was sent from this home?
 
-A restored backup, a rolled-back volume, a promoted asynchronous replica and a copy of production that is started as
-staging all hold actions as approved that were sent long ago. Four things outside the database tell:
+If not, nothing more is sent until an operator says so.
+
+A restored backup, a rolled-back volume, a promoted asynchronous replica and a copy of production
+that is started as staging all hold actions as approved that were sent long ago. Four things outside
+the database tell:
 
 1. the instance id in the home, which a copy elsewhere does not have;
 2. the anchored heads of the audit chains, which a shorter or other chain does not fit;
@@ -53,9 +56,10 @@ def identity_file() -> Path:
 def compare() -> bool:
     """Compare the database with what is kept outside it, and pause everything on a difference.
 
-    Returns whether it differs. The whole comparison is made once in each process and what it forks. The newest lines of
-    the journal are compared each time: lines that this process has seen in the database are not asked about again,
-    until it has another connection, which may lead to another server.
+    Returns whether it differs. The whole comparison is made once in each process and what it forks.
+    The newest lines of the journal are compared each time: lines that this process has seen in the
+    database are not asked about again, until it has another connection, which may lead to another
+    server.
     """
     code = _difference()
     return code is not None and _pause(code, again=_difference)
@@ -71,7 +75,9 @@ def _difference() -> str | None:
             return "anchors"
         _compared.set()
     with _lock:
-        fresh = [entry for entry in journal.newest() if (entry.action_id, entry.fence) not in _verified]
+        fresh = [
+            entry for entry in journal.newest() if (entry.action_id, entry.fence) not in _verified
+        ]
     if missing_of(fresh):
         return "journal"
     note(*((entry.action_id, entry.fence) for entry in fresh))
@@ -79,12 +85,16 @@ def _difference() -> str | None:
 
 
 def is_from_before(at: datetime | None) -> bool:
-    """Return whether this was written before this process began, so perhaps into a database that came back since."""
+    """Return whether this was written before this process began, so perhaps into a database that
+    came back since.
+    """
     return at is not None and at <= began()
 
 
 def began() -> datetime:
-    """Return when this process, or the one that forked it, first looked at the database, by the database's clock."""
+    """Return when this process, or the one that forked it, first looked at the database, by the
+    database's clock.
+    """
     return _began[0]
 
 
@@ -96,7 +106,11 @@ def missing_of(entries: list[journal.Entry]) -> list[journal.Entry]:
         asked = Q()
         for entry in part:
             asked |= Q(action=entry.action_id, fence=entry.fence)
-        known = set(Attempt.objects.filter(asked, phase=Attempt.Phase.WIRE_STARTED).values_list("action_id", "fence"))
+        known = set(
+            Attempt.objects.filter(asked, phase=Attempt.Phase.WIRE_STARTED).values_list(
+                "action_id", "fence"
+            )
+        )
         missing += [entry for entry in part if (entry.action_id, entry.fence) not in known]
     return missing
 
@@ -124,17 +138,24 @@ def pause_for(code: str) -> None:
 
 
 def reason() -> str:
-    """Return why everything is paused, as a sentence, if it was not a person who did it; else an empty string."""
+    """Return why everything is paused, as a sentence, if it was not a person who did it; else an
+    empty string.
+    """
     code = Pause.objects.filter(mailbox=None).values_list("reason", flat=True).first()
     return REASONS.get(code, code) if code else ""
 
 
 def begin_anew() -> None:
-    """Give database and home a new common id, and end the pause last. What was restored has been reconciled."""
+    """Give database and home a new common id, and end the pause last.
+
+    What was restored has been reconciled.
+    """
     with transaction.atomic():
         Instance.objects.all().delete()
         identity = _begin()
-        chain.record(mailbox=None, event="restore_reconciled", actor="command", instance=str(identity))
+        chain.record(
+            mailbox=None, event="restore_reconciled", actor="command", instance=str(identity)
+        )
     _write_identity(identity)
     anchors.begin_another()
     journal.append_mark(identity)
@@ -142,7 +163,10 @@ def begin_anew() -> None:
 
 
 def _same_instance() -> bool:
-    """Return whether home and database belong together. New ones, without any action, are joined here."""
+    """Return whether home and database belong together.
+
+    New ones, without any action, are joined here.
+    """
     path = identity_file()
     kept = path.read_text().strip() if path.exists() else ""
     identity = _identity()
@@ -176,12 +200,17 @@ def _write_identity(identity: UUID) -> None:
 
 
 def _pause(code: str, *, again: Callable[[], str | None] | None = None) -> bool:
-    """Pause everything; returns whether it is paused. With `again`, a new pause needs the difference a second time.
+    """Pause everything; returns whether it is paused.
 
-    `after_restore` puts everything right and then ends the pause. Who looked before that must not pause after it.
+    With `again`, a new pause needs the difference a second time.
+
+    `after_restore` puts everything right and then ends the pause. Who looked before that must not
+    pause after it.
     """
     with transaction.atomic():
-        pause, new = Pause.objects.get_or_create(mailbox=None, defaults={"since": timezone.now(), "reason": code})
+        pause, new = Pause.objects.get_or_create(
+            mailbox=None, defaults={"since": timezone.now(), "reason": code}
+        )
         if new and again is not None and again() is None:
             transaction.set_rollback(True)
             return False
@@ -189,7 +218,12 @@ def _pause(code: str, *, again: Callable[[], str | None] | None = None) -> bool:
             Pause.objects.filter(pk=pause.pk).update(reason=code)
         if new or not pause.reason:
             chain.record(mailbox=None, event="paused", actor="worker", code=code)
-            log.error("everything_paused", code=code, reason=REASONS[code], process="manage.py after_restore")
+            log.error(
+                "everything_paused",
+                code=code,
+                reason=REASONS[code],
+                process="manage.py after_restore",
+            )
     return True
 
 

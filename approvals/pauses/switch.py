@@ -19,7 +19,10 @@ from approvals.pauses import restored
 @retry_if_rolled_back
 @transaction.atomic
 def pause(*, mailbox: Mailbox | None, actor: str) -> bool:
-    """Let nothing leave this mailbox, or any; returns whether it still could. What is leaving now is not stopped."""
+    """Let nothing leave this mailbox, or any; returns whether it still could.
+
+    What is leaving now is not stopped.
+    """
     _, new = Pause.objects.get_or_create(mailbox=mailbox, defaults={"since": timezone.now()})
     if new:
         chain.record(mailbox=mailbox, event="paused", actor=actor)
@@ -31,7 +34,8 @@ def pause(*, mailbox: Mailbox | None, actor: str) -> bool:
 def resume(*, mailbox: Mailbox | None, actor: str) -> bool:
     """Take the pause of this mailbox, or that of everything, away; returns whether there was one.
 
-    Raises `conflict` for a pause that mailhub set itself because the database does not know what was sent.
+    Raises `conflict` for a pause that mailhub set itself because the database does not know what
+    was sent.
     """
     if mailbox is None and (why := restored.reason()):
         raise Problem("conflict", f"{why} Run `manage.py after_restore`.")
@@ -47,7 +51,9 @@ def is_paused(mailbox: Mailbox) -> bool:
 
 
 def why_everything_is_paused() -> str:
-    """Return the reason if mailhub has paused everything itself, as a sentence; else an empty string."""
+    """Return the reason if mailhub has paused everything itself, as a sentence; else an empty
+    string.
+    """
     return restored.reason()
 
 
@@ -56,13 +62,21 @@ def everything_is_paused() -> bool:
 
 
 def paused_among(mailboxes: Sequence[Mailbox]) -> set[UUID]:
-    """The ids of those that the kill switch holds back, by a pause of their own or that of everything."""
-    found = Pause.objects.filter(Q(mailbox=None) | Q(mailbox__in=mailboxes)).values_list("mailbox_id", flat=True)
+    """The ids of those that the kill switch holds back, by a pause of their own or that of
+    everything.
+    """
+    found = Pause.objects.filter(Q(mailbox=None) | Q(mailbox__in=mailboxes)).values_list(
+        "mailbox_id", flat=True
+    )
     held = set(found)
     return {each.pk for each in mailboxes if None in held or each.pk in held}
 
 
 def under_way(mailbox: Mailbox | None) -> tuple[int, int]:
     """How many are approved and how many are leaving now, from this mailbox or from all."""
-    actions = PendingAction.objects.filter(mailbox=mailbox) if mailbox else PendingAction.objects.all()
-    return actions.filter(status=Status.APPROVED).count(), actions.filter(status=Status.EXECUTING).count()
+    actions = (
+        PendingAction.objects.filter(mailbox=mailbox) if mailbox else PendingAction.objects.all()
+    )
+    return actions.filter(status=Status.APPROVED).count(), actions.filter(
+        status=Status.EXECUTING
+    ).count()

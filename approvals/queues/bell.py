@@ -1,7 +1,7 @@
 """The bell of the database queue: NOTIFY on PostgreSQL, a FIFO in MAILHUB_HOME on SQLite.
 
-Either wakes a waiting worker at once, without a fast poll, and says for which action. A ring that is lost costs at
-most until the next sweep.
+Either wakes a waiting worker at once, without a fast poll, and says for which action. A ring that
+is lost costs at most until the next sweep.
 """
 
 import contextlib
@@ -30,7 +30,9 @@ class Bell(Protocol):
         ...
 
     def answered(self, at_most: int) -> list[UUID]:
-        """Take rings and say what they were for; about so many, where another worker can take the others."""
+        """Take rings and say what they were for; about so many, where another worker can take the
+        others.
+        """
         ...
 
     def close(self) -> None: ...
@@ -83,7 +85,8 @@ class FifoBell:
             path.unlink(missing_ok=True)
             with contextlib.suppress(FileExistsError):  # another worker was faster
                 os.mkfifo(path, 0o600)
-        # Opened for reading and writing, so that it is never at end of file when the last ringer closes it.
+        # Opened for reading and writing, so that it is never at end of file when the last ringer
+        # closes it.
         self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK)
 
     def fileno(self) -> int:
@@ -93,12 +96,16 @@ class FifoBell:
         return True
 
     def answered(self, at_most: int) -> list[UUID]:
-        # What is written and read in pieces of one size stays in these pieces (pipe(7): such writes are atomic).
+        # What is written and read in pieces of one size stays in these pieces (pipe(7): such writes
+        # are atomic).
         try:
             rung = os.read(self._fifo, RING_BYTES * at_most)
         except BlockingIOError:  # another worker took it
             return []
-        return [UUID(bytes=rung[start : start + RING_BYTES]) for start in range(0, len(rung), RING_BYTES)]
+        return [
+            UUID(bytes=rung[start : start + RING_BYTES])
+            for start in range(0, len(rung), RING_BYTES)
+        ]
 
     def close(self) -> None:
         os.close(self._fifo)

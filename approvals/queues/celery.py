@@ -17,7 +17,8 @@ log = structlog.get_logger(__name__)
 ANSWER_SECONDS = 1.0
 # What waited longer has been rung for again; it is dropped without a look at the database.
 EXPIRES_SECONDS = 60
-# A person waits for the answer to an approval: one more try on a fresh connection, then it is the sweeper's.
+# A person waits for the answer to an approval: one more try on a fresh connection, then it is the
+# sweeper's.
 PUBLISH_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
 
 
@@ -25,13 +26,18 @@ class CeleryQueue:
     """Puts the id into the broker."""
 
     def __init__(self) -> None:
-        self._app: Celery = import_string(settings.MAILHUB_CELERY_APP)  # makes it the one that tasks belong to
+        self._app: Celery = import_string(
+            settings.MAILHUB_CELERY_APP
+        )  # makes it the one that tasks belong to
 
     def ring(self, action_id: UUID) -> None:
-        carry_out.apply_async((str(action_id),), expires=EXPIRES_SECONDS, retry=True, retry_policy=PUBLISH_POLICY)
+        carry_out.apply_async(
+            (str(action_id),), expires=EXPIRES_SECONDS, retry=True, retry_policy=PUBLISH_POLICY
+        )
 
     def answers(self) -> bool:
-        # The errors of a library are known only from its connection object, and making that may fail.
+        # The errors of a library are known only from its connection object, and making that may
+        # fail.
         try:
             with self._app.connection_for_write(connect_timeout=ANSWER_SECONDS) as connection:
                 connection.connect()
@@ -54,7 +60,9 @@ def sweep() -> None:
 
 
 def _keep_only(*names: str) -> None:
-    """Unregister all other tasks: Celery brings some of its own that call others, and the broker may name any."""
+    """Unregister all other tasks: Celery brings some of its own that call others, and the broker
+    may name any.
+    """
     tasks = current_app.tasks
     for name in set(tasks) - set(names):
         tasks.unregister(name)

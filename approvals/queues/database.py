@@ -1,4 +1,6 @@
-"""The default queue: a resident worker that is rung for, and finds in the table what nobody rang for."""
+"""The default queue: a resident worker that is rung for, and finds in the table what nobody rang
+for.
+"""
 
 import queue
 import signal
@@ -37,10 +39,11 @@ class DatabaseQueue:
 
 
 class Worker:
-    """Three parts: this thread listens and hands out, others carry out, one sweeps and keeps the time.
+    """Three parts: this thread listens and hands out, others carry out, one sweeps and keeps the
+    time.
 
-    So a send that takes its time delays no other, and neither the sweeps nor the signs of life. What is handed out
-    never exceeds the free slots; `Slots` says who gets one.
+    So a send that takes its time delays no other, and neither the sweeps nor the signs of life.
+    What is handed out never exceeds the free slots; `Slots` says who gets one.
     """
 
     def __init__(self, *, threads: int = THREADS) -> None:
@@ -122,9 +125,12 @@ class Worker:
         while (due := self._handed_out.get()) is not None and not self._stopping:
             try:
                 if carry_out(due.action, settle=False):
-                    maintenance.SENT_COPIES.begin(due.mailbox, [due.action])  # else the sweeper does
+                    maintenance.SENT_COPIES.begin(
+                        due.mailbox, [due.action]
+                    )  # else the sweeper does
                 else:
-                    self._sweeper.look_again()  # it may be due later, and nobody else keeps the time
+                    # it may be due later, and nobody else keeps the time
+                    self._sweeper.look_again()
             finally:
                 self._slots.give_back(due)
                 self._wakeup.wake()

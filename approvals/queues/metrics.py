@@ -1,4 +1,6 @@
-"""Figures for whoever watches over the queue, read from the database at the moment they are asked for."""
+"""Figures for whoever watches over the queue, read from the database at the moment they are asked
+for.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,8 +23,9 @@ SINCE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """How many are in each open state (no further than COUNTED), how long the oldest has been, and what came of
-    attempts; no figure says whose."""
+    """How many are in each open state (no further than COUNTED), how long the oldest has been, and
+    what came of attempts; no figure says whose.
+    """
 
     counts: dict[str, int]
     oldest_seconds: dict[str, float]
@@ -36,12 +39,20 @@ def figures() -> Figures:
     now = timezone.now()
     in_state = {status: PendingAction.objects.filter(status=status).order_by() for status in OPEN}
     oldest = {status: _oldest(status) for status in OPEN}
-    ended = Attempt.objects.exclude(verdict=None).order_by().values("verdict").annotate(number=Count("pk"))
-    verdicts = dict.fromkeys(Attempt.Verdict.values, 0) | {str(row["verdict"]): row["number"] for row in ended}
+    ended = (
+        Attempt.objects.exclude(verdict=None)
+        .order_by()
+        .values("verdict")
+        .annotate(number=Count("pk"))
+    )
+    verdicts = dict.fromkeys(Attempt.Verdict.values, 0) | {
+        str(row["verdict"]): row["number"] for row in ended
+    }
     return Figures(
         counts={status.value: actions[:COUNTED].count() for status, actions in in_state.items()},
         oldest_seconds={
-            status.value: max((now - since).total_seconds(), 0.0) if since else 0.0 for status, since in oldest.items()
+            status.value: max((now - since).total_seconds(), 0.0) if since else 0.0
+            for status, since in oldest.items()
         },
         attempts=verdicts,
         workers=len(heartbeats.alive()),

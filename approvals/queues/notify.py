@@ -11,7 +11,12 @@ log = structlog.get_logger(__name__)
 
 CONNECT_SECONDS = 3
 # A server that is gone without a word is noticed within about 20 seconds.
-KEEPALIVE: dict[str, Any] = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2}
+KEEPALIVE: dict[str, Any] = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+}
 
 
 class NotifyBell:

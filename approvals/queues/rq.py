@@ -34,13 +34,15 @@ class RefusedJob(Exception):
 class ActionJob(rq.job.Job):
     """A job that runs `carry_out` and nothing else.
 
-    RQ imports and calls whatever function a job in Redis names, and the functions it names to be told of the end. So
-    without this class anybody who can write to Redis runs code in the worker.
+    RQ imports and calls whatever function a job in Redis names, and the functions it names to be
+    told of the end. So without this class anybody who can write to Redis runs code in the worker.
     """
 
     def restore(self, raw_data: Any) -> Any:
         restored = super().restore(raw_data)
-        self._success_callback_name = self._failure_callback_name = self._stopped_callback_name = None
+        self._success_callback_name = self._failure_callback_name = self._stopped_callback_name = (
+            None
+        )
         self.webhooks = []
         return restored
 
@@ -55,22 +57,26 @@ class RqQueue:
     """Puts the id into Redis."""
 
     def __init__(self) -> None:
-        # A person waits for the answer to an approval: one try on a fresh connection if the kept one is dead, then
-        # it is the sweeper's.
+        # A person waits for the answer to an approval: one try on a fresh connection if the kept
+        # one is dead, then it is the sweeper's.
         self._redis = Redis.from_url(
             settings.REDIS_URL,
             socket_connect_timeout=ANSWER_SECONDS,
             socket_timeout=ANSWER_SECONDS,
             retry=Retry(NoBackoff(), 1),
         )
-        self._queue = rq.Queue(QUEUE, connection=self._redis, serializer=JSONSerializer, job_class=ActionJob)
+        self._queue = rq.Queue(
+            QUEUE, connection=self._redis, serializer=JSONSerializer, job_class=ActionJob
+        )
 
     def ring(self, action_id: UUID) -> None:
         job_id = str(action_id)
         if self._redis.lpos(self._queue.key, job_id) is not None:
-            return  # it waits already: a sweep every few seconds must not fill the queue while workers are behind
-        # No `retry`: whether to try again is the row's decision alone. No `unique` either: the job of a worker that
-        # was killed would stand in the way of the next one.
+            # it waits already: a sweep every few seconds must not fill the queue while workers are
+            # behind
+            return
+        # No `retry`: whether to try again is the row's decision alone. No `unique` either: the job
+        # of a worker that was killed would stand in the way of the next one.
         self._queue.enqueue(
             carry_out,
             job_id,
@@ -94,7 +100,9 @@ def carry_out(action_id: str) -> None:
 
 
 class _Companion:
-    """What both workers add to RQ's: JSON, a sweeper beside them, and to know that they were asked to end."""
+    """What both workers add to RQ's: JSON, a sweeper beside them, and to know that they were asked
+    to end.
+    """
 
     max_connection_wait_time = 5.0  # RQ doubles it up to a minute after Redis is back
     log_result_lifespan = False
@@ -103,7 +111,11 @@ class _Companion:
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         # rqworker hands over pickle unless told otherwise, whatever the queue says.
-        options |= {"serializer": JSONSerializer, "job_class": ActionJob, "job_monitoring_interval": LOOK_SECONDS}
+        options |= {
+            "serializer": JSONSerializer,
+            "job_class": ActionJob,
+            "job_monitoring_interval": LOOK_SECONDS,
+        }
         super().__init__(*arguments, **options)
 
     @property
@@ -124,7 +136,9 @@ class ForkingWorker(_Companion, rq.Worker):
     """Forks for each job: a send that goes wrong takes nothing else along. The default."""
 
     def setup_work_horse_signals(self) -> None:
-        """Whoever ends a whole group or container asks the worker; a send that is under way is finished."""
+        """Whoever ends a whole group or container asks the worker; a send that is under way is
+        finished.
+        """
         super().setup_work_horse_signals()  # type: ignore[no-untyped-call]
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
@@ -134,7 +148,9 @@ class ResidentWorker(_Companion, rq.SimpleWorker):
 
 
 def keep_working(work: Callable[[], None], *, once: bool) -> None:
-    """Run rqworker, and again whenever it ends unasked: RQ gives up when Redis goes away between two jobs."""
+    """Run rqworker, and again whenever it ends unasked: RQ gives up when Redis goes away between
+    two jobs.
+    """
     workers.prepare()
     _Companion.sweeper = SweeperProcess(worker=workers.worker_name())
     try:

@@ -1,4 +1,6 @@
-"""The concurrency slots of a worker: who gets one, so that nobody's slow server holds up other people's mail."""
+"""The concurrency slots of a worker: who gets one, so that nobody's slow server holds up other
+people's mail.
+"""
 
 import threading
 import time
@@ -16,9 +18,9 @@ MOST = 4  # times as many sends as slots may be under way, most of them slow
 class Slots:
     """`threads` sends at once, at most one of each mailbox.
 
-    A send that takes longer than SLOW_SECONDS waits for its server and costs nothing: it gives its slot to another
-    one. But an owner with as many slow ones as half of the slots gets no further slot until one of them has ended, so
-    that one owner's servers cannot take up all that there is.
+    A send that takes longer than SLOW_SECONDS waits for its server and costs nothing: it gives its
+    slot to another one. But an owner with as many slow ones as half of the slots gets no further
+    slot until one of them has ended, so that one owner's servers cannot take up all that there is.
     """
 
     def __init__(self, threads: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -71,7 +73,9 @@ class Slots:
         return [due for due, began in self._taken.values() if began < since]
 
     def _free(self, slow: Sequence[Due]) -> int:
-        return min(self.threads - (len(self._taken) - len(slow)), self.threads * MOST - len(self._taken))
+        return min(
+            self.threads - (len(self._taken) - len(slow)), self.threads * MOST - len(self._taken)
+        )
 
 
 def _by_turns(found: Sequence[Due], held: Counter[int | None]) -> list[Due]:

@@ -1,8 +1,9 @@
-"""The resident sweeper: sweeps every few seconds, rings at the moment something becomes due, says that it lives.
+"""The resident sweeper: sweeps every few seconds, rings at the moment something becomes due, says
+that it lives.
 
-It is in every worker, so that no clock outside has to be there: RQ's cron and Celery's beat send their orders through
-the broker, and what a sweeper finds is just what got lost in there (rq/cron.py also writes pickle, and ends when Redis
-goes away). Any number may run at once.
+It is in every worker, so that no clock outside has to be there: RQ's cron and Celery's beat send
+their orders through the broker, and what a sweeper finds is just what got lost in there (rq/cron.py
+also writes pickle, and ends when Redis goes away). Any number may run at once.
 """
 
 import contextlib
@@ -33,10 +34,16 @@ END_SECONDS = 5.0
 
 
 class Sweeper:
-    """Runs until `stop`, or until it is not needed any more; `worker` is whose signs of life it gives, if anybody's."""
+    """Runs until `stop`, or until it is not needed any more; `worker` is whose signs of life it
+    gives, if anybody's.
+    """
 
     def __init__(
-        self, *, worker: str | None, every: float = SWEEP_SECONDS, needed: Callable[[], bool] = lambda: True
+        self,
+        *,
+        worker: str | None,
+        every: float = SWEEP_SECONDS,
+        needed: Callable[[], bool] = lambda: True,
     ) -> None:
         self._worker = worker
         self._every = every
@@ -52,7 +59,8 @@ class Sweeper:
             try:
                 self._round()
                 wait = min(self._next_sweep, self._next_due, self._next_beat) - time.monotonic()
-            except Exception:  # a database or a broker that is away; the next round tries again, on a new connection
+            # a database or a broker that is away; the next round tries again, on a new connection
+            except Exception:
                 log.exception("sweep_failed", worker=self._worker)
                 connection.close()
                 wait = FAILED_SECONDS
@@ -96,7 +104,8 @@ class Sweeper:
 class SweeperProcess:
     """A sweeper beside a worker, in a process of its own that lives exactly as long.
 
-    A thread would not do: these workers fork, and a fork takes the locks of its threads along, but not the threads.
+    A thread would not do: these workers fork, and a fork takes the locks of its threads along, but
+    not the threads.
     """
 
     def __init__(self, *, worker: str) -> None:
@@ -114,7 +123,9 @@ class SweeperProcess:
         self._pid = pid
 
     def stop(self) -> None:
-        """End it; in the middle of a sweep too, if that takes long: the next sweeper goes on from there."""
+        """End it; in the middle of a sweep too, if that takes long: the next sweeper goes on from
+        there.
+        """
         if not self._pid:
             return
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -135,7 +146,9 @@ class SweeperProcess:
 
 
 def _sweep_for(worker: str, parent: int) -> NoReturn:
-    """The life of the process: nothing of the worker's own clean-up may run in it, so it leaves by os._exit."""
+    """The life of the process: nothing of the worker's own clean-up may run in it, so it leaves by
+    os._exit.
+    """
     try:
         sweeper = Sweeper(worker=worker, needed=lambda: os.getppid() == parent)
 

@@ -7,8 +7,9 @@ from collections.abc import Collection
 
 
 class Wakeup:
-    """A pipe: what is written while nobody waits is not lost, and a signal handler may write at any moment, which
-    a lock would not survive."""
+    """A pipe: what is written while nobody waits is not lost, and a signal handler may write at any
+    moment, which a lock would not survive.
+    """
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
@@ -20,7 +21,9 @@ class Wakeup:
             os.write(self._write, b"!")
 
     def wait(self, seconds: float, *others: int) -> Collection[int]:
-        """Wait for a wake-up, or for something to read on the other descriptors; returns those of the others."""
+        """Wait for a wake-up, or for something to read on the other descriptors; returns those of
+        the others.
+        """
         ready, _, _ = select.select([self._read, *others], [], [], max(seconds, 0.0))
         if self._read in ready:
             os.read(self._read, 65536)

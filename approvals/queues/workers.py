@@ -50,7 +50,8 @@ def prepare() -> None:
         import_string(provider)
     try:
         compiled_sql.make_all()
-        restored.compare()  # here, so that what this process forks need not compare everything again
+        # here, so that what this process forks need not compare everything again
+        restored.compare()
     except DatabaseError:  # what is not made now is made when it is needed
         log.warning("database_unavailable", worker=worker_name())
     finally:
@@ -60,8 +61,8 @@ def prepare() -> None:
 def carry_out(action_id: UUID, *, settle: bool = True) -> bool:
     """Carry one action out and do the work after it; returns whether it was this worker's to do.
 
-    Raises nothing: the row says what is left to do and the sweeper reads it, while a queue would store the text of
-    an exception, or try again on its own.
+    Raises nothing: the row says what is left to do and the sweeper reads it, while a queue would
+    store the text of an exception, or try again on its own.
     """
     try:
         close_old_connections()

@@ -26,10 +26,12 @@ RULES = (
 @retry_if_rolled_back
 @transaction.atomic
 def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) -> ApprovalPolicy:
-    """Set the rules of a mailbox; what is approved already is judged by them at the claim. Raises `forbidden`.
+    """Set the rules of a mailbox; what is approved already is judged by them at the claim.
 
-    The audit names each changed rule with its value before and after; of the recipient lists only their lengths, since
-    an address is personal.
+    Raises `forbidden`.
+
+    The audit names each changed rule with its value before and after; of the recipient lists only
+    their lengths, since an address is personal.
     """
     if not has_role(person, mailbox, Role.MANAGER):
         raise Problem("forbidden", "Only who manages the mailbox may change its rules.")
@@ -55,8 +57,12 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
 
 def _keep_what_is_still_allowed(policy: ApprovalPolicy) -> None:
     """What is approved and goes to nobody that the new lists refuse stays approved."""
-    for action in PendingAction.objects.filter(mailbox=policy.mailbox_id, status=Status.APPROVED).order_by("pk"):
-        if not blocked_by(policy, [target["address"] for target in action.current.preview["targets"]]):
+    for action in PendingAction.objects.filter(
+        mailbox=policy.mailbox_id, status=Status.APPROVED
+    ).order_by("pk"):
+        if not blocked_by(
+            policy, [target["address"] for target in action.current.preview["targets"]]
+        ):
             PendingAction.objects.filter(
                 pk=action.pk, status=Status.APPROVED, approval_round=action.approval_round
             ).update(rules_version=policy.version)

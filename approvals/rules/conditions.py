@@ -1,10 +1,10 @@
 """What must be true at the claim. Judged by the database, by its clock, inside the claim's UPDATE.
 
-Two sorts of "no": something has made the approval void, and the action goes back to a person with the reason; or
-something only holds it back, and it waits, still approved.
+Two sorts of "no": something has made the approval void, and the action goes back to a person with
+the reason; or something only holds it back, and it waits, still approved.
 
-No joins: a condition on a joined table would not be checked again when PostgreSQL waits for a row that another worker
-is claiming.
+No joins: a condition on a joined table would not be checked again when PostgreSQL waits for a row
+that another worker is claiming.
 """
 
 from datetime import timedelta
@@ -20,12 +20,15 @@ from approvals.models import ApprovalPolicy, Attempt, Decision, Pause, PendingAc
 
 A_DAY = timedelta(days=1)
 REACHABLE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
-# Looking needs the provider; a paused mailbox may be looked at, one that must be reconnected may not.
+# Looking needs the provider; a paused mailbox may be looked at, one that must be reconnected may
+# not.
 MAY_LOOK = (*REACHABLE, Mailbox.Status.PAUSED)
 
 
 def may_execute() -> Q:
-    """Approved by enough people who still may, due, not held back, and nothing else is leaving this mailbox."""
+    """Approved by enough people who still may, due, not held back, and nothing else is leaving this
+    mailbox.
+    """
     return Q(status=Status.APPROVED) & due() & Q(expires_at__gt=Now()) & ~held_back() & ~void()
 
 
@@ -34,14 +37,23 @@ def due() -> Q:
 
 
 def held_back() -> Q:
-    """It waits: the kill switch, a mailbox that must be reconnected or rests, another mail that is leaving it, the
-    send window, a full day."""
+    """It waits: the kill switch, a mailbox that must be reconnected or rests, another mail that is
+    leaving it, the send window, a full day.
+    """
     return (
         Q(Exists(Pause.objects.filter(Q(mailbox=None) | Q(mailbox=OuterRef("mailbox")))))
         | ~Q(mailbox__in=Mailbox.objects.filter(status__in=REACHABLE).values("pk"))
         | Q(mailbox__in=Rest.objects.filter(until__gt=Now()).values("mailbox"))
-        | Q(Exists(PendingAction.objects.filter(mailbox=OuterRef("mailbox"), status=Status.EXECUTING)))
-        | Q(mailbox__in=ApprovalPolicy.objects.filter(outside_window() | day_is_full()).values("mailbox"))
+        | Q(
+            Exists(
+                PendingAction.objects.filter(mailbox=OuterRef("mailbox"), status=Status.EXECUTING)
+            )
+        )
+        | Q(
+            mailbox__in=ApprovalPolicy.objects.filter(outside_window() | day_is_full()).values(
+                "mailbox"
+            )
+        )
     )
 
 
@@ -52,9 +64,12 @@ def outside_window() -> Q:
 
 def day_is_full() -> Q:
     """Of a policy: as many mails as it lets go in 24 hours have left, or may have left within them."""
-    lately = Attempt.objects.filter(action=OuterRef("pk"), fence=OuterRef("fence"), wire_started_at__gt=Now() - A_DAY)
+    lately = Attempt.objects.filter(
+        action=OuterRef("pk"), fence=OuterRef("fence"), wire_started_at__gt=Now() - A_DAY
+    )
     left = PendingAction.objects.filter(
-        Q(status=Status.SUCCEEDED, finished_at__gt=Now() - A_DAY) | Q(Exists(lately), status=Status.UNKNOWN),
+        Q(status=Status.SUCCEEDED, finished_at__gt=Now() - A_DAY)
+        | Q(Exists(lately), status=Status.UNKNOWN),
         mailbox=OuterRef("mailbox"),
     )
     count = left.order_by().values("mailbox").annotate(n=Count("pk")).values("n")
@@ -79,31 +94,47 @@ def disconnected() -> Q:
 
 def token_revoked() -> Q:
     """After the approval: who approves what a revoked token proposed knows what they do."""
-    revoked = ApiToken.objects.filter(pk=OuterRef("token_id"), revoked_at__gt=OuterRef("approved_at"))
+    revoked = ApiToken.objects.filter(
+        pk=OuterRef("token_id"), revoked_at__gt=OuterRef("approved_at")
+    )
     return Q(token_id__isnull=False) & Q(Exists(revoked))
 
 
 def rules_changed() -> Q:
-    """The recipient lists are other ones than those it was approved under; where they let it go, it was moved on."""
-    newer = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox"), version__gt=OuterRef("rules_version"))
+    """The recipient lists are other ones than those it was approved under; where they let it go, it
+    was moved on.
+    """
+    newer = ApprovalPolicy.objects.filter(
+        mailbox=OuterRef("mailbox"), version__gt=OuterRef("rules_version")
+    )
     return Q(Exists(newer))
 
 
 def approvers_lost() -> Q:
-    now_asked = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values("approvals_needed")
-    return Q(GreaterThan(Greatest("approvals_needed", Coalesce(Subquery(now_asked), 1)), _approvals_that_count()))
+    now_asked = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values(
+        "approvals_needed"
+    )
+    return Q(
+        GreaterThan(
+            Greatest("approvals_needed", Coalesce(Subquery(now_asked), 1)), _approvals_that_count()
+        )
+    )
 
 
 def _approvals_that_count() -> Coalesce:
-    """Distinct people who approved this revision, digest and round, and may still approve for the mailbox; who left
-    it and came back has lost what they said before."""
+    """Distinct people who approved this revision, digest and round, and may still approve for the
+    mailbox; who left it and came back has lost what they said before.
+    """
     managers_alone = ApprovalPolicy.objects.filter(
         mailbox=OuterRef("mailbox"), approver_role=ApprovalPolicy.Approvers.MANAGER
     )
     still_may = Membership.objects.filter(
-        Q(role=Role.MANAGER) | (Q(role__in=Role.at_least(Role.APPROVER)) & ~Q(Exists(managers_alone))),
-        mailbox=OuterRef("action__mailbox"), user=OuterRef("person"), created_at__lte=OuterRef("created_at"),
-    )  # fmt: skip
+        Q(role=Role.MANAGER)
+        | (Q(role__in=Role.at_least(Role.APPROVER)) & ~Q(Exists(managers_alone))),
+        mailbox=OuterRef("action__mailbox"),
+        user=OuterRef("person"),
+        created_at__lte=OuterRef("created_at"),
+    )
     four_eyes = ApprovalPolicy.objects.filter(
         Q(self_approval=False) | Q(approvals_needed__gt=1), mailbox=OuterRef("action__mailbox")
     )
@@ -131,7 +162,10 @@ def _approvals_that_count() -> Coalesce:
 
 VOID = {
     "mailbox_disconnected": (disconnected, "The mailbox was disconnected after the approval."),
-    "approver_lost": (approvers_lost, "Somebody who approved it may no longer approve for this mailbox."),
+    "approver_lost": (
+        approvers_lost,
+        "Somebody who approved it may no longer approve for this mailbox.",
+    ),
     "rules_changed": (
         rules_changed,
         "The rules about recipients changed after the approval, and not all of these are allowed now.",

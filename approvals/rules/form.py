@@ -21,7 +21,9 @@ YES_NO = ((True, _("may approve it")), (False, _("may not approve it")))
 
 
 class RecipientList(forms.CharField):
-    """Addresses and domains, one a line or separated by commas; a domain stands for everything below it too."""
+    """Addresses and domains, one a line or separated by commas; a domain stands for everything
+    below it too.
+    """
 
     widget = forms.Textarea(attrs={"rows": 2})
 
@@ -29,7 +31,9 @@ class RecipientList(forms.CharField):
         return "\n".join(value) if isinstance(value, list) else value
 
     def to_python(self, value: Any) -> Any:
-        entries = sorted({self._entry(part) for part in re.split(r"[\s,;]+", str(value or "")) if part})
+        entries = sorted(
+            {self._entry(part) for part in re.split(r"[\s,;]+", str(value or "")) if part}
+        )
         if len(entries) > LONGEST_LIST:
             raise ValidationError(_("At most 500 entries."))
         return entries
@@ -63,15 +67,23 @@ class RulesForm(forms.Form):
     refused = RecipientList(required=False)
     daily_cap = forms.IntegerField(min_value=1, max_value=100_000, required=False)
     open_days = forms.MultipleChoiceField(
-        choices=[(day, WEEKDAYS[DAYS.index(day)]) for day in DAYS], widget=forms.CheckboxSelectMultiple, required=False
+        choices=[(day, WEEKDAYS[DAYS.index(day)]) for day in DAYS],
+        widget=forms.CheckboxSelectMultiple,
+        required=False,
     )
-    open_from = forms.TimeField(required=False, widget=forms.TimeInput(attrs={"type": "time"}, format="%H:%M"))
-    open_until = forms.TimeField(required=False, widget=forms.TimeInput(attrs={"type": "time"}, format="%H:%M"))
+    open_from = forms.TimeField(
+        required=False, widget=forms.TimeInput(attrs={"type": "time"}, format="%H:%M")
+    )
+    open_until = forms.TimeField(
+        required=False, widget=forms.TimeInput(attrs={"type": "time"}, format="%H:%M")
+    )
     time_zone = forms.ChoiceField(choices=())
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["action_hours"].widget.attrs["placeholder"] = str(settings.MAILHUB_ACTION_TTL_HOURS)
+        self.fields["action_hours"].widget.attrs["placeholder"] = str(
+            settings.MAILHUB_ACTION_TTL_HOURS
+        )
         self.fields["undo_seconds"].widget.attrs["placeholder"] = str(settings.MAILHUB_UNDO_SECONDS)
         cast(forms.ChoiceField, self.fields["time_zone"]).choices = [
             (name, name) for name in sorted(available_timezones())
@@ -88,5 +100,7 @@ class RulesForm(forms.Form):
             if (opens is None) is not (closes is None):
                 self.add_error("open_until", _("Say both from when and until when, or neither."))
             elif opens is not None and closes is not None and closes <= opens:
-                self.add_error("open_until", _("It must end later than it begins, on the same day."))
+                self.add_error(
+                    "open_until", _("It must end later than it begins, on the same day.")
+                )
         return cleaned

@@ -1,7 +1,7 @@
 """The rules of a mailbox, judged: who may approve, to whom mail may go, and when it may leave.
 
-A rule only ever holds back or sends back. What is judged here at proposal and approval is judged again inside the
-claim's UPDATE (`approvals.rules.conditions`).
+A rule only ever holds back or sends back. What is judged here at proposal and approval is judged
+again inside the claim's UPDATE (`approvals.rules.conditions`).
 """
 
 from collections.abc import Iterable
@@ -44,14 +44,18 @@ def undo_of(policy: ApprovalPolicy) -> timedelta:
 
 
 def needed_for(action: PendingAction, policy: ApprovalPolicy) -> int:
-    """How many people must say yes: what was asked for at the proposal, or what is asked for now if that is more."""
+    """How many people must say yes: what was asked for at the proposal, or what is asked for now if
+    that is more.
+    """
     return max(action.approvals_needed, policy.approvals_needed)
 
 
 def approvers_of(policy: ApprovalPolicy) -> QuerySet[Membership]:
     """The memberships that may approve under these rules."""
     roles = Role.at_least(Role(policy.approver_role))
-    return Membership.objects.filter(mailbox=policy.mailbox_id, role__in=roles, user__is_active=True)
+    return Membership.objects.filter(
+        mailbox=policy.mailbox_id, role__in=roles, user__is_active=True
+    )
 
 
 def may_approve_at_all(person: User, policy: ApprovalPolicy) -> bool:
@@ -64,18 +68,24 @@ def asks_for_staff(action: PendingAction) -> bool:
 
 
 def own_counts(action: PendingAction, policy: ApprovalPolicy) -> bool:
-    """Whether the approval of who proposed or edited it counts: only where one is enough and the mailbox allows it."""
+    """Whether the approval of who proposed or edited it counts: only where one is enough and the
+    mailbox allows it.
+    """
     return policy.self_approval and needed_for(action, policy) == 1
 
 
 def counted(action: PendingAction, policy: ApprovalPolicy) -> QuerySet[Decision]:
-    """The approvals that count: for this revision, digest and round, by people who may still approve and have been
-    members without a break since then."""
+    """The approvals that count: for this revision, digest and round, by people who may still
+    approve and have been members without a break since then.
+    """
     said = action.decisions.filter(
-        verdict=Decision.Verdict.APPROVED, revision=action.revision, digest=action.digest,
-        approval_round=action.approval_round, person__memberships__in=approvers_of(policy),
+        verdict=Decision.Verdict.APPROVED,
+        revision=action.revision,
+        digest=action.digest,
+        approval_round=action.approval_round,
+        person__memberships__in=approvers_of(policy),
         created_at__gte=F("person__memberships__created_at"),
-    )  # fmt: skip
+    )
     if asks_for_staff(action):
         said = said.filter(person__is_staff=True)
     if own_counts(action, policy):
@@ -84,11 +94,14 @@ def counted(action: PendingAction, policy: ApprovalPolicy) -> QuerySet[Decision]
     return said.exclude(person=action.proposer).exclude(Exists(wrote))
 
 
-# --- To whom ---------------------------------------------------------------------------------------------------------
+# --- To whom
+# ---------------------------------------------------------------------------------------------------------
 
 
 def judge(mailbox: Mailbox, addresses: Iterable[str]) -> None:
-    """Raises Problem `policy_blocked` when the rules of the mailbox do not let mail go to all of these."""
+    """Raises Problem `policy_blocked` when the rules of the mailbox do not let mail go to all of
+    these.
+    """
     refusal = blocked(policy_of(mailbox), addresses)
     if refusal:
         raise refusal
@@ -104,12 +117,15 @@ def blocked(policy: ApprovalPolicy, addresses: Iterable[str]) -> Problem | None:
 
 
 def blocked_by(policy: ApprovalPolicy, addresses: Iterable[str]) -> list[str]:
-    """The addresses that the lists refuse: one that is refused, or not among those allowed where there are such."""
+    """The addresses that the lists refuse: one that is refused, or not among those allowed where
+    there are such.
+    """
     return sorted(
         {
             address
             for address in addresses
-            if _listed(address, policy.refused) or (policy.allowed and not _listed(address, policy.allowed))
+            if _listed(address, policy.refused)
+            or (policy.allowed and not _listed(address, policy.allowed))
         }
     )
 
@@ -119,11 +135,13 @@ def _listed(address: str, entries: Iterable[str]) -> bool:
     address = comparable(address)
     domain = address.rpartition("@")[2]
     return any(
-        address == entry if "@" in entry else domain == entry or domain.endswith(f".{entry}") for entry in entries
+        address == entry if "@" in entry else domain == entry or domain.endswith(f".{entry}")
+        for entry in entries
     )
 
 
-# --- When ------------------------------------------------------------------------------------------------------------
+# --- When
+# ------------------------------------------------------------------------------------------------------------
 
 
 def window_of(policy: ApprovalPolicy, now: datetime) -> tuple[datetime, datetime] | None:

@@ -38,7 +38,9 @@ def _approvers(role: Any) -> str:
 
 
 def _people(needed: Any) -> str:
-    return ngettext("%(n)s approval is enough.", "%(n)s different people must approve.", needed) % {"n": needed}
+    return ngettext("%(n)s approval is enough.", "%(n)s different people must approve.", needed) % {
+        "n": needed
+    }
 
 
 def _self_approval(allowed: Any) -> str:
@@ -57,7 +59,7 @@ def _minutes(minutes: Any) -> str:
         return _("An approval is good as long as the proposal.")
     return ngettext(
         "An approval is good for %(n)s minute.", "An approval is good for %(n)s minutes.", minutes
-    ) % {"n": minutes}  # fmt: skip
+    ) % {"n": minutes}
 
 
 def _undo(seconds: Any) -> str:
@@ -65,7 +67,9 @@ def _undo(seconds: Any) -> str:
     if not n:
         return _("It leaves at once: there is no time to undo an approval.")
     return ngettext(
-        "An approval can be undone for %(n)s second.", "An approval can be undone for %(n)s seconds.", n
+        "An approval can be undone for %(n)s second.",
+        "An approval can be undone for %(n)s seconds.",
+        n,
     ) % {"n": n}
 
 
@@ -75,7 +79,10 @@ def _recipients(policy: ApprovalPolicy) -> str:
         allowed = _("Mail may go to %(list)s alone") % {"list": ", ".join(policy.allowed)}
     if not policy.refused:
         return f"{allowed}."
-    return _("%(allowed)s, and never to %(list)s.") % {"allowed": allowed, "list": ", ".join(policy.refused)}
+    return _("%(allowed)s, and never to %(list)s.") % {
+        "allowed": allowed,
+        "list": ", ".join(policy.refused),
+    }
 
 
 def _cap(cap: Any) -> str:
@@ -83,8 +90,9 @@ def _cap(cap: Any) -> str:
         return _("There is no limit to how many leave in a day.")
     return ngettext(
         "At most %(n)s mail leaves within 24 hours; the others wait.",
-        "At most %(n)s mails leave within 24 hours; the others wait.", cap,
-    ) % {"n": cap}  # fmt: skip
+        "At most %(n)s mails leave within 24 hours; the others wait.",
+        cap,
+    ) % {"n": cap}
 
 
 def _window(policy: ApprovalPolicy) -> str:
@@ -93,23 +101,32 @@ def _window(policy: ApprovalPolicy) -> str:
     when = _days(policy.open_days) if policy.open_days else _("every day")
     if policy.open_from is None:
         return _("Mail leaves on %(days)s, %(zone)s time; at other times it waits.") % {
-            "days": when, "zone": policy.time_zone,
-        }  # fmt: skip
+            "days": when,
+            "zone": policy.time_zone,
+        }
     until = policy.open_until.strftime("%H:%M") if policy.open_until else "24:00"
-    return _("Mail leaves on %(days)s from %(from)s to %(until)s, %(zone)s time; at other times it waits.") % {
-        "days": when, "from": policy.open_from.strftime("%H:%M"), "until": until, "zone": policy.time_zone,
-    }  # fmt: skip
+    return _(
+        "Mail leaves on %(days)s from %(from)s to %(until)s, %(zone)s time; at other times it waits."
+    ) % {
+        "days": when,
+        "from": policy.open_from.strftime("%H:%M"),
+        "until": until,
+        "zone": policy.time_zone,
+    }
 
 
 def _days(days: str) -> str:
     return ", ".join(str(WEEKDAYS[DAYS.index(day)]) for day in days)
 
 
-# --- What nobody can fulfil ------------------------------------------------------------------------------------------
+# --- What nobody can fulfil
+# ------------------------------------------------------------------------------------------
 
 
 def hindrances(policy: ApprovalPolicy) -> list[str]:
-    """Why nothing, or not everything, can be approved under these rules by the people who are there."""
+    """Why nothing, or not everything, can be approved under these rules by the people who are
+    there.
+    """
     approvers = list(approvers_of(policy).select_related("user"))
     proposers = Membership.objects.filter(
         mailbox=policy.mailbox_id, role__in=Role.at_least(Role.PROPOSER), user__is_active=True
@@ -117,26 +134,39 @@ def hindrances(policy: ApprovalPolicy) -> list[str]:
     found = []
     if len(approvers) < policy.approvals_needed:
         found.append(
-            _("%(asked)s different people must approve, and only %(there)s may: nothing can be approved.")
+            _(
+                "%(asked)s different people must approve, and only %(there)s may: nothing can be approved."
+            )
             % {"asked": policy.approvals_needed, "there": len(approvers)}
         )
     elif not policy.lets_proposer_approve():
         stuck = [
             str(each.user)
             for each in proposers
-            if sum(approver.user_id != each.user_id for approver in approvers) < policy.approvals_needed
+            if sum(approver.user_id != each.user_id for approver in approvers)
+            < policy.approvals_needed
         ]
         if stuck:
             found.append(
-                _("What %(who)s proposes, in person or through a token, cannot be approved: too few others may.")
+                _(
+                    "What %(who)s proposes, in person or through a token, cannot be approved: too few others may."
+                )
                 % {"who": ", ".join(stuck)}
             )
-    if policy.allowed and all(entry in blocked_by(policy, policy.allowed) for entry in policy.allowed):
+    if policy.allowed and all(
+        entry in blocked_by(policy, policy.allowed) for entry in policy.allowed
+    ):
         found.append(_("Everybody to whom mail may go is refused as well: nothing can be sent."))
     window = window_of(policy, now())
-    if window and policy.approval_minutes is not None and _longest_wait(policy) > policy.approval_minutes:
+    if (
+        window
+        and policy.approval_minutes is not None
+        and _longest_wait(policy) > policy.approval_minutes
+    ):
         found.append(
-            _("An approval may run out before the hours in which mail leaves begin: it would come back unsent.")
+            _(
+                "An approval may run out before the hours in which mail leaves begin: it would come back unsent."
+            )
         )
     return found
 
@@ -154,7 +184,8 @@ def _longest_wait(policy: ApprovalPolicy) -> float:
     return longest.total_seconds() / 60
 
 
-# --- What a change did -----------------------------------------------------------------------------------------------
+# --- What a change did
+# -----------------------------------------------------------------------------------------------
 
 TOLD: Mapping[str, Callable[[Any], str]] = {
     "approver_role": _approvers,

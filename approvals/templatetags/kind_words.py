@@ -1,4 +1,6 @@
-"""What a kind that is no mail calls its states, its question and its button; empty where the words for mail will do."""
+"""What a kind that is no mail calls its states, its question and its button; empty where the words
+for mail will do.
+"""
 
 from django import template
 

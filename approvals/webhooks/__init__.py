@@ -1,1 +1,3 @@
-"""Telling programs what becomes of actions, as https://www.standardwebhooks.com asks: thin, signed, at least once."""
+"""Telling programs what becomes of actions, as https://www.standardwebhooks.com asks: thin, signed,
+at least once.
+"""

@@ -19,7 +19,12 @@ def bound_to(webhook: Webhook) -> str:
 def address_of(url: str) -> tuple[Endpoint, str]:
     """The server and the path of a webhook's URL; raises ValueError with a sentence."""
     parts = urlsplit(url)
-    if parts.scheme not in ("https", "http") or not parts.hostname or parts.username is not None or parts.fragment:
+    if (
+        parts.scheme not in ("https", "http")
+        or not parts.hostname
+        or parts.username is not None
+        or parts.fragment
+    ):
         raise ValueError("Write an address as https://host/path, without a password and without #.")
     if not (url.isascii() and url.isprintable() and " " not in url):
         raise ValueError("Write the address in ASCII, without spaces.")
@@ -33,4 +38,6 @@ def address_of(url: str) -> tuple[Endpoint, str]:
 def may_be_told(url: str) -> None:
     """Raises ValueError or HostRefused for an address that nothing would ever be sent to."""
     endpoint, _ = address_of(url)
-    judged_addresses(endpoint, timeout=SECONDS, allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS, ports=PORTS)
+    judged_addresses(
+        endpoint, timeout=SECONDS, allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS, ports=PORTS
+    )

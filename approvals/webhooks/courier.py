@@ -1,4 +1,7 @@
-"""Making the deliveries. At least once: a try is counted before it is made, and one that got lost comes again."""
+"""Making the deliveries.
+
+At least once: a try is counted before it is made, and one that got lost comes again.
+"""
 
 import http.client
 import threading
@@ -26,23 +29,32 @@ log = structlog.get_logger(__name__)
 
 AT_ONCE = 4
 EACH = 100  # of one webhook in one turn
-TURN_SECONDS = 30.0  # then it is another's turn; a try that has begun takes at most twice SECONDS longer
+TURN_SECONDS = (
+    30.0  # then it is another's turn; a try that has begun takes at most twice SECONDS longer
+)
 TURN = timedelta(seconds=TURN_SECONDS + 3 * SECONDS)
-# How long to wait after the first, second, … try; after the last there is none (as Standard Webhooks proposes).
+# How long to wait after the first, second, … try; after the last there is none (as Standard
+# Webhooks proposes).
 AGAIN = tuple(
     timedelta(seconds=seconds)
     for seconds in (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
-)  # fmt: skip
+)
 GONE = 410
 THREAD = "webhook"
 _turns = threading.BoundedSemaphore(AT_ONCE)
 
 
 def due() -> QuerySet[WebhookDelivery]:
-    """What is to be tried now: of webhooks that nobody is at, whose owners may still see the mailbox, or are staff."""
-    member = Membership.objects.filter(mailbox=OuterRef("action__mailbox"), user=OuterRef("webhook__token__user"))
+    """What is to be tried now: of webhooks that nobody is at, whose owners may still see the
+    mailbox, or are staff.
+    """
+    member = Membership.objects.filter(
+        mailbox=OuterRef("action__mailbox"), user=OuterRef("webhook__token__user")
+    )
     of_people = Q(action=None, webhook__token__user__is_staff=True)
-    return WebhookDelivery.objects.filter(of_people | Q(Exists(member)), webhook__in=_free(), next_at__lte=Now())
+    return WebhookDelivery.objects.filter(
+        of_people | Q(Exists(member)), webhook__in=_free(), next_at__lte=Now()
+    )
 
 
 def _free() -> QuerySet[Webhook]:
@@ -50,8 +62,9 @@ def _free() -> QuerySet[Webhook]:
 
 
 def deliver_beside() -> None:
-    """A turn for each webhook that something is due for, each in a thread of its own: nobody's server may hold up the
-    sweep, nor what others are told."""
+    """A turn for each webhook that something is due for, each in a thread of its own: nobody's
+    server may hold up the sweep, nor what others are told.
+    """
     for webhook_id in _waiting():
         if not _turns.acquire(blocking=False):
             return
@@ -82,8 +95,15 @@ def _turn_beside(webhook_id: UUID) -> None:
 
 
 def _turn(webhook_id: UUID) -> None:
-    """Try what is due for one webhook, in order and no further than its first failure; nobody else does meanwhile."""
-    mine = due().filter(webhook=webhook_id).select_related("webhook", "action__mailbox", "link").order_by("at")
+    """Try what is due for one webhook, in order and no further than its first failure; nobody else
+    does meanwhile.
+    """
+    mine = (
+        due()
+        .filter(webhook=webhook_id)
+        .select_related("webhook", "action__mailbox", "link")
+        .order_by("at")
+    )
     found = list(mine[:EACH])
     if not _free().filter(pk=webhook_id).update(busy_until=Now() + TURN):
         return
@@ -105,13 +125,18 @@ def _tried(delivery: WebhookDelivery) -> bool:
     answer = _posted(delivery)
     taken = answer.isdecimal() and 200 <= int(answer) < 300
     done = {"delivered_at": Now(), "next_at": None} if taken else {}
-    WebhookDelivery.objects.filter(pk=delivery.pk, tries=delivery.tries + 1).update(answer=answer, **done)
+    WebhookDelivery.objects.filter(pk=delivery.pk, tries=delivery.tries + 1).update(
+        answer=answer, **done
+    )
     if answer == str(GONE):
         Webhook.objects.filter(pk=delivery.webhook_id).update(ended_at=Now())
     log.info(
-        "webhook_tried", webhook=str(delivery.webhook_id), action=str(delivery.action_id or ""), code=answer,
+        "webhook_tried",
+        webhook=str(delivery.webhook_id),
+        action=str(delivery.action_id or ""),
+        code=answer,
         count=delivery.tries + 1,
-    )  # fmt: skip
+    )
     return taken
 
 
@@ -120,11 +145,19 @@ def _posted(delivery: WebhookDelivery) -> str:
     webhook, body, now = delivery.webhook, body_of(delivery), timezone.now()
     try:
         endpoint, path = address_of(webhook.url)
-        headers = {"Content-Type": "application/json", "User-Agent": "mailhub"} | _signed(delivery, body, now)
+        headers = {"Content-Type": "application/json", "User-Agent": "mailhub"} | _signed(
+            delivery, body, now
+        )
         with exchanged(
-            endpoint, "POST", path, headers=headers, body=body, seconds=SECONDS, ports=PORTS,
+            endpoint,
+            "POST",
+            path,
+            headers=headers,
+            body=body,
+            seconds=SECONDS,
+            ports=PORTS,
             allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS,
-        ) as answer:  # fmt: skip
+        ) as answer:
             return str(answer.status)
     except CannotDecrypt:
         return "no_secret"

@@ -1,4 +1,7 @@
-"""What is told: which links of a mailbox's chain, under which names, in which words. Never any content of a mail."""
+"""What is told: which links of a mailbox's chain, under which names, in which words.
+
+Never any content of a mail.
+"""
 
 import json
 from datetime import datetime
@@ -25,7 +28,8 @@ EVENTS = {
     "action.expired": Status.EXPIRED,
     "action.unsettled": Status.SUCCEEDED,
 }
-# Security events, for webhooks that staff have added: each is told as `security.` and its name in the audit.
+# Security events, for webhooks that staff have added: each is told as `security.` and its name in
+# the audit.
 SECURITY = "security"
 _OF_LINKS = {
     "created": "action.proposed",
@@ -40,11 +44,17 @@ _OF_LINKS = {
 
 
 def event_of(link: AuditEvent) -> str | None:
-    """The name under which a link of the chain is told, if it is. A link that cannot be read is not told."""
+    """The name under which a link of the chain is told, if it is.
+
+    A link that cannot be read is not told.
+    """
     if link.event == "approved":  # one yes of several is not the approval
         try:
             return "action.approved" if link.data["given"] >= link.data["needed"] else None
-        except (KeyError, TypeError):  # altered, or written by an older version: the links after it are told
+        except (
+            KeyError,
+            TypeError,
+        ):  # altered, or written by an older version: the links after it are told
             log.warning("audit_link_unreadable", action=str(link.action_id), count=link.sequence)
             return None
     return _OF_LINKS.get(link.event)
@@ -60,11 +70,14 @@ def body_of(delivery: WebhookDelivery) -> bytes:
         "type": delivery.event,
         "timestamp": rfc3339(delivery.at),
         "data": {
-            "id": str(action.pk), "state": EVENTS[delivery.event].value, "tool": action.tool,
-            "mailbox": action.mailbox.address, "review_url": review_url(action),
+            "id": str(action.pk),
+            "state": EVENTS[delivery.event].value,
+            "tool": action.tool,
+            "mailbox": action.mailbox.address,
+            "review_url": review_url(action),
             **_anchor_of(delivery),
         },
-    }  # fmt: skip
+    }
     if at := reconcile.may_have_left_by(action.pk, delivery.at):
         said["data"]["may_have_been_sent_at"] = rfc3339(at)
     return json.dumps(said, separators=(",", ":")).encode()
@@ -88,7 +101,9 @@ def _body_of_security(delivery: WebhookDelivery, link: AuditEvent) -> bytes:
 
 
 def _anchor_of(delivery: WebhookDelivery) -> dict[str, Any]:
-    """The place and hash of the event in the audit chain of its mailbox: a witness outside of this machine."""
+    """The place and hash of the event in the audit chain of its mailbox: a witness outside of this
+    machine.
+    """
     links = AuditEvent.objects.filter(action_id=delivery.action_id, at=delivery.at)
     link = next((link for link in links if event_of(link) == delivery.event), None)
     return {"audit": {"sequence": link.sequence, "hash": link.hash}} if link else {}

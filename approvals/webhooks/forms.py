@@ -12,23 +12,40 @@ from approvals.webhooks.events import EVENTS, SECURITY
 
 
 class WebhookForm(forms.Form):
-    """A new webhook: its token, address and events. `able` holds the ids of the tokens that may have webhooks."""
+    """A new webhook: its token, address and events.
 
-    token = forms.ModelChoiceField(label=gettext_lazy("Token"), queryset=ApiToken.objects.none(), empty_label=None)
+    `able` holds the ids of the tokens that may have webhooks.
+    """
+
+    token = forms.ModelChoiceField(
+        label=gettext_lazy("Token"), queryset=ApiToken.objects.none(), empty_label=None
+    )
     url = forms.CharField(
-        label=gettext_lazy("Address"), max_length=500, help_text=gettext_lazy("https, on port 443 or 8443")
+        label=gettext_lazy("Address"),
+        max_length=500,
+        help_text=gettext_lazy("https, on port 443 or 8443"),
     )
     events = forms.MultipleChoiceField(
-        label=gettext_lazy("Tell it"), widget=forms.CheckboxSelectMultiple, choices=[(name, name) for name in EVENTS],
+        label=gettext_lazy("Tell it"),
+        widget=forms.CheckboxSelectMultiple,
+        choices=[(name, name) for name in EVENTS],
         initial=list(EVENTS),
-    )  # fmt: skip
+    )
 
-    def __init__(self, *args: Any, able: Sequence[UUID], staff: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, able: Sequence[UUID], staff: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         if staff:
             cast(forms.MultipleChoiceField, self.fields["events"]).choices = [
                 *((name, name) for name in EVENTS),
                 (SECURITY, gettext_lazy("security events of all people")),
             ]
-        self.fields["url"].widget.attrs |= {"placeholder": "https://", "inputmode": "url", "autocomplete": "off"}
-        cast(forms.ModelChoiceField, self.fields["token"]).queryset = ApiToken.objects.filter(pk__in=able)
+        self.fields["url"].widget.attrs |= {
+            "placeholder": "https://",
+            "inputmode": "url",
+            "autocomplete": "off",
+        }
+        cast(forms.ModelChoiceField, self.fields["token"]).queryset = ApiToken.objects.filter(
+            pk__in=able
+        )

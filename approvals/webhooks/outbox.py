@@ -1,4 +1,6 @@
-"""From the chain of a mailbox to deliveries: nothing is written for it on the way to a send, and nothing is missed."""
+"""From the chain of a mailbox to deliveries: nothing is written for it on the way to a send, and
+nothing is missed.
+"""
 
 from datetime import timedelta
 
@@ -23,7 +25,9 @@ def behind() -> QuerySet[WebhookCursor]:
     """Webhooks that have not been told yet to the end of a chain."""
     chain = Coalesce(OuterRef("mailbox"), Value(PEOPLE, output_field=UUIDField()))
     length = AuditChain.objects.filter(pk=chain).values("length")
-    return WebhookCursor.objects.filter(webhook__in=Webhook.listened_to(), sequence__lt=Subquery(length))
+    return WebhookCursor.objects.filter(
+        webhook__in=Webhook.listened_to(), sequence__lt=Subquery(length)
+    )
 
 
 def gather() -> None:
@@ -39,30 +43,41 @@ def gather() -> None:
 
 def _gather(cursor_id: int) -> None:
     with transaction.atomic():
-        mine = WebhookCursor.objects.select_for_update(no_key=True, skip_locked=True, of=("self",)).filter(pk=cursor_id)
+        mine = WebhookCursor.objects.select_for_update(
+            no_key=True, skip_locked=True, of=("self",)
+        ).filter(pk=cursor_id)
         cursor = mine.select_related("webhook__token__user").first()
         if cursor is not None:
             _take_over(cursor)
 
 
 def _take_over(cursor: WebhookCursor) -> None:
-    following = AuditEvent.objects.filter(chain=cursor.mailbox_id or PEOPLE, sequence__gt=cursor.sequence)
+    following = AuditEvent.objects.filter(
+        chain=cursor.mailbox_id or PEOPLE, sequence__gt=cursor.sequence
+    )
     links = list(following.order_by("sequence")[:LINKS])
     if not links:
         return
     webhook = cursor.webhook
-    # Who has left the mailbox, or the staff, is told nothing of it, and nothing later of what was meanwhile.
+    # Who has left the mailbox, or the staff, is told nothing of it, and nothing later of what was
+    # meanwhile.
     if cursor.mailbox_id is None:
         if webhook.token.user.is_staff:
             WebhookDelivery.objects.bulk_create(
                 WebhookDelivery(
-                    webhook=webhook, event=f"{SECURITY}.{link.event}", link=link, at=link.at, next_at=link.at
+                    webhook=webhook,
+                    event=f"{SECURITY}.{link.event}",
+                    link=link,
+                    at=link.at,
+                    next_at=link.at,
                 )
                 for link in links
             )
     elif Membership.objects.filter(mailbox=cursor.mailbox_id, user=webhook.token.user_id).exists():
         WebhookDelivery.objects.bulk_create(
-            WebhookDelivery(webhook=webhook, event=event, action_id=link.action_id, at=link.at, next_at=link.at)
+            WebhookDelivery(
+                webhook=webhook, event=event, action_id=link.action_id, at=link.at, next_at=link.at
+            )
             for link in links
             if link.action_id and (event := event_of(link)) and event in webhook.events
         )
@@ -71,7 +86,9 @@ def _take_over(cursor: WebhookCursor) -> None:
 
 
 def forget_old() -> None:
-    """Delete deliveries older than content is kept, and webhooks that nothing will be told any more."""
+    """Delete deliveries older than content is kept, and webhooks that nothing will be told any
+    more.
+    """
     kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
     old = WebhookDelivery.objects.filter(at__lt=Now() - kept)
     WebhookDelivery.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:10_000])).delete()

@@ -25,36 +25,53 @@ AT_MOST = 10
 SECRET_BYTES = 32
 
 
-def add_webhook(caller: Caller, token: ApiToken, *, url: str, events: Collection[str]) -> tuple[Webhook, str]:
-    """Tell this address from now on; returns the row and the secret for checking signatures, which is known only now.
+def add_webhook(
+    caller: Caller, token: ApiToken, *, url: str, events: Collection[str]
+) -> tuple[Webhook, str]:
+    """Tell this address from now on; returns the row and the secret for checking signatures, which
+    is known only now.
 
-    Raises `invalid_input` for an address that nothing would be sent to, `conflict` when there are enough, `forbidden`
-    for security events unless a member of staff adds it on the page: a stolen token must not follow them.
+    Raises `invalid_input` for an address that nothing would be sent to, `conflict` when there are
+    enough, `forbidden` for security events unless a member of staff adds it on the page: a stolen
+    token must not follow them.
     """
     security = SECURITY in events
-    if security and (caller.token is not None or not caller.user.is_staff or token.user_id != caller.user.pk):
-        raise Problem("forbidden", "Only staff can add a webhook for security events, and only on the page.")
+    if security and (
+        caller.token is not None or not caller.user.is_staff or token.user_id != caller.user.pk
+    ):
+        raise Problem(
+            "forbidden", "Only staff can add a webhook for security events, and only on the page."
+        )
     try:
         may_be_told(url)
     except (ValueError, HostError) as error:
         raise Problem(
-            "invalid_input", "The address cannot be used.", errors=(FieldError(field="url", message=str(error)),)
+            "invalid_input",
+            "The address cannot be used.",
+            errors=(FieldError(field="url", message=str(error)),),
         ) from None
-    webhook = Webhook(token=token, url=url, events=[name for name in (*EVENTS, SECURITY) if name in events])
+    webhook = Webhook(
+        token=token, url=url, events=[name for name in (*EVENTS, SECURITY) if name in events]
+    )
     secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
     webhook.secret = encrypt_text(secret, bound_to=bound_to(webhook))
     with transaction.atomic():
-        ApiToken.objects.select_for_update(no_key=True).get(pk=token.pk)  # two at once are counted one after the other
+        ApiToken.objects.select_for_update(no_key=True).get(
+            pk=token.pk
+        )  # two at once are counted one after the other
         if Webhook.objects.filter(token=token).count() >= AT_MOST:
             raise Problem("conflict", f"A token has at most {AT_MOST} webhooks. Remove one first.")
         webhook.save()
         mailboxes = list(token.mailboxes.values_list("pk", flat=True))
         length = dict(AuditChain.objects.filter(pk__in=mailboxes).values_list("pk", "length"))
         WebhookCursor.objects.bulk_create(
-            WebhookCursor(webhook=webhook, mailbox_id=mailbox, sequence=length.get(mailbox, 0)) for mailbox in mailboxes
+            WebhookCursor(webhook=webhook, mailbox_id=mailbox, sequence=length.get(mailbox, 0))
+            for mailbox in mailboxes
         )
         if security:
-            told = AuditChain.objects.filter(pk=PEOPLE).values_list("length", flat=True).first() or 0
+            told = (
+                AuditChain.objects.filter(pk=PEOPLE).values_list("length", flat=True).first() or 0
+            )
             WebhookCursor.objects.create(webhook=webhook, mailbox=None, sequence=told)
         _noted(caller, webhook, mailboxes, event="webhook_added")
     return webhook, secret
@@ -63,19 +80,32 @@ def add_webhook(caller: Caller, token: ApiToken, *, url: str, events: Collection
 @transaction.atomic
 def remove_webhook(caller: Caller, webhook: Webhook) -> None:
     """Nothing is told to it any more, and what was is forgotten."""
-    _noted(caller, webhook, webhook.token.mailboxes.values_list("pk", flat=True), event="webhook_removed")
+    _noted(
+        caller,
+        webhook,
+        webhook.token.mailboxes.values_list("pk", flat=True),
+        event="webhook_removed",
+    )
     webhook.delete()
 
 
 def _noted(caller: Caller, webhook: Webhook, mailboxes: Iterable[UUID], *, event: str) -> None:
     if SECURITY in webhook.events:
-        chain.record(mailbox=None, of_people=True, event=event, actor=actor_of(caller), webhook=str(webhook.pk))
+        chain.record(
+            mailbox=None,
+            of_people=True,
+            event=event,
+            actor=actor_of(caller),
+            webhook=str(webhook.pk),
+        )
     for mailbox in mailboxes:
         chain.record(mailbox=mailbox, event=event, actor=actor_of(caller), webhook=str(webhook.pk))
 
 
 def deliver_again(webhook: Webhook, delivery_id: UUID) -> None:
-    """Send a delivery once more, now, with as many tries as a new one; what waits already is only hurried."""
+    """Send a delivery once more, now, with as many tries as a new one; what waits already is only
+    hurried.
+    """
     anew = WebhookDelivery.objects.filter(webhook=webhook, pk=delivery_id)
     if not anew.update(tries=0, next_at=Now(), delivered_at=None):
         raise not_found("The delivery")

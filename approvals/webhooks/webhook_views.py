@@ -25,7 +25,9 @@ PAGE = 50
 
 
 def _able(owner: User) -> list[UUID]:
-    """The person's tokens that may have webhooks; scopes are a list, which not every database can look into."""
+    """The person's tokens that may have webhooks; scopes are a list, which not every database can
+    look into.
+    """
     tokens = ApiToken.objects.filter(user=owner, revoked_at=None)
     return [token.pk for token in tokens if SCOPE in token.scopes and not token.is_expired]
 
@@ -52,12 +54,17 @@ def create(request: HttpRequest) -> HttpResponse:
         wanted = form.cleaned_data
         try:
             webhook, secret = add_webhook(
-                caller_of_session(request), wanted["token"], url=wanted["url"], events=wanted["events"]
+                caller_of_session(request),
+                wanted["token"],
+                url=wanted["url"],
+                events=wanted["events"],
             )
         except Problem as problem:
             form.add_error("url", problem.errors[0].message if problem.errors else problem.detail)
         else:
-            return render(request, "approvals/webhook_secret.html", {"webhook": webhook, "secret": secret})
+            return render(
+                request, "approvals/webhook_secret.html", {"webhook": webhook, "secret": secret}
+            )
     return render(request, "approvals/webhook_new.html", {"form": form})
 
 
@@ -99,7 +106,11 @@ def again(request: HttpRequest, webhook_id: UUID, delivery_id: UUID) -> HttpResp
 
 
 def _mine(request: HttpRequest, webhook_id: UUID) -> Webhook:
-    mine = Webhook.objects.filter(token__user=cast(User, request.user), pk=webhook_id).select_related("token").first()
+    mine = (
+        Webhook.objects.filter(token__user=cast(User, request.user), pk=webhook_id)
+        .select_related("token")
+        .first()
+    )
     if mine is None:
         raise Http404
     return mine

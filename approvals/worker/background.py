@@ -1,6 +1,7 @@
 """Work beside the sweep that waits for providers: looks into Sent, Sent copies, clean-up.
 
-A provider that does not answer holds up its own mailbox only, and never the sweep that ends leases and opens windows.
+A provider that does not answer holds up its own mailbox only, and never the sweep that ends leases
+and opens windows.
 """
 
 import threading
@@ -21,7 +22,8 @@ Waiting = Callable[[], Iterable[tuple[UUID, UUID]]]  # mailbox and action, the l
 
 
 class Beside:
-    """One sort of work: `waiting` lists it and `act` does it for one action; `act` says itself that it is done.
+    """One sort of work: `waiting` lists it and `act` does it for one action; `act` says itself that
+    it is done.
 
     At most AT_ONCE mailboxes are served at a time, each by one thread.
     """
@@ -43,13 +45,17 @@ class Beside:
         with self._lock:
             if mailbox in self._busy or len(self._busy) >= AT_ONCE:
                 return False
-            thread = threading.Thread(target=self._work, args=(mailbox, actions), name=self._name, daemon=True)
+            thread = threading.Thread(
+                target=self._work, args=(mailbox, actions), name=self._name, daemon=True
+            )
             self._busy[mailbox] = thread
         thread.start()
         return True
 
     def finish(self) -> None:
-        """Do what waits and return when it is done: for a caller that will not be there for another sweep."""
+        """Do what waits and return when it is done: for a caller that will not be there for another
+        sweep.
+        """
         found = self._by_mailbox()
         if len(found) == 1:  # nothing to be gained by a thread
             for action in next(iter(found.values())):

@@ -17,11 +17,14 @@ AT_FIRST = timedelta(minutes=5)  # doubles with each failure
 AT_MOST = timedelta(days=1)
 
 
-def each(chore: str, rows: QuerySet[PendingAction], act: Callable[[UUID], object], *, limit: int) -> None:
+def each(
+    chore: str, rows: QuerySet[PendingAction], act: Callable[[UUID], object], *, limit: int
+) -> None:
     """Call `act` for each of the first rows, in a transaction of its own.
 
-    A row that fails is set aside, so that it neither ends this round nor takes a place in the next ones. It is tried
-    again after five minutes, then less often. Raises OperationalError and InterfaceError if the database is away.
+    A row that fails is set aside, so that it neither ends this round nor takes a place in the next
+    ones. It is tried again after five minutes, then less often. Raises OperationalError and
+    InterfaceError if the database is away.
     """
     letters = DeadLetter.objects.filter(chore=chore)
     aside = letters.filter(action=OuterRef("pk"), again_at__gt=Now())

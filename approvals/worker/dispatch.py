@@ -20,7 +20,10 @@ HEADS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Due:
-    """An action that may leave now, or may be: only the claim decides. `owner` manages its mailbox the longest."""
+    """An action that may leave now, or may be: only the claim decides.
+
+    `owner` manages its mailbox the longest.
+    """
 
     action: UUID
     mailbox: UUID
@@ -28,27 +31,39 @@ class Due:
 
 
 def _owner() -> Subquery:
-    managers = Membership.objects.filter(mailbox=OuterRef("mailbox"), role=Role.MANAGER).order_by("created_at", "pk")
+    managers = Membership.objects.filter(mailbox=OuterRef("mailbox"), role=Role.MANAGER).order_by(
+        "created_at", "pk"
+    )
     return Subquery(managers.values("user")[:1])
 
 
-def _rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction, tuple[UUID, UUID, int | None]]:
+def _rows(
+    actions: QuerySet[PendingAction],
+) -> QuerySet[PendingAction, tuple[UUID, UUID, int | None]]:
     return actions.annotate(owner=_owner()).values_list("pk", "mailbox", "owner")
 
 
-# The longest waiting of each mailbox: more cannot leave at once, and a long queue must not hide the other mailboxes.
+# The longest waiting of each mailbox: more cannot leave at once, and a long queue must not hide the
+# other mailboxes.
 _heads = Select(
     lambda: _rows(
         PendingAction.objects.filter(conditions.may_execute())
-        .annotate(place=Window(RowNumber(), partition_by=F("mailbox"), order_by=F("not_before").asc()))
-        .filter(place=1).order_by("not_before")[:HEADS]
+        .annotate(
+            place=Window(RowNumber(), partition_by=F("mailbox"), order_by=F("not_before").asc())
+        )
+        .filter(place=1)
+        .order_by("not_before")[:HEADS]
     )
-)  # fmt: skip
-_place = Select(lambda: _rows(PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")).order_by()))
+)
+_place = Select(
+    lambda: _rows(PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")).order_by())
+)
 
 
 def heads() -> list[Due]:
-    """Return the longest waiting action of each mailbox that may leave now; the longest waiting first."""
+    """Return the longest waiting action of each mailbox that may leave now; the longest waiting
+    first.
+    """
     return [Due(action=action, mailbox=mailbox, owner=owner) for action, mailbox, owner in _heads()]
 
 
@@ -59,14 +74,18 @@ def places(action_ids: Sequence[UUID]) -> list[Due]:
 
 
 def some_wait_too_long() -> bool:
-    """Return True if a mailbox has mail that could leave, and nothing has left it for MAILHUB_READY_WAIT_SECONDS.
+    """Return True if a mailbox has mail that could leave, and nothing has left it for
+    MAILHUB_READY_WAIT_SECONDS.
 
-    What is held back does not count, and neither does what was held back by a cool-down or a send window so lately.
-    Nor does mail whose owner has other mail under way: a worker lets an owner's slow servers wait for each other.
+    What is held back does not count, and neither does what was held back by a cool-down or a send
+    window so lately. Nor does mail whose owner has other mail under way: a worker lets an owner's
+    slow servers wait for each other.
     """
     since = Now() - timedelta(seconds=settings.MAILHUB_READY_WAIT_SECONDS)
     mine = OuterRef("mailbox")
-    waiting = PendingAction.objects.filter(Q(not_before=None) | Q(not_before__lt=since), conditions.may_execute())
+    waiting = PendingAction.objects.filter(
+        Q(not_before=None) | Q(not_before__lt=since), conditions.may_execute()
+    )
     too_long = waiting.exclude(
         Q(Exists(Attempt.objects.filter(action__mailbox=mine, ended_at__gt=since)))
         | Q(Exists(Rest.objects.filter(mailbox=mine, until__gt=since)))

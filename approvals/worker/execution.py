@@ -1,7 +1,9 @@
-"""Carrying an approved action out: look again, claim, run the kind, record. Nothing else calls Kind.execute.
+"""Carrying an approved action out: look again, claim, run the kind, record.
 
-What is promised: never without a person's approval of that exact content; never again on its own unless it is
-proven that the first try did not go out; and it says so when it does not know.
+Nothing else calls Kind.execute.
+
+What is promised: never without a person's approval of that exact content; never again on its own
+unless it is proven that the first try did not go out; and it says so when it does not know.
 """
 
 import threading
@@ -17,7 +19,17 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
-from django.db.models import Count, DurationField, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models import (
+    Count,
+    DurationField,
+    Exists,
+    F,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+)
 from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import Exact
 
@@ -49,7 +61,9 @@ NOT_LOOKED_AT = {
     "code": "not_looked_at",
     "detail": "Whether something has changed since the approval could not be looked up. Nothing leaves before that.",
 }
-NOT_LOOKED_IN_SENT = "It may have left already, and Sent could not be looked at. Nothing leaves before that."
+NOT_LOOKED_IN_SENT = (
+    "It may have left already, and Sent could not be looked at. Nothing leaves before that."
+)
 
 
 def _free() -> QuerySet[PendingAction]:
@@ -68,13 +82,20 @@ def _free() -> QuerySet[PendingAction]:
 
 
 def _approvals_written() -> Coalesce:
-    """How many approvals of this revision, digest and round there are. Rows of them are only ever added, so the same
-    number means the same rows."""
+    """How many approvals of this revision, digest and round there are.
+
+    Rows of them are only ever added, so the same number means the same rows.
+    """
     written = Decision.objects.filter(
-        action=OuterRef("pk"), verdict=Decision.Verdict.APPROVED, revision=OuterRef("revision"),
-        digest=OuterRef("digest"), approval_round=OuterRef("approval_round"),
-    )  # fmt: skip
-    return Coalesce(Subquery(written.order_by().values("action").annotate(n=Count("pk")).values("n")), 0)
+        action=OuterRef("pk"),
+        verdict=Decision.Verdict.APPROVED,
+        revision=OuterRef("revision"),
+        digest=OuterRef("digest"),
+        approval_round=OuterRef("approval_round"),
+    )
+    return Coalesce(
+        Subquery(written.order_by().values("action").annotate(n=Count("pk")).values("n")), 0
+    )
 
 
 _claimed = Update(
@@ -90,40 +111,61 @@ _attempt = Insert(Attempt, "action fence worker", started_at=Now())
 
 
 def _held() -> QuerySet[Attempt]:
-    """The attempt of a claim whose lease has not run out; the action's row is locked while that is looked at.
+    """The attempt of a claim whose lease has not run out; the action's row is locked while that is
+    looked at.
 
-    It is the only one of its action without a verdict: a claim ends before the next one begins. None if an earlier
-    attempt turned out to have been accepted.
+    It is the only one of its action without a verdict: a claim ends before the next one begins.
+    None if an earlier attempt turned out to have been accepted.
     """
     held = PendingAction.objects.select_for_update(no_key=True).filter(
-        pk=slot(PendingAction, "id", "pk"), fence=slot(PendingAction, "fence"),
-        status=Status.EXECUTING, lease_until__gt=Now(),
-    )  # fmt: skip
+        pk=slot(PendingAction, "id", "pk"),
+        fence=slot(PendingAction, "fence"),
+        status=Status.EXECUTING,
+        lease_until__gt=Now(),
+    )
     accepted = Attempt.objects.filter(action=OuterRef("action"), verdict=Attempt.Verdict.ACCEPTED)
     return Attempt.objects.filter(
-        ~Exists(accepted), action__in=held.values("pk"), phase=Attempt.Phase.PREPARED, verdict=None,
-    )  # fmt: skip
+        ~Exists(accepted),
+        action__in=held.values("pk"),
+        phase=Attempt.Phase.PREPARED,
+        verdict=None,
+    )
 
 
 def _started() -> dict[str, Any]:
-    """The changes at the point of no return. The notes are what the order names: destroying that proves it void."""
+    """The changes at the point of no return.
+
+    The notes are what the order names: destroying that proves it void.
+    """
     prepared = Preparation.objects.filter(action=OuterRef("action")).values("notes")
-    return {"phase": Attempt.Phase.WIRE_STARTED, "wire_started_at": Now(), "notes": Subquery(prepared)}
+    return {
+        "phase": Attempt.Phase.WIRE_STARTED,
+        "wire_started_at": Now(),
+        "notes": Subquery(prepared),
+    }
 
 
 _marked = Update(_held, _started)
 _may_leave = Select(
-    lambda: PendingAction.objects.filter(may_execute(), pk=slot(PendingAction, "id", "pk")).order_by().values_list("pk")
+    lambda: (
+        PendingAction.objects.filter(may_execute(), pk=slot(PendingAction, "id", "pk"))
+        .order_by()
+        .values_list("pk")
+    )
 )
 _following = Select(
-    lambda: PendingAction.objects.filter(may_execute(), mailbox=slot(PendingAction, "mailbox"))
-    .order_by("not_before").values_list("pk")[:1]
-)  # fmt: skip
+    lambda: (
+        PendingAction.objects.filter(may_execute(), mailbox=slot(PendingAction, "mailbox"))
+        .order_by("not_before")
+        .values_list("pk")[:1]
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """The right to carry one action out, until the lease ends; `fence` tells this claim from a later one.
+    """The right to carry one action out, until the lease ends; `fence` tells this claim from a
+    later one.
 
     `on_wire` is set once "from here on it may have been sent" is committed.
     """
@@ -139,8 +181,8 @@ class Claim:
 def execute(action_id: UUID, *, worker: str) -> bool:
     """Carry the action out if it is due and nobody else does; returns whether this worker did.
 
-    It is read once. What is carried out is what was read: its digest is computed from that, and the claim is for this
-    digest, in this round, alone.
+    It is read once. What is carried out is what was read: its digest is computed from that, and the
+    claim is for this digest, in this round, alone.
     """
     read = read_action(action_id)
     if read is None or read.action.status != Status.APPROVED or restored.compare():
@@ -157,24 +199,36 @@ def execute(action_id: UUID, *, worker: str) -> bool:
         outcome = _run(claim, read)
     _record(claim, outcome)
     log.info(
-        "attempt_ended", action=str(action_id), fence=claim.fence, outcome=outcome.verdict, code=outcome.code,
-        duration_ms=round((time.monotonic() - started) * 1000), recipient_count=outcome.receipt.get("recipient_count"),
-    )  # fmt: skip
+        "attempt_ended",
+        action=str(action_id),
+        fence=claim.fence,
+        outcome=outcome.verdict,
+        code=outcome.code,
+        duration_ms=round((time.monotonic() - started) * 1000),
+        recipient_count=outcome.receipt.get("recipient_count"),
+    )
     _ring_for_next(approved)
     return True
 
 
 def _ring_for_next(left: PendingAction) -> None:
-    """Whoever came for another mail of this mailbox meanwhile went away again. A bell that fails costs a sweep."""
+    """Whoever came for another mail of this mailbox meanwhile went away again.
+
+    A bell that fails costs a sweep.
+    """
     try:
         for (action_id,) in _following(mailbox=left.mailbox_id):
             queue().ring(action_id)
-    except Exception:  # the mail of before is recorded: nothing that comes after may look like its failure
+    except (
+        Exception
+    ):  # the mail of before is recorded: nothing that comes after may look like its failure
         log.exception("bell_failed", action=str(left.pk))
 
 
 def _still_right(read: Read) -> bool:
-    """Let the kind look once more, where it has something to look at; what it says sends the action back."""
+    """Let the kind look once more, where it has something to look at; what it says sends the action
+    back.
+    """
     action = read.action
     kind = kind_named(action.kind)
     if not isinstance(kind, Rechecks) or not _may_leave(pk=action.pk):
@@ -192,14 +246,20 @@ def _still_right(read: Read) -> bool:
 
 
 def _still_unsent(read: Read, worker: str) -> bool:
-    """Look in Sent for what was approved before this process began and never tried; found there, everything pauses.
+    """Look in Sent for what was approved before this process began and never tried; found there,
+    everything pauses.
 
-    Only an older copy of the database can have forgotten that try. If `after_restore` went through the action, a
-    person approved it despite the warning: then it is closed as sent, and nothing else has to pause. A mailbox that
-    cannot be looked at holds its mail back for ten minutes after the start: one without Sent would wait for ever.
+    Only an older copy of the database can have forgotten that try. If `after_restore` went through
+    the action, a person approved it despite the warning: then it is closed as sent, and nothing
+    else has to pause. A mailbox that cannot be looked at holds its mail back for ten minutes after
+    the start: one without Sent would wait for ever.
     """
     action = read.action
-    if action.fence or not restored.is_from_before(action.approved_at) or not _may_leave(pk=action.pk):
+    if (
+        action.fence
+        or not restored.is_from_before(action.approved_at)
+        or not _may_leave(pk=action.pk)
+    ):
         return True
     try:
         found = sent_already(kind_named(action.kind), read.approved())
@@ -212,13 +272,17 @@ def _still_unsent(read: Read, worker: str) -> bool:
         return True
     if restored.warned_of(action.pk):
         _close_found(action, found, worker)
-    elif PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED, fence=action.fence).exists():
+    elif PendingAction.objects.filter(
+        pk=action.pk, status=Status.APPROVED, fence=action.fence
+    ).exists():
         restored.pause_for("sent")  # or else another worker has just sent it
     return False
 
 
 def _close_found(action: PendingAction, found: Outcome, worker: str) -> None:
-    """Close as sent what an earlier attempt sent, unless another mail of the mailbox leaves now: then a sweep does."""
+    """Close as sent what an earlier attempt sent, unless another mail of the mailbox leaves now:
+    then a sweep does.
+    """
     try:
         close_as_sent(action.pk, found, worker=worker, actor="worker")
     except IntegrityError as error:
@@ -227,21 +291,25 @@ def _close_found(action: PendingAction, found: Outcome, worker: str) -> None:
 
 
 def _another_leaves(error: IntegrityError) -> bool:
-    return "action_one_leaving_a_mailbox" in str(error) or "approvals_pendingaction.mailbox_id" in str(error)
+    return "action_one_leaving_a_mailbox" in str(
+        error
+    ) or "approvals_pendingaction.mailbox_id" in str(error)
 
 
 def _look_later(action: PendingAction, detail: str) -> None:
-    PendingAction.objects.filter(pk=action.pk, status=Status.APPROVED, approval_round=action.approval_round).update(
-        not_before=Now() + LOOK_AGAIN, error={"code": NOT_LOOKED_AT["code"], "detail": detail}
-    )
+    PendingAction.objects.filter(
+        pk=action.pk, status=Status.APPROVED, approval_round=action.approval_round
+    ).update(not_before=Now() + LOOK_AGAIN, error={"code": NOT_LOOKED_AT["code"], "detail": detail})
 
 
 def _claim(action: PendingAction, worker: str) -> Claim | None:
-    """One conditional UPDATE decides; the attempt is written in the same transaction, before any call.
+    """One conditional UPDATE decides; the attempt is written in the same transaction, before any
+    call.
 
-    Before it, the seals of the order to leave and of every approval are checked, and the UPDATE is for exactly what
-    was checked. None when another worker was faster, with this action or with another one of the same mailbox, or
-    when a seal does not hold: then the action goes back to a person.
+    Before it, the seals of the order to leave and of every approval are checked, and the UPDATE is
+    for exactly what was checked. None when another worker was faster, with this action or with
+    another one of the same mailbox, or when a seal does not hold: then the action goes back to a
+    person.
     """
     if not order_holds(action):
         return_unproven(action)
@@ -255,14 +323,24 @@ def _claim(action: PendingAction, worker: str) -> Claim | None:
                 return None
             # What was looked at again is what is claimed, not a later round of it.
             claimed = _claimed(
-                pk=action.pk, digest=action.digest, approval_round=action.approval_round, lease=lease,
-                claimed_before=action.fence, approvals=len(approvals),
-            )  # fmt: skip
+                pk=action.pk,
+                digest=action.digest,
+                approval_round=action.approval_round,
+                lease=lease,
+                claimed_before=action.fence,
+                approvals=len(approvals),
+            )
             if not claimed:
                 return None
             ((fence,),) = claimed
             _attempt(action=action.pk, fence=fence, worker=worker)
-            chain.record(mailbox=action.mailbox_id, event="claimed", actor="worker", action_id=action.pk, fence=fence)
+            chain.record(
+                mailbox=action.mailbox_id,
+                event="claimed",
+                actor="worker",
+                action_id=action.pk,
+                fence=fence,
+            )
     except IntegrityError as error:
         if _another_leaves(error):
             return None
@@ -273,7 +351,8 @@ def _claim(action: PendingAction, worker: str) -> Claim | None:
 def _run(claim: Claim, read: Read) -> Outcome:
     """Run the kind. An exception after the wire was started says nothing about the effect: unknown.
 
-    Before a mail leaves again that may have left already, its earlier attempts are looked at once more.
+    Before a mail leaves again that may have left already, its earlier attempts are looked at once
+    more.
     """
     try:
         leased = claim.held() & Q(status=Status.EXECUTING, lease_until__gt=Now())
@@ -290,20 +369,25 @@ def _run(claim: Claim, read: Read) -> Outcome:
         return Outcome(verdict="not_sent", code=SENT_AFTER_ALL)
     except NotLookedAt:
         return Outcome(verdict="not_sent", code=NOT_LOOKED_AT["code"], detail=NOT_LOOKED_IN_SENT)
-    except Exception as error:  # whatever a provider's library raises must end as an outcome, never as a lost attempt
+    # whatever a provider's library raises must end as an outcome, never as a lost attempt
+    except Exception as error:
         lost = isinstance(error, LeaseLost)
         if not lost:
             log.exception("kind_raised", action=str(claim.action_id), fence=claim.fence)
         return Outcome(
-            verdict="unknown" if claim.on_wire.is_set() else "not_sent", code="lease_lost" if lost else "internal_error"
+            verdict="unknown" if claim.on_wire.is_set() else "not_sent",
+            code="lease_lost" if lost else "internal_error",
         )
 
 
 def _wire_started(claim: Claim) -> None:
-    """Commit that from now on the effect may have happened; refuse when the lease has run out meanwhile."""
+    """Commit that from now on the effect may have happened; refuse when the lease has run out
+    meanwhile.
+    """
     if not _marked(pk=claim.action_id, fence=claim.fence):
         raise LeaseLost
-    # After the commit and before the wire: the file never knows less than the mail server, or more than the database.
+    # After the commit and before the wire: the file never knows less than the mail server, or more
+    # than the database.
     journal.append(claim.action_id, claim.fence)
     restored.note((claim.action_id, claim.fence))
     claim.on_wire.set()
@@ -311,8 +395,9 @@ def _wire_started(claim: Claim) -> None:
 
 @contextmanager
 def _lease_kept(claim: Claim) -> Iterator[None]:
-    """Renew the lease while the kind runs: for as long as it may take to the point of no return, and as long again
-    for the answer."""
+    """Renew the lease while the kind runs: for as long as it may take to the point of no return,
+    and as long again for the answer.
+    """
     done = threading.Event()
     every = settings.MAILHUB_LEASE_SECONDS / 3
     began = time.monotonic()
@@ -329,9 +414,10 @@ def _lease_kept(claim: Claim) -> Iterator[None]:
                     # A lease that has ended stays ended: somebody may have judged by it already.
                     PendingAction.objects.filter(
                         claim.held(), status=Status.EXECUTING, lease_until__gt=Now()
-                    ).update(lease_until=Now() + lease)  # fmt: skip
+                    ).update(lease_until=Now() + lease)
                 except (OperationalError, InterfaceError):
-                    connection.close()  # the database restarts; the next round tries on a new connection
+                    # the database restarts; the next round tries on a new connection
+                    connection.close()
         finally:
             connection.close()
 
@@ -345,8 +431,11 @@ def _lease_kept(claim: Claim) -> Iterator[None]:
 
 
 def _record(claim: Claim, outcome: Outcome) -> None:
-    """Write the outcome. A failed COMMIT may have committed, so try again on a new connection: it changes nothing
-    the second time."""
+    """Write the outcome.
+
+    A failed COMMIT may have committed, so try again on a new connection: it changes nothing the
+    second time.
+    """
     for tried in range(RECORD_TRIES):
         try:
             record_outcome(claim.action_id, claim.fence, outcome, evidence="answer")
@@ -354,6 +443,8 @@ def _record(claim: Claim, outcome: Outcome) -> None:
         except (OperationalError, InterfaceError):
             connection.close()
             if tried == RECORD_TRIES - 1:
-                log.exception("outcome_not_recorded", action=str(claim.action_id), fence=claim.fence)
+                log.exception(
+                    "outcome_not_recorded", action=str(claim.action_id), fence=claim.fence
+                )
                 return
             time.sleep(2**tried / 4)

@@ -30,7 +30,9 @@ def forget() -> None:
 
 def alive() -> list[str]:
     """The workers seen lately, by the database's clock."""
-    return list(Heartbeat.objects.filter(seen_at__gt=Now() - FRESH).values_list("worker", flat=True))
+    return list(
+        Heartbeat.objects.filter(seen_at__gt=Now() - FRESH).values_list("worker", flat=True)
+    )
 
 
 def seconds_since_last() -> float | None:

@@ -1,7 +1,7 @@
 """The sweeper: puts right what time or a crash has left behind. Any number may run at once.
 
-Each chore lists what it may have to do without a lock, and takes one row at a time: locked if nobody else has it, and
-only while the reason still holds.
+Each chore lists what it may have to do without a lock, and takes one row at a time: locked if
+nobody else has it, and only while the reason still holds.
 """
 
 import time
@@ -40,19 +40,23 @@ from approvals.worker.background import Beside
 log = structlog.get_logger(__name__)
 
 BATCH = 100
-LISTED = 1000  # of the work that waits for providers: a mailbox with much of it must not hide the others
+LISTED = (
+    1000  # of the work that waits for providers: a mailbox with much of it must not hide the others
+)
 SETTLE_TRIES = 104  # with the waits of retry.next_try, a minute at least: a day
 OTHERS_SECONDS = 3600.0
 
 
 def sweep(*, resident: bool = False) -> datetime | None:
-    """One round: expire, end dead leases, open the next send windows, send back what is void, look for lost answers,
-    settle, tidy, purge, ring, tell webhooks.
+    """One round: expire, end dead leases, open the next send windows, send back what is void, look
+    for lost answers, settle, tidy, purge, ring, tell webhooks.
 
-    One statement asks what there is to do, and again after something was done. Returns when the next approved action
-    may leave that may not leave yet. A chore that fails keeps none of the others from being done.
+    One statement asks what there is to do, and again after something was done. Returns when the
+    next approved action may leave that may not leave yet. A chore that fails keeps none of the
+    others from being done.
 
-    A `resident` process only begins the work that waits for providers, and does not wait for its end.
+    A `resident` process only begins the work that waits for providers, and does not wait for its
+    end.
     """
     kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
     next_due: datetime | None
@@ -81,7 +85,9 @@ def _done(chore: Callable[[], None]) -> None:
 
 
 def purge_others() -> None:
-    """Let the other packages forget what is old; once an hour is often enough for what is kept for days."""
+    """Let the other packages forget what is old; once an hour is often enough for what is kept for
+    days.
+    """
     _others["at"] = time.monotonic()
     for path in settings.MAILHUB_CHORES:
         import_string(path)()
@@ -106,7 +112,9 @@ def _ring() -> None:
 
 
 def due(limit: int = BATCH) -> list[UUID]:
-    """Approved actions whose time has come and that nothing holds back, the longest waiting first; at most BATCH."""
+    """Approved actions whose time has come and that nothing holds back, the longest waiting first;
+    at most BATCH.
+    """
     return [action_id for (action_id,) in _due()[:limit]]
 
 
@@ -116,7 +124,9 @@ def next_due() -> datetime | None:
 
 
 def _late() -> QuerySet[PendingAction]:
-    return PendingAction.objects.filter(status__in=(Status.PENDING, Status.APPROVED), expires_at__lte=Now())
+    return PendingAction.objects.filter(
+        status__in=(Status.PENDING, Status.APPROVED), expires_at__lte=Now()
+    )
 
 
 def _dead() -> QuerySet[PendingAction]:
@@ -169,12 +179,19 @@ def _expire(action_id: UUID) -> None:
         return
     source = Status(action.status)
     error = {"code": "expired_approval", "detail": "It could not leave before it expired."}
-    action.move(source, Status.EXPIRED, finished_at=Now(), error=error if source is Status.APPROVED else action.error)
+    action.move(
+        source,
+        Status.EXPIRED,
+        finished_at=Now(),
+        error=error if source is Status.APPROVED else action.error,
+    )
     chain.record(mailbox=action.mailbox_id, event="expired", actor="worker", action_id=action.pk)
 
 
 def end_dead_leases() -> None:
-    """A worker died or froze: what never reached the wire is approved again, what may have is unknown."""
+    """A worker died or froze: what never reached the wire is approved again, what may have is
+    unknown.
+    """
     dead_letters.each("dead", _dead(), _end_dead_lease, limit=BATCH)
 
 
@@ -197,21 +214,29 @@ def send_back() -> None:
 def _probe(action_id: UUID) -> None:
     """Ask the provider whether what was handed over has gone out; no evidence leaves it unknown.
 
-    1. Taken by pushing the time on, as if the look had failed: a crash is not the end of looking. 2. Look.
-    3. Evidence moves the action; a look that found nothing may have been the last."""
+    1. Taken by pushing the time on, as if the look had failed: a crash is not the end of looking.
+       2. Look.
+    3. Evidence moves the action; a look that found nothing may have been the last.
+    """
     action = PendingAction.objects.get(pk=action_id)
     if action.status != Status.UNKNOWN:
         return
     made = action.probes + 1
-    mine = PendingAction.objects.filter(pk=action.pk, status=Status.UNKNOWN, probes=action.probes, fence=action.fence)
+    mine = PendingAction.objects.filter(
+        pk=action.pk, status=Status.UNKNOWN, probes=action.probes, fence=action.fence
+    )
     lost_for = ExpressionWrapper(Now() - F("ended_at"), DurationField())
     since_lost = action.attempts.filter(fence=action.fence).values_list(lost_for, flat=True).get()
     again = next_probe(made, since_lost=since_lost, failed=True)
-    if not mine.filter(next_probe_at__lte=Now()).update(probes=min(made, len(PROBES)), next_probe_at=Now() + again):
+    if not mine.filter(next_probe_at__lte=Now()).update(
+        probes=min(made, len(PROBES)), next_probe_at=Now() + again
+    ):
         return
     try:
         still_unknown = Q(status=Status.UNKNOWN, fence=action.fence)
-        approved = approved_action(action.pk, keep=partial(preparation.keep, action, held=still_unknown))
+        approved = approved_action(
+            action.pk, keep=partial(preparation.keep, action, held=still_unknown)
+        )
         outcome = kind_named(action.kind).reconcile(approved)
     except Exception:  # a probe that fails is no evidence; the next one tries again
         log.exception("probe_failed", action=str(action.pk), count=made)
@@ -219,17 +244,27 @@ def _probe(action_id: UUID) -> None:
     if outcome is not None:
         record_outcome(action.pk, action.fence, outcome, evidence="probe")
     elif next_probe(made, since_lost=since_lost) is None:
-        mine_now = PendingAction.objects.filter(pk=action.pk, status=Status.UNKNOWN, fence=action.fence)
+        mine_now = PendingAction.objects.filter(
+            pk=action.pk, status=Status.UNKNOWN, fence=action.fence
+        )
         mine_now.update(next_probe_at=None)
 
 
 _take_to_settle = Update(
     lambda: PendingAction.objects.filter(
-        pk=slot(PendingAction, "id", "pk"), settle_at__lte=Now(), settle_tries=slot(PendingAction, "settle_tries")
+        pk=slot(PendingAction, "id", "pk"),
+        settle_at__lte=Now(),
+        settle_tries=slot(PendingAction, "settle_tries"),
     ),
-    lambda: {"settle_tries": F("settle_tries") + 1, "settle_at": Now() + Slot("again", DurationField())},
+    lambda: {
+        "settle_tries": F("settle_tries") + 1,
+        "settle_at": Now() + Slot("again", DurationField()),
+    },
 )
-_settled = Update(lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")), lambda: {"settle_at": None})
+_settled = Update(
+    lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")),
+    lambda: {"settle_at": None},
+)
 
 
 def settle_one(action_id: UUID) -> None:
@@ -237,7 +272,8 @@ def settle_one(action_id: UUID) -> None:
     assert read is not None, "an action is never deleted"
     tries = read.action.settle_tries + 1
     again = max(next_try(tries), timedelta(minutes=1))
-    # Taken by pushing the time on: whoever comes second finds nothing to do, and a crash is tried again later.
+    # Taken by pushing the time on: whoever comes second finds nothing to do, and a crash is tried
+    # again later.
     if not _take_to_settle(pk=action_id, settle_tries=read.action.settle_tries, again=again):
         return
     try:
@@ -255,12 +291,18 @@ def settle_one(action_id: UUID) -> None:
 def _give_up_settling(action: PendingAction, tries: int) -> None:
     mine = PendingAction.objects.filter(pk=action.pk, settle_tries=tries, unsettled_at=None)
     if mine.update(settle_at=None, unsettled_at=Now()):
-        chain.record(mailbox=action.mailbox_id, event="settling_given_up", actor="worker", action_id=action.pk)
+        chain.record(
+            mailbox=action.mailbox_id,
+            event="settling_given_up",
+            actor="worker",
+            action_id=action.pk,
+        )
 
 
 def purge() -> None:
-    """Forget the content of what ended long ago; the row, its state and its idempotency key stay, and so do the
-    decisions without their notes."""
+    """Forget the content of what ended long ago; the row, its state and its idempotency key stay,
+    and so do the decisions without their notes.
+    """
     old = _old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
     dead_letters.each("old", old.order_by("finished_at"), _purge, limit=BATCH)
 
@@ -269,7 +311,9 @@ def _purge(action_id: UUID) -> None:
     mine = PendingAction.objects.filter(pk=action_id, purged_at__isnull=True)
     if mine.select_for_update(no_key=True, skip_locked=True).first() is None:
         return
-    Revision.objects.filter(action=action_id).update(payload={}, preview={}, sealed_payload=None, sealed_preview=None)
+    Revision.objects.filter(action=action_id).update(
+        payload={}, preview={}, sealed_payload=None, sealed_preview=None
+    )
     Blob.objects.filter(action=action_id).delete()
     Preparation.objects.filter(action=action_id).delete()
     Decision.objects.filter(action=action_id).exclude(note="").update(note="")
@@ -277,11 +321,21 @@ def _purge(action_id: UUID) -> None:
 
 
 _due = Select(
-    lambda: PendingAction.objects.filter(conditions.may_execute()).order_by("not_before").values_list("pk")[:BATCH]
+    lambda: (
+        PendingAction.objects.filter(conditions.may_execute())
+        .order_by("not_before")
+        .values_list("pk")[:BATCH]
+    )
 )
-LOOKS = Beside("looks", lambda: _to_probe().order_by("next_probe_at").values_list("mailbox", "pk")[:LISTED], _probe)
+LOOKS = Beside(
+    "looks",
+    lambda: _to_probe().order_by("next_probe_at").values_list("mailbox", "pk")[:LISTED],
+    _probe,
+)
 SENT_COPIES = Beside(
-    "sent-copies", lambda: _to_settle().order_by("settle_at").values_list("mailbox", "pk")[:LISTED], settle_one
+    "sent-copies",
+    lambda: _to_settle().order_by("settle_at").values_list("mailbox", "pk")[:LISTED],
+    settle_one,
 )
 CLEAN_UP = Beside(
     "clean-up",
@@ -297,12 +351,19 @@ CHORES: dict[str, Callable[[], None] | Beside] = {
 }  # fmt: skip
 _questions = Questions(
     lambda: {
-        "late": _late(), "dead": _dead(), "closed": closed(), "void": _void(), "to_probe": _to_probe(),
-        "to_settle": _to_settle(), "to_tidy": preparation.to_tidy(),
-        "old": _old(Slot("kept", DurationField())), "to_forget": request_log.old(Slot("kept", DurationField())),
+        "late": _late(),
+        "dead": _dead(),
+        "closed": closed(),
+        "void": _void(),
+        "to_probe": _to_probe(),
+        "to_settle": _to_settle(),
+        "to_tidy": preparation.to_tidy(),
+        "old": _old(Slot("kept", DurationField())),
+        "to_forget": request_log.old(Slot("kept", DurationField())),
         "due": PendingAction.objects.filter(conditions.may_execute()),
-        "to_tell": outbox.behind(), "to_deliver": courier.due(),
+        "to_tell": outbox.behind(),
+        "to_deliver": courier.due(),
     },
     _not_yet,
-)  # fmt: skip
+)
 _waiting = Select(lambda: _not_yet()[:1])

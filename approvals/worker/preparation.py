@@ -1,4 +1,6 @@
-"""What a kind leaves on the other side before the effect: kept for the next try, taken away when nothing leaves."""
+"""What a kind leaves on the other side before the effect: kept for the next try, taken away when
+nothing leaves.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,37 +38,48 @@ def keep(action: PendingAction, notes: Mapping[str, Any], *, held: Q) -> None:
         .exists()
     ):
         raise LeaseLost
-    Preparation.objects.update_or_create(action=action, defaults={"digest": action.digest, "notes": dict(notes)})
+    Preparation.objects.update_or_create(
+        action=action, defaults={"digest": action.digest, "notes": dict(notes)}
+    )
 
 
 def discard_outdated(kind: Kind, approved: ApprovedAction, notes: Mapping[str, Any]) -> None:
-    """What was prepared for an earlier revision goes before this one is prepared, or nobody would know of it."""
+    """What was prepared for an earlier revision goes before this one is prepared, or nobody would
+    know of it.
+    """
     if isinstance(kind, Prepares):
         kind.discard(replace(approved, prepared=notes))
     Preparation.objects.filter(action=approved.id).exclude(digest=approved.digest).delete()
 
 
 def notes_of(mailbox: Mailbox) -> list[dict[str, Any]]:
-    """Return the notes of everything that is prepared in a mailbox, or that an unproven order there names."""
+    """Return the notes of everything that is prepared in a mailbox, or that an unproven order there
+    names.
+    """
     prepared = Preparation.objects.filter(action__mailbox=mailbox).values_list("notes", flat=True)
-    ordered = Attempt.objects.filter(unproven(), action__mailbox=mailbox).values_list("notes", flat=True)
+    ordered = Attempt.objects.filter(unproven(), action__mailbox=mailbox).values_list(
+        "notes", flat=True
+    )
     return [notes for notes in (*prepared, *ordered) if notes]
 
 
 def to_tidy() -> QuerySet[Preparation]:
     """What was prepared for what did not leave in the end."""
     return Preparation.objects.filter(
-        tidy_at__lte=Now(), action__status__in=UNSENT, action__mailbox__status__in=conditions.MAY_LOOK
+        tidy_at__lte=Now(),
+        action__status__in=UNSENT,
+        action__mailbox__status__in=conditions.MAY_LOOK,
     )
 
 
 def tidy(action_id: UUID) -> None:
     """Take away what lies there for an action that will not leave.
 
-    What an unproven order names is destroyed for good, which proves that it sent nothing; a draft in a bin could still
-    be sent by it.
+    What an unproven order names is destroyed for good, which proves that it sent nothing; a draft
+    in a bin could still be sent by it.
 
-    Without its digest it is of no use to a worker that may begin now: that one would discard it too, first.
+    Without its digest it is of no use to a worker that may begin now: that one would discard it
+    too, first.
     """
     mine = Preparation.objects.filter(pk=action_id, action__status__in=UNSENT, tidy_at__lte=Now())
     notes = mine.values_list("notes", flat=True).first()
@@ -86,9 +99,14 @@ def tidy(action_id: UUID) -> None:
 
 
 def forget(read: Read) -> None:
-    """Forget what was prepared for a mail that has gone out. What a second attempt prepared in vain is taken away."""
+    """Forget what was prepared for a mail that has gone out.
+
+    What a second attempt prepared in vain is taken away.
+    """
     kind, action = kind_named(read.action.kind), read.action
-    in_vain = action.fence > 1 and read.prepared and action.attempts.filter(code=SENT_AFTER_ALL).exists()
+    in_vain = (
+        action.fence > 1 and read.prepared and action.attempts.filter(code=SENT_AFTER_ALL).exists()
+    )
     if in_vain and isinstance(kind, Prepares):
         try:
             kind.discard(read.approved())

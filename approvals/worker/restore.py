@@ -1,4 +1,6 @@
-"""After a restore: what was approved is looked up in Sent, and only a person can let it leave again."""
+"""After a restore: what was approved is looked up in Sent, and only a person can let it leave
+again.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,7 +45,9 @@ def reconcile_after_restore() -> Iterator[Reconciled]:
     It may be interrupted and run again. Nothing is sent by it.
     """
     yield from _warn_of_handed_over()
-    for action_id in PendingAction.objects.filter(status=Status.APPROVED).values_list("pk", flat=True):
+    for action_id in PendingAction.objects.filter(status=Status.APPROVED).values_list(
+        "pk", flat=True
+    ):
         yield _reconcile(action_id)
     yield from _warn_of_handed_over()  # an approval that was undone in between
 
@@ -82,9 +86,13 @@ def _warn(action: PendingAction, warning: PreviewWarning) -> bool:
         return False
     add_notice(current, [warning], approval_round=current.approval_round + 1)
     chain.record(
-        mailbox=current.mailbox_id, event="noticed", actor="command", action_id=current.pk,
-        revision=current.revision, code=warning.code,
-    )  # fmt: skip
+        mailbox=current.mailbox_id,
+        event="noticed",
+        actor="command",
+        action_id=current.pk,
+        revision=current.revision,
+        code=warning.code,
+    )
     return True
 
 

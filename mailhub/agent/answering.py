@@ -1,4 +1,6 @@
-"""One request to the chat, as a stream: the agent's answer, or the plain model's, and always the same end."""
+"""One request to the chat, as a stream: the agent's answer, or the plain model's, and always the
+same end.
+"""
 
 import asyncio
 import logging
@@ -34,10 +36,13 @@ UNREADABLE = (
 TOO_LONG = f"⚠️ The answer took longer than {threads.RUN_SECONDS} seconds and was stopped."
 
 
-async def agent_answer(*, caller: Caller, thread: Thread, prompt: str, mode: Mode) -> AsyncGenerator[str, None]:
+async def agent_answer(
+    *, caller: Caller, thread: Thread, prompt: str, mode: Mode
+) -> AsyncGenerator[str, None]:
     """Answer in a thread, with tools. What was said is written down when it ends, however it ends.
 
-    The pieces are those of `stream`, without the end. When the reader goes away, the run stops where it is.
+    The pieces are those of `stream`, without the end. When the reader goes away, the run stops
+    where it is.
     """
     reason = await sync_to_async(threads.claim)(thread)
     if reason:
@@ -47,7 +52,9 @@ async def agent_answer(*, caller: Caller, thread: Thread, prompt: str, mode: Mod
     try:
         await sync_to_async(threads.asked)(thread, prompt)
         async with asyncio.timeout(threads.RUN_SECONDS):
-            async with aclosing(_pieces(Turn(caller=caller, thread=thread, mode=mode), prompt, said)) as pieces:
+            async with aclosing(
+                _pieces(Turn(caller=caller, thread=thread, mode=mode), prompt, said)
+            ) as pieces:
                 async for piece in pieces:
                     yield piece
     except TimeoutError:
@@ -106,7 +113,9 @@ async def _pieces(turn: Turn, prompt: str, said: list[str]) -> AsyncGenerator[st
             yield piece
 
 
-async def _agent(model: BaseChatModel, turn: Turn, prompt: str, said: list[str]) -> AsyncGenerator[str, None]:
+async def _agent(
+    model: BaseChatModel, turn: Turn, prompt: str, said: list[str]
+) -> AsyncGenerator[str, None]:
     agent = make_agent(model, turn, await sync_to_async(offered_tools)(turn))
     run: Any = agent.astream(
         {"messages": [HumanMessage(prompt)]},

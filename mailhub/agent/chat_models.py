@@ -1,4 +1,7 @@
-"""The model that the environment names. Its libraries are heavy, so this module is imported at the first use alone."""
+"""The model that the environment names.
+
+Its libraries are heavy, so this module is imported at the first use alone.
+"""
 
 from importlib import import_module
 from typing import Any
@@ -27,8 +30,9 @@ class NoModel(Exception):
 
 
 def chat_model() -> BaseChatModel:
-    """The model of `AGENT_MODEL`, else of SAP AI Core when `AI_DESTINATION_NAME` is set, else an OpenAI-compatible
-    one named by `AI_MODEL_NAME`; raises NoModel."""
+    """The model of `AGENT_MODEL`, else of SAP AI Core when `AI_DESTINATION_NAME` is set, else an
+    OpenAI-compatible one named by `AI_MODEL_NAME`; raises NoModel.
+    """
     if settings.AGENT_MODEL:
         provider, _, name = settings.AGENT_MODEL.partition(":")
         return _made(provider, name)
@@ -43,7 +47,9 @@ def chat_model() -> BaseChatModel:
 
 
 def _made(provider: str, name: str) -> BaseChatModel:
-    options = {key: getattr(settings, setting) for key, setting in OPTIONS.get(provider, {}).items()}
+    options = {
+        key: getattr(settings, setting) for key, setting in OPTIONS.get(provider, {}).items()
+    }
     given: dict[str, Any] = {key: value for key, value in options.items() if value}
     if provider == "openai" and settings.OPENAI_BASE_URL:
         given.setdefault("api_key", ANY_KEY)
@@ -52,9 +58,15 @@ def _made(provider: str, name: str) -> BaseChatModel:
             name, model_provider=provider, timeout=WAIT_SECONDS, max_retries=1, **given
         )
     except (ImportError, ValueError) as error:
-        raise NoModel(f"The model {provider}:{name} cannot be used: {str(error).splitlines()[0][:200]}") from None
-    except Exception as error:  # each provider's class has its own way to say that its key is missing
-        raise NoModel(f"The model {provider}:{name} cannot be used ({type(error).__name__}): is its key set?") from None
+        raise NoModel(
+            f"The model {provider}:{name} cannot be used: {str(error).splitlines()[0][:200]}"
+        ) from None
+    except (
+        Exception
+    ) as error:  # each provider's class has its own way to say that its key is missing
+        raise NoModel(
+            f"The model {provider}:{name} cannot be used ({type(error).__name__}): is its key set?"
+        ) from None
     return made
 
 

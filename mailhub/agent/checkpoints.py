@@ -1,7 +1,8 @@
-"""LangGraph's checkpoints in the application's own database: the newest of each thread, gone with its thread.
+"""LangGraph's checkpoints in the application's own database: the newest of each thread, gone with
+its thread.
 
-Only messages are kept, as JSON, encrypted and bound to their thread and checkpoint. No row can name a class to import:
-reading makes the message types of TYPES and nothing else.
+Only messages are kept, as JSON, encrypted and bound to their thread and checkpoint. No row can name
+a class to import: reading makes the message types of TYPES and nothing else.
 """
 
 import json
@@ -27,8 +28,11 @@ from mailhub.agent import models
 FORMAT = "messages"
 MESSAGES = "messages"  # the one channel that outlives a run
 TYPES: dict[str, type[BaseMessage]] = {
-    "human": HumanMessage, "ai": AIMessage, "system": SystemMessage, "tool": ToolMessage,
-}  # fmt: skip
+    "human": HumanMessage,
+    "ai": AIMessage,
+    "system": SystemMessage,
+    "tool": ToolMessage,
+}
 
 
 class UnreadableConversation(Exception):
@@ -36,10 +40,14 @@ class UnreadableConversation(Exception):
 
 
 class DatabaseSaver(BaseCheckpointSaver[str]):
-    """A run that breaks off is not resumed in its middle, so writes between two checkpoints are not kept."""
+    """A run that breaks off is not resumed in its middle, so writes between two checkpoints are not
+    kept.
+    """
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        found = await models.Checkpoint.objects.filter(pk=config["configurable"]["thread_id"]).afirst()
+        found = await models.Checkpoint.objects.filter(
+            pk=config["configurable"]["thread_id"]
+        ).afirst()
         if found is None:
             return None
         checkpoint = empty_checkpoint()
@@ -47,7 +55,9 @@ class DatabaseSaver(BaseCheckpointSaver[str]):
         checkpoint["channel_values"] = {MESSAGES: messages_of(found)}
         checkpoint["channel_versions"] = {MESSAGES: self.get_next_version(None, None)}
         metadata: CheckpointMetadata = {"source": "loop", "step": 0, "parents": {}}
-        return CheckpointTuple(config=_config(found.pk, found.checkpoint_id), checkpoint=checkpoint, metadata=metadata)
+        return CheckpointTuple(
+            config=_config(found.pk, found.checkpoint_id), checkpoint=checkpoint, metadata=metadata
+        )
 
     async def aput(
         self,
@@ -62,11 +72,17 @@ class DatabaseSaver(BaseCheckpointSaver[str]):
         return _config(thread_id, checkpoint["id"])
 
     async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
     ) -> None:
         """See the class."""
 
-    async def alist(self, config: RunnableConfig | None, **_: Any) -> AsyncIterator[CheckpointTuple]:
+    async def alist(
+        self, config: RunnableConfig | None, **_: Any
+    ) -> AsyncIterator[CheckpointTuple]:
         found = await self.aget_tuple(config) if config else None
         if found is not None:
             yield found
@@ -79,7 +95,8 @@ class DatabaseSaver(BaseCheckpointSaver[str]):
 def keep(thread_id: Any, checkpoint_id: str, messages: Sequence[BaseMessage]) -> None:
     """Store what the model remembers of a thread from now on."""
     said = [
-        {"type": _type_of(message), "data": message.model_dump(mode="json", exclude={"type"})} for message in messages
+        {"type": _type_of(message), "data": message.model_dump(mode="json", exclude={"type"})}
+        for message in messages
     ]
     values = {"checkpoint_id": checkpoint_id, "type": FORMAT, "content": json.dumps(said).encode()}
     # Not update_or_create: it reads the row of before, which may be one that cannot be read.
@@ -87,11 +104,16 @@ def keep(thread_id: Any, checkpoint_id: str, messages: Sequence[BaseMessage]) ->
 
 
 def messages_of(found: models.Checkpoint) -> list[BaseMessage]:
-    """Return what the model remembers; raises UnreadableConversation for a row that was not written by `keep`."""
+    """Return what the model remembers; raises UnreadableConversation for a row that was not written
+    by `keep`.
+    """
     try:
         if found.type != FORMAT:
             raise UnreadableConversation("another format")
-        return [TYPES[each["type"]].model_validate(each["data"]) for each in json.loads(bytes(found.content))]
+        return [
+            TYPES[each["type"]].model_validate(each["data"])
+            for each in json.loads(bytes(found.content))
+        ]
     except (CannotDecrypt, ValidationError, ValueError, KeyError, TypeError) as error:
         raise UnreadableConversation(type(error).__name__) from error
 
@@ -102,4 +124,10 @@ def _type_of(message: BaseMessage) -> str:
 
 
 def _config(thread_id: Any, checkpoint_id: str) -> RunnableConfig:
-    return {"configurable": {"thread_id": str(thread_id), "checkpoint_ns": "", "checkpoint_id": checkpoint_id}}
+    return {
+        "configurable": {
+            "thread_id": str(thread_id),
+            "checkpoint_ns": "",
+            "checkpoint_id": checkpoint_id,
+        }
+    }

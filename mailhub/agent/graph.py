@@ -1,7 +1,8 @@
-"""The agent: LangChain's ReAct graph, whose every call of a tool goes through `tools.catalog.calls.call_tool`.
+"""The agent: LangChain's ReAct graph, whose every call of a tool goes through
+`tools.catalog.calls.call_tool`.
 
-The tools that the graph knows are descriptions alone. What a model asks for is judged here: by the mode, then by the
-catalogue's own rules for whoever is signed in. Nothing here can approve.
+The tools that the graph knows are descriptions alone. What a model asks for is judged here: by the
+mode, then by the catalogue's own rules for whoever is signed in. Nothing here can approve.
 """
 
 import json
@@ -58,7 +59,10 @@ HELD = "This waits for your approval: {url}\nNothing has been sent."
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One request of a person or a token in one thread. `held` collects the review pages of what was proposed."""
+    """One request of a person or a token in one thread.
+
+    `held` collects the review pages of what was proposed.
+    """
 
     caller: Caller
     thread: Thread
@@ -81,7 +85,9 @@ def make_agent(model: BaseChatModel, turn: Turn, offered: list[Tool]) -> Any:
         model,
         tools=[_described(tool) for tool in offered],
         system_prompt=system_message(turn, offered),
-        middleware=[Guard(turn, tools_chars=sum(len(json.dumps(_schema(tool))) for tool in offered))],
+        middleware=[
+            Guard(turn, tools_chars=sum(len(json.dumps(_schema(tool))) for tool in offered))
+        ],
         checkpointer=DatabaseSaver(),
     )
 
@@ -97,20 +103,28 @@ def offered_tools(turn: Turn) -> list[Tool]:
 
 
 def superstep_limit() -> int:
-    """LangGraph counts each node; a round is a model and its tools. The guard ends a turn earlier, with an answer."""
+    """LangGraph counts each node; a round is a model and its tools.
+
+    The guard ends a turn earlier, with an answer.
+    """
     return 2 * settings.AGENT_RECURSION_LIMIT + 10
 
 
 def system_message(turn: Turn, offered: list[Tool]) -> str:
     commands = any(tool.effect is Effect.COMMAND for tool in offered)
     return SYSTEM.format(
-        person=turn.caller.user.email, today=timezone.localtime().strftime("%A, %Y-%m-%d %H:%M %Z"), mode=turn.mode,
-        may=MAY[turn.mode], m365=" and Microsoft 365 (m365_run_command)" if commands else "",
-    )  # fmt: skip
+        person=turn.caller.user.email,
+        today=timezone.localtime().strftime("%A, %Y-%m-%d %H:%M %Z"),
+        mode=turn.mode,
+        may=MAY[turn.mode],
+        m365=" and Microsoft 365 (m365_run_command)" if commands else "",
+    )
 
 
 class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see the type checker's settings
-    """What stands between the graph and the rest: the history's budget, the limit of rounds, and every tool."""
+    """What stands between the graph and the rest: the history's budget, the limit of rounds, and
+    every tool.
+    """
 
     def __init__(self, turn: Turn, *, tools_chars: int) -> None:
         super().__init__()
@@ -121,7 +135,9 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *compacted(state["messages"])]}
 
     async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any] | AIMessage:
         say = request.runtime.stream_writer
         if self._turn.held:  # the turn ends with what a person now decides
@@ -135,11 +151,17 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         if settings.AGENT_LOG_STEPS:
             chars = size(shown) + len(system) + self._tools_chars
             log.info(
-                "agent_model_call", thread=str(self._turn.thread.pk), count=len(shown), mode=self._turn.mode,
+                "agent_model_call",
+                thread=str(self._turn.thread.pk),
+                count=len(shown),
+                mode=self._turn.mode,
                 approx_tokens=math.ceil(chars / CHARS_A_TOKEN),
-            )  # fmt: skip
-        # "none", not an empty list: some providers take no history with calls unless the tools are described.
-        request = request.override(messages=shown, **({"tool_choice": "none"} if last and request.tools else {}))
+            )
+        # "none", not an empty list: some providers take no history with calls unless the tools are
+        # described.
+        request = request.override(
+            messages=shown, **({"tool_choice": "none"} if last and request.tools else {})
+        )
         response = await handler(request)
         answer = response.result[-1]
         if last and isinstance(answer, AIMessage) and answer.tool_calls:
@@ -148,23 +170,42 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
             return AIMessage(f"{answer.text}\n{stopped}".strip(), id=answer.id)
         return response
 
-    async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]) -> ToolMessage:
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
+    ) -> ToolMessage:
         call, say = request.tool_call, request.runtime.stream_writer
         name = call["name"] if call["name"] in TOOLS else "unknown_tool"
         say({"event": stream.tool_start(name)})
         started = time.monotonic()
         outcome = await sync_to_async(called)(self._turn, call["name"], call["args"])
         await sync_to_async(threads.called)(
-            self._turn.thread, tool=name, arguments=call["args"], status=outcome.status, output=outcome.text,
-            duration_ms=round((time.monotonic() - started) * 1000), mode=self._turn.mode, action_id=outcome.action_id,
-        )  # fmt: skip
+            self._turn.thread,
+            tool=name,
+            arguments=call["args"],
+            status=outcome.status,
+            output=outcome.text,
+            duration_ms=round((time.monotonic() - started) * 1000),
+            mode=self._turn.mode,
+            action_id=outcome.action_id,
+        )
         if settings.AGENT_LOG_OUTPUT:
             log.info(
-                "agent_tool_end", tool=name, thread=str(self._turn.thread.pk), slim_bytes=len(outcome.text.encode())
+                "agent_tool_end",
+                tool=name,
+                thread=str(self._turn.thread.pk),
+                slim_bytes=len(outcome.text.encode()),
             )
-        say({"event": stream.tool_end(name) if outcome.status == "ok" else stream.tool_error(name, outcome.short)})
+        say(
+            {
+                "event": stream.tool_end(name)
+                if outcome.status == "ok"
+                else stream.tool_error(name, outcome.short)
+            }
+        )
         status: Any = "success" if outcome.status == "ok" else "error"
-        return ToolMessage(outcome.text, tool_call_id=call["id"] or "", name=call["name"], status=status)
+        return ToolMessage(
+            outcome.text, tool_call_id=call["id"] or "", name=call["name"], status=status
+        )
 
 
 def called(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Outcome:
@@ -175,13 +216,17 @@ def called(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Outcome:
         return _refused(problem)
     except Exception:  # what a model may ask for is without end; a turn goes on with what is known
         log.exception("agent_tool_failed", tool=name if name in TOOLS else "unknown")
-        return _refused(Problem("transient", "Something went wrong here. Nothing was sent by this."))
+        return _refused(
+            Problem("transient", "Something went wrong here. Nothing was sent by this.")
+        )
     action = answer.proposal
     if action is not None:
         turn.held.append(answer.result["action"]["review_url"])
     said = answer.result.get("output") if tool.effect is Effect.COMMAND else None
     text = redacted(said if isinstance(said, str) else _dumped(answer.result))
-    return Outcome(text=cut(text, RESULT_CHARS), action_id=UUID(action.action_id) if action else None)
+    return Outcome(
+        text=cut(text, RESULT_CHARS), action_id=UUID(action.action_id) if action else None
+    )
 
 
 def _answer(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -197,16 +242,25 @@ def _answer(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Any:
         given["confirm"] = False
     answer = call_tool(turn.caller, name, given)
     if not may_propose and answer.result.get("status") == "preview":
-        raise Problem("policy_blocked", f"This command changes something, which the mode {turn.mode} does not allow.")
+        raise Problem(
+            "policy_blocked",
+            f"This command changes something, which the mode {turn.mode} does not allow.",
+        )
     return answer, tool
 
 
 def _refused(problem: Problem) -> Outcome:
     members = {"code": problem.code, "detail": problem.detail}
     if problem.errors:
-        members["errors"] = "; ".join(f"{error.field}: {error.message}" for error in problem.errors)[:RESULT_CHARS]
-    short = f"{problem.code}: {problem.detail}" if problem.code == "policy_blocked" else problem.detail
-    return Outcome(text=cut(redacted(_dumped(members)), RESULT_CHARS), status=problem.code, short=short)
+        members["errors"] = "; ".join(
+            f"{error.field}: {error.message}" for error in problem.errors
+        )[:RESULT_CHARS]
+    short = (
+        f"{problem.code}: {problem.detail}" if problem.code == "policy_blocked" else problem.detail
+    )
+    return Outcome(
+        text=cut(redacted(_dumped(members)), RESULT_CHARS), status=problem.code, short=short
+    )
 
 
 def _commands_run_here(caller: Caller, tool: Tool) -> bool:
@@ -215,7 +269,11 @@ def _commands_run_here(caller: Caller, tool: Tool) -> bool:
 
 
 def _schema(tool: Tool) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "parameters": published_parameters(tool.parameters)}
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": published_parameters(tool.parameters),
+    }
 
 
 def _described(tool: Tool) -> StructuredTool:
@@ -223,9 +281,11 @@ def _described(tool: Tool) -> StructuredTool:
         raise AssertionError("tools are called by the guard")
 
     return StructuredTool(
-        name=tool.name, description=tool.description, args_schema=dict(published_parameters(tool.parameters)),
+        name=tool.name,
+        description=tool.description,
+        args_schema=dict(published_parameters(tool.parameters)),
         coroutine=never,
-    )  # fmt: skip
+    )
 
 
 def _dumped(result: Mapping[str, Any]) -> str:

@@ -1,8 +1,10 @@
-"""What a model is shown of a conversation: never more than a fixed number of characters, whatever happened. Pure.
+"""What a model is shown of a conversation: never more than a fixed number of characters, whatever
+happened. Pure.
 
-Between turns the older ones become lines of a rolling summary and the results of tools are shortened; within a turn
-what does not fit is shortened, then left out, oldest first. Characters are counted, not tokens: a tokenizer would have
-to be fetched, and no text has more tokens than characters worth counting on.
+Between turns the older ones become lines of a rolling summary and the results of tools are
+shortened; within a turn what does not fit is shortened, then left out, oldest first. Characters are
+counted, not tokens: a tokenizer would have to be fetched, and no text has more tokens than
+characters worth counting on.
 """
 
 import json
@@ -29,7 +31,9 @@ def cut(text: str, length: int) -> str:
 
 
 def compacted(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """What is kept of a conversation before its next turn: a summary, then the newest turns, whole and in order."""
+    """What is kept of a conversation before its next turn: a summary, then the newest turns, whole
+    and in order.
+    """
     summary, turns = _turns(_complete(messages))
     kept = [[_shorter(message, KEPT_RESULT_CHARS) for message in turn] for turn in turns]
     older: list[Turn] = []
@@ -55,7 +59,10 @@ def fitted(messages: Sequence[AnyMessage], budget: int) -> list[AnyMessage]:
     while len(turns) > 1 and size(flat(turns)) > budget:
         turns.pop(0)
     last = flat(turns)
-    question = [message.model_copy(update={"content": cut(message.text, budget // 2)}) for message in last[:1]]
+    question = [
+        message.model_copy(update={"content": cut(message.text, budget // 2)})
+        for message in last[:1]
+    ]
     asked = last[1:]
     while asked and size([*question, *asked]) > budget:
         asked = _without_first_round(asked)
@@ -81,8 +88,9 @@ def rounds(messages: Sequence[AnyMessage]) -> int:
 
 
 def _complete(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Without calls that have no answer and answers that have no call, as a run that broke off leaves them: no model
-    takes such a conversation."""
+    """Without calls that have no answer and answers that have no call, as a run that broke off
+    leaves them: no model takes such a conversation.
+    """
     answers = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
     asked = {
         call["id"]
@@ -94,7 +102,10 @@ def _complete(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         message
         for message in messages
         if (message.tool_call_id in asked if isinstance(message, ToolMessage) else True)
-        and not (isinstance(message, AIMessage) and any(call["id"] not in asked for call in message.tool_calls))
+        and not (
+            isinstance(message, AIMessage)
+            and any(call["id"] not in asked for call in message.tool_calls)
+        )
     ]
 
 
@@ -113,7 +124,12 @@ def _turns(messages: Sequence[AnyMessage]) -> tuple[list[str], list[Turn]]:
 
 
 def _line(turn: Turn) -> str:
-    tools = [call["name"] for message in turn if isinstance(message, AIMessage) for call in message.tool_calls]
+    tools = [
+        call["name"]
+        for message in turn
+        if isinstance(message, AIMessage)
+        for call in message.tool_calls
+    ]
     answer = next((m.text for m in reversed(turn) if isinstance(m, AIMessage) and m.text), "")
     parts = [f"Asked: {_one_line(turn[0].text)}"]
     parts += [f"Tools: {', '.join(dict.fromkeys(tools))[:LINE_CHARS]}"] if tools else []
@@ -136,10 +152,14 @@ def _shorter(message: AnyMessage, length: int) -> AnyMessage:
 
 
 def _without_first_round(rounds: Turn) -> Turn:
-    following = next((i for i, m in enumerate(rounds[1:], start=1) if isinstance(m, AIMessage)), len(rounds))
+    following = next(
+        (i for i, m in enumerate(rounds[1:], start=1) if isinstance(m, AIMessage)), len(rounds)
+    )
     return rounds[following:]
 
 
 def _calls(message: AnyMessage) -> str:
     calls = message.tool_calls if isinstance(message, AIMessage) else []
-    return json.dumps([[call["name"], call["args"]] for call in calls], default=str) if calls else ""
+    return (
+        json.dumps([[call["name"], call["args"]] for call in calls], default=str) if calls else ""
+    )

@@ -1,4 +1,6 @@
-"""What the chat keeps: threads that belong to one person, what was said, the calls of tools, and checkpoints."""
+"""What the chat keeps: threads that belong to one person, what was said, the calls of tools, and
+checkpoints.
+"""
 
 import uuid
 from datetime import timedelta
@@ -14,7 +16,9 @@ INPUT_CHARS = 200
 
 
 class Thread(models.Model):
-    """A conversation. `name` is the client's own id for it; `caller_name` the token's, empty for the person.
+    """A conversation.
+
+    `name` is the client's own id for it; `caller_name` the token's, empty for the person.
 
     A token does not share the person's threads: they may hold what its mailboxes do not.
     """
@@ -29,7 +33,9 @@ class Thread(models.Model):
     busy_until = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["user", "caller_name", "name"], name="thread_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "caller_name", "name"], name="thread_once")
+        ]
         indexes = [
             models.Index(fields=["user", "caller_name", "-updated_at"], name="thread_newest"),
             models.Index(fields=["updated_at"], name="thread_age"),
@@ -59,7 +65,8 @@ class Message(models.Model):
         ordering = ["id"]
         constraints = [
             models.CheckConstraint(
-                condition=models.Q(author__in=["person", "agent", "tool"]), name="message_known_author"
+                condition=models.Q(author__in=["person", "agent", "tool"]),
+                name="message_known_author",
             )
         ]
 
@@ -68,8 +75,11 @@ class Message(models.Model):
 
 
 class ToolCall(models.Model):
-    """One call of a tool. `input` is short and has its secrets masked; of the output there is a hash alone, of its
-    first 4 KB."""
+    """One call of a tool.
+
+    `input` is short and has its secrets masked; of the output there is a hash alone, of its first 4
+    KB.
+    """
 
     thread = models.ForeignKey(Thread, models.CASCADE, related_name="tool_calls")
     at = models.DateTimeField(default=timezone.now)
@@ -91,7 +101,9 @@ class ToolCall(models.Model):
 class Checkpoint(models.Model):
     """What the model remembers of a thread, encrypted and bound to thread and checkpoint id."""
 
-    thread = models.OneToOneField(Thread, models.CASCADE, primary_key=True, related_name="checkpoint")
+    thread = models.OneToOneField(
+        Thread, models.CASCADE, primary_key=True, related_name="checkpoint"
+    )
     checkpoint_id = models.CharField(max_length=64)
     type = models.CharField(max_length=32)
     content = EncryptedBinaryField(bound_by=["thread_id", "checkpoint_id"], strict=True)

@@ -1,9 +1,10 @@
 """Packages that offer a thousand names, of which the chat uses three: the others are not loaded.
 
-The libraries of the model providers, and LangSmith's, which LangChain imports whether it is used or not, name every
-type of their whole API in the `__init__` of a package: fine-tuning, audio, data sets. That was a third of what the
-first use of the chat cost. Where such an `__init__` does nothing but `from … import …`, it becomes a table here, and a
-name is imported when somebody asks for it. One that does more is run as it is: a new version can only cost memory.
+The libraries of the model providers, and LangSmith's, which LangChain imports whether it is used or
+not, name every type of their whole API in the `__init__` of a package: fine-tuning, audio, data
+sets. That was a third of what the first use of the chat cost. Where such an `__init__` does nothing
+but `from … import …`, it becomes a table here, and a name is imported when somebody asks for it.
+One that does more is run as it is: a new version can only cost memory.
 """
 
 import ast
@@ -15,7 +16,12 @@ from importlib.util import resolve_name
 from types import ModuleType
 from typing import Any
 
-TREES = ("openai.types", "anthropic.types", "anthropic.resources", "langsmith.types")  # with every package in them
+TREES = (
+    "openai.types",
+    "anthropic.types",
+    "anthropic.resources",
+    "langsmith.types",
+)  # with every package in them
 PACKAGES = ("langchain_openai", "langchain_anthropic", "langgraph_sdk")  # these alone
 
 Names = dict[str, tuple[str, str]]
@@ -30,7 +36,11 @@ class OnDemand:
         if name not in PACKAGES and not f"{name}.".startswith(tuple(f"{tree}." for tree in TREES)):
             return None
         spec = PathFinder.find_spec(name, path, target)
-        if spec and spec.submodule_search_locations is not None and isinstance(spec.loader, SourceFileLoader):
+        if (
+            spec
+            and spec.submodule_search_locations is not None
+            and isinstance(spec.loader, SourceFileLoader)
+        ):
             spec.loader = _Loader(spec.loader.name, spec.loader.path)
         return spec
 
@@ -55,7 +65,11 @@ class _Loader(SourceFileLoader):
             source, original = names[name]
             # As `from` does: an attribute, else a module of that name.
             found = import_module(source)
-            value = getattr(found, original) if hasattr(found, original) else import_module(f"{source}.{original}")
+            value = (
+                getattr(found, original)
+                if hasattr(found, original)
+                else import_module(f"{source}.{original}")
+            )
             setattr(module, name, value)
             return value
 
@@ -71,10 +85,15 @@ def _names(tree: ast.Module, package: str) -> Names | None:
     names: Names = {}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
-            source = resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module or ""
+            source = (
+                resolve_name("." * node.level + (node.module or ""), package)
+                if node.level
+                else node.module or ""
+            )
             for alias in node.names:
                 name = alias.asname or alias.name
-                # A module and a name in it that are called the same: which one it is depends on the order of imports.
+                # A module and a name in it that are called the same: which one it is depends on the
+                # order of imports.
                 if name == "*" or name == source.rpartition(".")[2]:
                     return None
                 names[name] = (source, alias.name)
@@ -87,7 +106,9 @@ def _is_literal(node: ast.stmt) -> bool:
     """A docstring, `__all__ = [...]`, `__version__ = "1"`."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
-    if not isinstance(node, ast.Assign) or not all(isinstance(target, ast.Name) for target in node.targets):
+    if not isinstance(node, ast.Assign) or not all(
+        isinstance(target, ast.Name) for target in node.targets
+    ):
         return False
     try:
         ast.literal_eval(node.value)

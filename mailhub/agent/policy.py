@@ -1,4 +1,7 @@
-"""Which tools a mode offers, and why another is blocked. Whatever is decided here, nothing leaves without a person."""
+"""Which tools a mode offers, and why another is blocked.
+
+Whatever is decided here, nothing leaves without a person.
+"""
 
 from collections.abc import Collection
 from typing import Literal, get_args

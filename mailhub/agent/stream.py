@@ -1,7 +1,9 @@
-"""The one writer of the stream: text as it comes, what tools do, the end. Server-sent events, nothing else.
+"""The one writer of the stream: text as it comes, what tools do, the end.
 
-A client takes a `data:` that is a JSON object for an event of ours, and `[DONE]` for the end. What a model says can
-therefore never be either: a piece that begins so is written as two.
+Server-sent events, nothing else.
+
+A client takes a `data:` that is a JSON object for an event of ours, and `[DONE]` for the end. What
+a model says can therefore never be either: a piece that begins so is written as two.
 """
 
 import json
@@ -13,8 +15,13 @@ SHORT = 200
 
 
 def text(piece: str) -> str:
-    """A piece of text; a line break in it is another `data:` line of the same event. Nothing for an empty piece."""
-    return "".join(_event(part) for part in _harmless(piece.replace("\r\n", "\n").replace("\r", "\n")))
+    """A piece of text; a line break in it is another `data:` line of the same event.
+
+    Nothing for an empty piece.
+    """
+    return "".join(
+        _event(part) for part in _harmless(piece.replace("\r\n", "\n").replace("\r", "\n"))
+    )
 
 
 def tool_start(tool: str, about: str = "") -> str:
@@ -30,7 +37,9 @@ def tool_error(tool: str, short: str) -> str:
 
 
 def _tool(event: str, tool: str, said: str) -> str:
-    return f"data: {json.dumps({'text': said, 'event': event, 'tool': tool}, ensure_ascii=False)}\n\n"
+    return (
+        f"data: {json.dumps({'text': said, 'event': event, 'tool': tool}, ensure_ascii=False)}\n\n"
+    )
 
 
 def _event(data: str) -> str:

@@ -26,7 +26,9 @@ def of_caller(caller: Caller) -> QuerySet[Thread]:
 
 def opened(caller: Caller, name: str | None) -> Thread:
     """The caller's thread of this name; another's of the same name is another thread."""
-    found, _ = Thread.objects.get_or_create(user=caller.user, caller_name=caller.name, name=name or str(uuid4()))
+    found, _ = Thread.objects.get_or_create(
+        user=caller.user, caller_name=caller.name, name=name or str(uuid4())
+    )
     return found
 
 
@@ -50,7 +52,9 @@ def release(thread: Thread) -> None:
 
 def asked(thread: Thread, prompt: str) -> None:
     Message.objects.create(thread=thread, author=Message.Author.PERSON, text=prompt)
-    Thread.objects.filter(pk=thread.pk, title="").update(title=" ".join(prompt.split())[:TITLE_CHARS])
+    Thread.objects.filter(pk=thread.pk, title="").update(
+        title=" ".join(prompt.split())[:TITLE_CHARS]
+    )
 
 
 def answered(thread: Thread, text: str) -> None:
@@ -59,16 +63,31 @@ def answered(thread: Thread, text: str) -> None:
 
 
 def called(
-    thread: Thread, *, tool: str, arguments: Mapping[str, Any], status: str, output: str, duration_ms: int, mode: str,
+    thread: Thread,
+    *,
+    tool: str,
+    arguments: Mapping[str, Any],
+    status: str,
+    output: str,
+    duration_ms: int,
+    mode: str,
     action_id: UUID | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """One row for the call, and a quiet line for the page."""
     ToolCall.objects.create(
-        thread=thread, tool=tool[:64], status=status, duration_ms=duration_ms, mode=mode,
+        thread=thread,
+        tool=tool[:64],
+        status=status,
+        duration_ms=duration_ms,
+        mode=mode,
         input=redacted(json.dumps(arguments, ensure_ascii=False)[: 4 * INPUT_CHARS])[:INPUT_CHARS],
         sha256=hashlib.sha256(output.encode("utf-8", "replace")[:HASHED_BYTES]).hexdigest(),
-    )  # fmt: skip
+    )
     Message.objects.create(
-        thread=thread, author=Message.Author.TOOL, tool=tool[:64], action_id=action_id, failed=status != "ok",
+        thread=thread,
+        author=Message.Author.TOOL,
+        tool=tool[:64],
+        action_id=action_id,
+        failed=status != "ok",
         text="" if status == "ok" else status,
-    )  # fmt: skip
+    )

@@ -1,4 +1,7 @@
-"""The chat: two streams for programs and people, and the page. Nothing heavy is imported before somebody asks."""
+"""The chat: two streams for programs and people, and the page.
+
+Nothing heavy is imported before somebody asks.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -95,7 +98,11 @@ def _streamed(caller: Caller, pieces: AsyncGenerator[str, None]) -> StreamingHtt
         finally:
             await pieces.aclose()  # the run stops with the reader
 
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **rate_limits.rate_limit_headers(caller)}
+    headers = {
+        "Cache-Control": "no-store",
+        "X-Accel-Buffering": "no",
+        **rate_limits.rate_limit_headers(caller),
+    }
     return StreamingHttpResponse(whole(), content_type=stream.CONTENT_TYPE, headers=headers)
 
 
@@ -117,7 +124,9 @@ def _caller(request: HttpRequest) -> Caller:
         raise Problem("invalid_input", "Ask by POST.", status=405)
     if "Authorization" in request.headers or "X-API-Key" in request.headers:
         return _allowed(caller_of_bearer(request, surface="agent"))
-    refusal = CsrfViewMiddleware(lambda _: HttpResponse()).process_view(request, _not_exempt, (), {})
+    refusal = CsrfViewMiddleware(lambda _: HttpResponse()).process_view(
+        request, _not_exempt, (), {}
+    )
     if not request.user.is_authenticated:
         raise Problem("unauthenticated", "Sign in, or send a token.")
     if refusal is not None:
@@ -126,9 +135,13 @@ def _caller(request: HttpRequest) -> Caller:
 
 
 def _allowed(caller: Caller) -> Caller:
-    """The model costs money: a token must be one for mail or for Microsoft 365; raises Problem `forbidden`."""
+    """The model costs money: a token must be one for mail or for Microsoft 365; raises Problem
+    `forbidden`.
+    """
     if not any(caller.may(scope) for scope in CHAT_SCOPES):
-        raise Problem("forbidden", f"The token lacks a scope for the chat: one of {', '.join(CHAT_SCOPES)}.")
+        raise Problem(
+            "forbidden", f"The token lacks a scope for the chat: one of {', '.join(CHAT_SCOPES)}."
+        )
     return caller
 
 
@@ -167,7 +180,9 @@ def page(request: HttpRequest, thread_id: UUID | None = None) -> HttpResponse:
             "modes": MODES,
             "mode": settings.AGENT_DEFAULT_MODE,
             "enabled": settings.AGENT_ENABLE,
-            "has_model": bool(settings.AGENT_MODEL or settings.AI_DESTINATION_NAME or settings.AI_MODEL_NAME),
+            "has_model": bool(
+                settings.AGENT_MODEL or settings.AI_DESTINATION_NAME or settings.AI_MODEL_NAME
+            ),
             "prompt_chars": PROMPT_CHARS,
             "waiting": listing.waiting_for(person),
         },
@@ -188,7 +203,9 @@ def cards(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def forget(request: HttpRequest, thread_id: UUID) -> HttpResponse:
     """Delete a thread with all that it holds; what was proposed in it stays where it is."""
-    get_object_or_404(threads.of_caller(Caller(user=cast(User, request.user), surface="web")), pk=thread_id).delete()
+    get_object_or_404(
+        threads.of_caller(Caller(user=cast(User, request.user), surface="web")), pk=thread_id
+    ).delete()
     return redirect("agent")
 
 
@@ -198,4 +215,8 @@ def _messages(thread: Thread) -> list[Message]:
 
 def _actions(person: User, thread: Thread) -> list[Any]:
     ids = thread.messages.exclude(action_id=None).values_list("action_id", flat=True)
-    return list(queries.with_preview(queries.visible_to(person).filter(pk__in=list(ids))).order_by("created_at"))
+    return list(
+        queries.with_preview(queries.visible_to(person).filter(pk__in=list(ids))).order_by(
+            "created_at"
+        )
+    )

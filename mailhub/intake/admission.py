@@ -1,4 +1,7 @@
-"""Who sends a body, found out by its head. A small body of a stranger needs no question to the database."""
+"""Who sends a body, found out by its head.
+
+A small body of a stranger needs no question to the database.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +20,9 @@ from mailhub.intake.rules import Asked, Rule, rule_for, too_large
 
 @dataclass(frozen=True, kw_only=True)
 class Admitted:
-    """How many bytes may come, whether the sender is known, and the caller if a token said who it is."""
+    """How many bytes may come, whether the sender is known, and the caller if a token said who it
+    is.
+    """
 
     limit: int
     known: bool = False
@@ -30,7 +35,9 @@ def needs_database(asked: Asked) -> bool:
 
 
 def admit(asked: Asked) -> Admitted:
-    """Accept a body by its head; raises Problem 400, 401, 403, 413 or 429 before a byte of it is read."""
+    """Accept a body by its head; raises Problem 400, 401, 403, 413 or 429 before a byte of it is
+    read.
+    """
     rule = rule_for(asked.path)
     if asked.length is not None and asked.length > rule.known:
         raise too_large(rule.known)
@@ -39,7 +46,9 @@ def admit(asked: Asked) -> Admitted:
     if not known and rule.admits in ("token", "token or person"):
         raise Problem("unauthenticated", "Sign in, or send a token.")
     if asked.is_multipart and not rule.multipart:
-        raise Problem("invalid_input", "This address does not take multipart/form-data.", status=400)
+        raise Problem(
+            "invalid_input", "This address does not take multipart/form-data.", status=400
+        )
     limit = rule.known if known or rule.admits == "itself" else rule.anonymous
     if asked.length is not None and asked.length > limit:
         raise too_large(limit)
@@ -47,18 +56,24 @@ def admit(asked: Asked) -> Admitted:
 
 
 def _needs_caller(asked: Asked, rule: Rule) -> bool:
-    """Return True unless the address admits its callers itself or the body is small enough for a stranger."""
+    """Return True unless the address admits its callers itself or the body is small enough for a
+    stranger.
+    """
     return rule.admits != "itself" and (asked.length is None or asked.length > rule.anonymous)
 
 
 def _caller(asked: Asked, rule: Rule) -> Caller | None:
-    """Return the caller by its token, None where a session may say who it is; raises Problem 401 or 429."""
+    """Return the caller by its token, None where a session may say who it is; raises Problem 401 or
+    429.
+    """
     if rule.admits == "person":
         return None
     has_token = any(asked.headers.get(name) for name in ("Authorization", "X-API-Key"))
     if rule.admits == "token or person" and not has_token:
         return None
-    return caller_of_token(secret_of(asked.headers), surface="rest" if rule.admits == "token" else "agent")
+    return caller_of_token(
+        secret_of(asked.headers), surface="rest" if rule.admits == "token" else "agent"
+    )
 
 
 def _is_signed_in(headers: Mapping[str, str]) -> bool:

@@ -28,12 +28,21 @@ class Refusal:
 def refuse(path: str, problem: Problem) -> Refusal:
     """Make the answer for a problem, and write it to the log."""
     request_id = str(uuid4())
-    log.info("request_refused", request_id=request_id, surface="door", status=problem.status, code=problem.code)
+    log.info(
+        "request_refused",
+        request_id=request_id,
+        surface="door",
+        status=problem.status,
+        code=problem.code,
+    )
     reason = HTTPStatus(problem.status).phrase
     if path.startswith(PROGRAMS):
         kind, text = "application/problem+json", json.dumps(problem.as_dict(path))
     else:
-        kind, text = "text/html; charset=utf-8", render_to_string("refused.html", {"reason": problem.detail})
+        kind, text = (
+            "text/html; charset=utf-8",
+            render_to_string("refused.html", {"reason": problem.detail}),
+        )
     content = text.encode()
     headers = [
         ("Content-Type", kind),
@@ -58,4 +67,6 @@ def refuse(path: str, problem: Problem) -> Refusal:
 def fault(error: Exception) -> Problem:
     """The problem for an error that nobody expected; its text stays in the log."""
     log.error("request_failed", exc_info=error)
-    return Problem("transient", "Something went wrong here. Nothing was sent by this request.", status=500)
+    return Problem(
+        "transient", "Something went wrong here. Nothing was sent by this request.", status=500
+    )

@@ -1,6 +1,7 @@
 """The ASGI door: a body is read here, within its limits, and handed on whole.
 
-Django's own handler reads every body before it looks at the address, without a limit and without a deadline.
+Django's own handler reads every body before it looks at the address, without a limit and without a
+deadline.
 """
 
 import asyncio
@@ -45,14 +46,17 @@ def limited(app: App) -> App:
         except Problem as problem:
             await _answer(refuse(scope["path"], problem), receive, send)
             return
-        # One thread, and so one database connection, for the caller's token and for what Django does afterwards.
+        # One thread, and so one database connection, for the caller's token and for what Django
+        # does afterwards.
         async with ThreadSensitiveContext(), AsyncExitStack() as stack:
             await _with_body(app, asked, scope, receive, send, stack)
 
     return door
 
 
-async def _with_body(app: App, asked: Asked, scope: Any, receive: Receive, send: Send, stack: AsyncExitStack) -> None:
+async def _with_body(
+    app: App, asked: Asked, scope: Any, receive: Receive, send: Send, stack: AsyncExitStack
+) -> None:
     try:
         admitted = await _admitted(asked)
         read = partial(_body, asked, admitted.limit, receive, stack)
@@ -69,7 +73,10 @@ async def _with_body(app: App, asked: Asked, scope: Any, receive: Receive, send:
 
 
 async def _body(asked: Asked, limit: int, receive: Receive, stack: AsyncExitStack) -> Receive:
-    """Read the body within the limits; returns a `receive` that hands it on whole. Raises Problem."""
+    """Read the body within the limits; returns a `receive` that hands it on whole.
+
+    Raises Problem.
+    """
     stack.enter_context(room_for(limit if asked.length is None else asked.length))
     return _replay(await _read(receive, limit), receive)
 
@@ -79,7 +86,10 @@ def _closing(send: Send) -> Send:
 
     async def closing(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
-            message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+            message = {
+                **message,
+                "headers": [*message.get("headers", ()), (b"connection", b"close")],
+            }
         await send(message)
 
     return closing
@@ -132,7 +142,9 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _answer(refusal: Refusal, receive: Receive, send: Send) -> None:
-    """Send the answer, then read on for a moment: a client that is still sending would else lose it to a reset."""
+    """Send the answer, then read on for a moment: a client that is still sending would else lose it
+    to a reset.
+    """
     headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in refusal.headers]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": refusal.content, "more_body": True})

@@ -1,4 +1,6 @@
-"""Cuts off clients that send too slowly, from a thread of its own: a thread that waits in recv cannot do it itself."""
+"""Cuts off clients that send too slowly, from a thread of its own: a thread that waits in recv
+cannot do it itself.
+"""
 
 import contextlib
 import socket
@@ -31,7 +33,9 @@ class Watched:
 
 
 class Cutter:
-    """Ends the waiting of readers whose clients are too slow: their `recv` returns as at the end of the stream."""
+    """Ends the waiting of readers whose clients are too slow: their `recv` returns as at the end of
+    the stream.
+    """
 
     def __init__(self) -> None:
         self._watched: set[Watched] = set()
@@ -60,7 +64,9 @@ class Cutter:
                 while not self._watched:
                     self._changed.wait()
                 now = time.monotonic()
-                for watched in [each for each in self._watched if not each.cut and each.is_late(now)]:
+                for watched in [
+                    each for each in self._watched if not each.cut and each.is_late(now)
+                ]:
                     watched.cut = True
                     with contextlib.suppress(OSError):  # the client has left
                         watched.client.shutdown(socket.SHUT_RD)

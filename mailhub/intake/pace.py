@@ -3,7 +3,8 @@
 GRACE_SECONDS = 10.0
 BYTES_PER_SECOND = 32 * 1024
 PIECE = 64 * 1024
-# After a refusal the rest is read and dropped for so long, so that a client in the middle of sending hears the answer.
+# After a refusal the rest is read and dropped for so long, so that a client in the middle of
+# sending hears the answer.
 LINGER_SECONDS = 1.0
 LINGER_SILENCE_SECONDS = 0.05
 LINGER_BYTES = 4 * 1024 * 1024

@@ -22,7 +22,10 @@ Admits = Literal["token", "token or person", "person", "itself"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What one address takes. `admits` says who may send more than `anonymous` bytes; "itself" asks for the caller."""
+    """What one address takes.
+
+    `admits` says who may send more than `anonymous` bytes; "itself" asks for the caller.
+    """
 
     admits: Admits
     known: int
@@ -63,7 +66,10 @@ def _rule_of_tool(name: str) -> Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The head of a request. `length` is the announced size of the body, None if it comes in chunks."""
+    """The head of a request.
+
+    `length` is the announced size of the body, None if it comes in chunks.
+    """
 
     path: str
     headers: Mapping[str, str]
@@ -90,7 +96,9 @@ class Asked:
 
 def too_large(limit: int) -> Problem:
     """The problem of a body over the limit."""
-    return Problem("too_large", f"The body of a request to this address has at most {limit:,} bytes.")
+    return Problem(
+        "too_large", f"The body of a request to this address has at most {limit:,} bytes."
+    )
 
 
 def too_slow() -> Problem:
@@ -100,4 +108,8 @@ def too_slow() -> Problem:
 
 def busy() -> Problem:
     """The problem of a body for which there is no room at the moment."""
-    return Problem("transient", "The server is busy with other large or slow requests. Send it again.", retry_after=2)
+    return Problem(
+        "transient",
+        "The server is busy with other large or slow requests. Send it again.",
+        retry_after=2,
+    )

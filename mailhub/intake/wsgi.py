@@ -1,7 +1,8 @@
 """The WSGI door: a body is read here, within its limits, and handed on whole.
 
-gunicorn waits for a slow client without a deadline, on the thread that serves the request. So a body that is not there
-at once takes one of few slots, and a client that sends too slowly is cut off.
+gunicorn waits for a slow client without a deadline, on the thread that serves the request. So a
+body that is not there at once takes one of few slots, and a client that sends too slowly is cut
+off.
 """
 
 import contextlib
@@ -34,7 +35,10 @@ SLOW_KNOWN = 4
 AT_ONCE_SECONDS = 0.1  # a body right behind its head is not slow
 SOCKET = "gunicorn.socket"
 
-_slow = {False: threading.BoundedSemaphore(SLOW_STRANGERS), True: threading.BoundedSemaphore(SLOW_KNOWN)}
+_slow = {
+    False: threading.BoundedSemaphore(SLOW_STRANGERS),
+    True: threading.BoundedSemaphore(SLOW_KNOWN),
+}
 _cutter = Cutter()
 
 
@@ -112,9 +116,11 @@ def _read(environ: Environ, asked: Asked, admitted: Admitted) -> bytes:
 
 
 def _read_at_once(stream: Any, client: socket.socket, length: int) -> bytes | None:
-    """Return the body if all of it is there, else None: gunicorn keeps what has come for the next read.
+    """Return the body if all of it is there, else None: gunicorn keeps what has come for the next
+    read.
 
-    gunicorn notes as `failed` that a read found nothing, and would close the connection after the answer.
+    gunicorn notes as `failed` that a read found nothing, and would close the connection after the
+    answer.
     """
     until = time.monotonic() + AT_ONCE_SECONDS
     client.settimeout(0)
@@ -169,7 +175,10 @@ def _slow_reader(*, known: bool) -> Iterator[None]:
 
 
 def _answer(environ: Environ, refusal: Refusal, start_response: Any) -> "_Refused":
-    start_response(f"{refusal.status} {refusal.reason}", [pair for pair in refusal.headers if pair[0] != "Connection"])
+    start_response(
+        f"{refusal.status} {refusal.reason}",
+        [pair for pair in refusal.headers if pair[0] != "Connection"],
+    )
     return _Refused(environ, refusal.content)
 
 
@@ -187,7 +196,8 @@ class _Refused:
         client = self._environ.get(SOCKET)
         if client is None:
             return
-        # gunicorn would read the rest for up to five seconds here, and then wait two more on the thread that accepts.
+        # gunicorn would read the rest for up to five seconds here, and then wait two more on the
+        # thread that accepts.
         self._environ["wsgi.input"].failed = True
         with contextlib.suppress(OSError):  # nothing comes any more, or the client has left
             _drop_rest(client)

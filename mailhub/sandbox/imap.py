@@ -42,7 +42,8 @@ LINE_LIMIT = 1024 * 1024
 class WholeAnswers:
     """A stream writer that holds an answer back until it is complete.
 
-    pymap writes in small pieces, and IMAPClient takes half a line, found while idling, for a lost connection.
+    pymap writes in small pieces, and IMAPClient takes half a line, found while idling, for a lost
+    connection.
     """
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
@@ -74,7 +75,8 @@ class Config(IMAPConfig):
             host=host,
             port=port,
             tls_enabled=False,
-            # Given, though never used: pymap would otherwise take a certificate from the environment.
+            # Given, though never used: pymap would otherwise take a certificate from the
+            # environment.
             ssl_context=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
             hash_context=Cleartext(),
             reject_dnsbl=False,
@@ -84,7 +86,9 @@ class Config(IMAPConfig):
 
     @property
     def backend_capability(self) -> BackendCapability:
-        return BackendCapability(idle=True, object_id=False, multi_append=True, custom=[b"SPECIAL-USE"])
+        return BackendCapability(
+            idle=True, object_id=False, multi_append=True, custom=[b"SPECIAL-USE"]
+        )
 
     @property
     def tls_auth(self) -> SASLAuth:
@@ -92,7 +96,8 @@ class Config(IMAPConfig):
 
     @property
     def greeting(self) -> bytes:
-        # pymap's own greeting asks the resolver for the name of this machine, which can take seconds.
+        # pymap's own greeting asks the resolver for the name of this machine, which can take
+        # seconds.
         return b"Sandbox ready."
 
 
@@ -121,7 +126,11 @@ class Session(BaseSession[Message]):
     ) -> tuple[Iterable[tuple[str, str | None, Sequence[bytes]]], SelectedMailbox | None]:
         found, selected = await super().list_mailboxes(ref_name, filter_, subscribed, selected)
         marked = [
-            (name, delimiter, [*attributes, SPECIAL_USE[name]] if name in SPECIAL_USE else attributes)
+            (
+                name,
+                delimiter,
+                [*attributes, SPECIAL_USE[name]] if name in SPECIAL_USE else attributes,
+            )
             for name, delimiter, attributes in found
         ]
         return marked, selected
@@ -163,7 +172,9 @@ class Identity(IdentityInterface):
 class Login(LoginInterface):
     """Checks names and passwords."""
 
-    def __init__(self, config: Config, accounts: Iterable[Account], mailboxes: Mapping[str, MailboxSet]) -> None:
+    def __init__(
+        self, config: Config, accounts: Iterable[Account], mailboxes: Mapping[str, MailboxSet]
+    ) -> None:
         self._config = config
         self._tokens = AllTokens(config)
         self._accounts = {account.address: account for account in accounts}
@@ -196,7 +207,9 @@ class Login(LoginInterface):
 class ImapService:
     """Accepts IMAP connections until it is closed."""
 
-    def __init__(self, accounts: Iterable[Account], mailboxes: Mapping[str, MailboxSet], *, size_limit: int) -> None:
+    def __init__(
+        self, accounts: Iterable[Account], mailboxes: Mapping[str, MailboxSet], *, size_limit: int
+    ) -> None:
         self._accounts = tuple(accounts)
         self._mailboxes = mailboxes
         self._size_limit = size_limit

@@ -1,8 +1,9 @@
 """The mailboxes as pymap wants to see them, on top of the store.
 
-pymap's own Maildir backend does not serve here: it writes messages back through `email.generator` (line ends
-and header spacing change, keywords are lost), and two connections that look into a folder while a message is
-added can give that message two UIDs. Its memory backend forgets everything at the end.
+pymap's own Maildir backend does not serve here: it writes messages back through `email.generator`
+(line ends and header spacing change, keywords are lost), and two connections that look into a
+folder while a message is added can give that message two UIDs. Its memory backend forgets
+everything at the end.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Snapshot(MailboxSnapshot):
 class MailboxData(MailboxDataInterface[Message]):
     """One folder, shared by all connections that look at it.
 
-    Everything happens on one event loop and no method waits half way: each is atomic without a lock.
+    Everything happens on one event loop and no method waits half way: each is atomic without a
+    lock.
     """
 
     def __init__(self, folder: Folder, store: Store, contents: Contents) -> None:
@@ -70,7 +72,9 @@ class MailboxData(MailboxDataInterface[Message]):
     def selected_set(self) -> SelectedSet:
         return self._selected_set
 
-    async def update_selected(self, selected: SelectedMailbox, *, wait_on: Event | None = None) -> SelectedMailbox:
+    async def update_selected(
+        self, selected: SelectedMailbox, *, wait_on: Event | None = None
+    ) -> SelectedMailbox:
         if wait_on is not None and selected.mod_sequence == self._revision:
             await wait_on.or_event(self._changed).wait()
         if selected.mod_sequence == self._revision:
@@ -124,7 +128,9 @@ class MailboxData(MailboxDataInterface[Message]):
             return cached_msg.as_expunged()
         return message
 
-    async def update(self, uid: int, cached_msg: CachedMessage, flag_set: frozenset[Flag], mode: FlagOp) -> Message:
+    async def update(
+        self, uid: int, cached_msg: CachedMessage, flag_set: frozenset[Flag], mode: FlagOp
+    ) -> Message:
         message = await self.get(uid, cached_msg)
         flags = mode.apply(message.permanent_flags, flag_set - {Recent, Wildcard})
         if not message.expunged and flags != message.permanent_flags:
@@ -153,7 +159,9 @@ class MailboxData(MailboxDataInterface[Message]):
 
     async def snapshot(self) -> MailboxSnapshot:
         messages = list(self._messages.values())
-        unseen = [seq for seq, message in enumerate(messages, 1) if Seen not in message.permanent_flags]
+        unseen = [
+            seq for seq, message in enumerate(messages, 1) if Seen not in message.permanent_flags
+        ]
         return Snapshot(
             self.mailbox_id,
             self.readonly,
@@ -179,7 +187,10 @@ class MailboxSet(MailboxSetInterface[MailboxData]):
         self.account = account
         self._store = store
         self._contents = Contents(store)
-        self._mailboxes = {folder.name: MailboxData(folder, store, self._contents) for folder in store.folders(account)}
+        self._mailboxes = {
+            folder.name: MailboxData(folder, store, self._contents)
+            for folder in store.folders(account)
+        }
 
     @property
     def delimiter(self) -> str:
@@ -220,7 +231,9 @@ class MailboxSet(MailboxSetInterface[MailboxData]):
             raise KeyError(before)
         if not after or after in self._mailboxes:
             raise ValueError(after)
-        for name in [name for name in self._mailboxes if name == before or name.startswith(f"{before}/")]:
+        for name in [
+            name for name in self._mailboxes if name == before or name.startswith(f"{before}/")
+        ]:
             mailbox = self._mailboxes.pop(name)
             renamed = after + name.removeprefix(before)
             self._store.rename_folder(mailbox.folder.id, renamed)

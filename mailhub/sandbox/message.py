@@ -24,15 +24,17 @@ PARSED_BYTES_EACH = 64 * 1024
 
 
 class TolerantRegistry(HeaderRegistry):
-    """Reads raw UTF-8 as such, and a header that the standard library's parser trips over as an empty one."""
+    """Reads raw UTF-8 as such, and a header that the standard library's parser trips over as an
+    empty one.
+    """
 
     def __call__(self, name: str, value: Any) -> BaseHeader:
         text = str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         try:
             return super().__call__(name, text)
         except Exception:
-            # Broken addresses make the parser raise IndexError, AttributeError and others, which would end the
-            # connection in the middle of an answer.
+            # Broken addresses make the parser raise IndexError, AttributeError and others, which
+            # would end the connection in the middle of an answer.
             return super().__call__(name, "")
 
 
@@ -43,7 +45,8 @@ ParsedHeaders._registry = TolerantRegistry()
 class Structure(BodyStructure):
     """A BODYSTRUCTURE as RFC 3501 wants it.
 
-    pymap writes the disposition as one string where a list belongs, and counts the header of a part as content.
+    pymap writes the disposition as one string where a list belongs, and counts the header of a part
+    as content.
     """
 
     def __init__(self, found: BodyStructure, content: MessageContent) -> None:
@@ -62,7 +65,9 @@ class Structure(BodyStructure):
         items = list(self._found.extended)
         disposition = self._found.content_disposition
         if disposition is not None:
-            parameters = [String.build(text) for pair in disposition.params.items() for text in pair]
+            parameters = [
+                String.build(text) for pair in disposition.params.items() for text in pair
+            ]
             # Every structure ends with disposition, language and location.
             items[-3] = List(
                 [
@@ -80,7 +85,9 @@ class Structure(BodyStructure):
 
 
 class Contents:
-    """Reads messages from the store and keeps the small ones parsed: a search looks at all of a folder."""
+    """Reads messages from the store and keeps the small ones parsed: a search looks at all of a
+    folder.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -105,7 +112,9 @@ class LoadedMessage(BaseLoadedMessage):
     """A message with its content, searched as a reader sees it."""
 
     def contains(self, value: bytes) -> bool:
-        """Whether a header or a text part holds the value; pymap itself would look at encoded bytes only."""
+        """Whether a header or a text part holds the value; pymap itself would look at encoded bytes
+        only.
+        """
         if super().contains(value):
             return True
         wanted = value.decode("utf-8", "replace").casefold()
@@ -126,14 +135,19 @@ class LoadedMessage(BaseLoadedMessage):
     def _texts(self) -> Iterator[str]:
         if self._content is None:
             return
-        yield from (str(header) for name in self._content.header.parsed for header in self.get_header(name))
+        yield from (
+            str(header) for name in self._content.header.parsed for header in self.get_header(name)
+        )
         for part in self._content.walk():
             if part.body.content_type.maintype == "text":
                 charset = part.body.content_type.params.get("charset", "utf-8")
                 try:
-                    yield bytes(MessageDecoder.of(part.header).decode(part.body)).decode(charset, "replace")
+                    yield bytes(MessageDecoder.of(part.header).decode(part.body)).decode(
+                        charset, "replace"
+                    )
                 except (LookupError, NotImplementedError, ValueError):
-                    # An unknown charset or transfer encoding, broken base64: nothing readable to search in.
+                    # An unknown charset or transfer encoding, broken base64: nothing readable to
+                    # search in.
                     continue
 
 
@@ -157,5 +171,7 @@ class Message(BaseMessage):
     def as_expunged(self) -> Message:
         """The same message marked as gone, for a connection that has not heard of it yet."""
         flags = frozenset(str(flag) for flag in self.permanent_flags)
-        entry = Entry(id=self.id, uid=self.uid, received=self.internal_date, flags=flags, recent=False)
+        entry = Entry(
+            id=self.id, uid=self.uid, received=self.internal_date, flags=flags, recent=False
+        )
         return Message(entry, self._contents, expunged=True)

@@ -157,7 +157,14 @@ Roadside Assistance Desk
         seen=False,
         flags=frozenset({"\\Flagged"}),
     ),
-    Letter(key="newsletter", hours=20, sender=NEWS, subject="Punched cards are back", text=NEWSLETTER, seen=False),
+    Letter(
+        key="newsletter",
+        hours=20,
+        sender=NEWS,
+        subject="Punched cards are back",
+        text=NEWSLETTER,
+        seen=False,
+    ),
     Letter(
         key="review",
         hours=27,
@@ -325,7 +332,9 @@ def _compose(letter: Letter, sent_at: Mapping[str, datetime]) -> EmailMessage:
         message.add_alternative(event, subtype="calendar", params={"method": "REQUEST"})
     if letter.key == "accident":
         report = _pdf("Accident report 4471", "Van LV-207, canal bridge", "Policy IN-88-1204")
-        message.add_attachment(report, maintype="application", subtype="pdf", filename="accident-report-4471.pdf")
+        message.add_attachment(
+            report, maintype="application", subtype="pdf", filename="accident-report-4471.pdf"
+        )
     return message
 
 
@@ -354,5 +363,7 @@ def _pdf(*lines: str) -> bytes:
         offsets.append(len(document))
         document += f"{number} 0 obj\n{body}\nendobj\n".encode()
     table = "".join(f"{offset:010d} 00000 n \n" for offset in offsets)
-    end = f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(document)}\n%%EOF\n"
+    end = (
+        f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(document)}\n%%EOF\n"
+    )
     return document + f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}{end}".encode()

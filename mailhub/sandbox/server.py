@@ -48,13 +48,20 @@ class SandboxInUse(Exception):
 async def serve(
     home: Path, *, host: str = "127.0.0.1", ready: Callable[[Sandbox], None] = lambda sandbox: None
 ) -> None:
-    """Runs both services until cancelled; calls `ready` when state.json is written and both ports accept."""
+    """Runs both services until cancelled; calls `ready` when state.json is written and both ports
+    accept.
+    """
     _keep_mail_out_of_the_log()
     directory(home).mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _only_one(directory(home) / "lock"), closing(Store(directory(home) / "mail.sqlite3")) as store:
+    with (
+        _only_one(directory(home) / "lock"),
+        closing(Store(directory(home) / "mail.sqlite3")) as store,
+    ):
         saved = load_state(home) or first_state(host)
         _prepare(store, saved)
-        mailboxes = {account.address: MailboxSet(account.address, store) for account in saved.accounts}
+        mailboxes = {
+            account.address: MailboxSet(account.address, store) for account in saved.accounts
+        }
         imap = ImapService(saved.accounts, mailboxes, size_limit=SIZE_LIMIT)
         smtp = SmtpService(store, mailboxes, size_limit=SIZE_LIMIT)
         with (
@@ -78,7 +85,9 @@ async def serve(
                 await imap.close()
 
 
-def run(home: Path, *, host: str = "127.0.0.1", ready: Callable[[Sandbox], None] = lambda sandbox: None) -> int:
+def run(
+    home: Path, *, host: str = "127.0.0.1", ready: Callable[[Sandbox], None] = lambda sandbox: None
+) -> int:
     """Runs the sandbox until SIGTERM or SIGINT, as the main of a process; returns its exit status."""
     try:
         asyncio.run(_run_until_signal(home, host=host, ready=ready))
@@ -110,13 +119,16 @@ def _prepare(store: Store, sandbox: Sandbox) -> None:
             if name not in present and (name == "INBOX" or not sandbox.seeded):
                 present[name] = store.add_folder(account.address, name)
         folders.update({(account.address, name): folder.id for name, folder in present.items()})
-    # The seed is one transaction, then comes the mark: after a crash between them the mail is there already.
+    # The seed is one transaction, then comes the mark: after a crash between them the mail is there
+    # already.
     if not sandbox.seeded and store.is_empty():
         store.add(seed(folders, now=datetime.now(UTC)))
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket on the port of last time, or on a fresh one when that is taken or none was chosen yet."""
+    """A socket on the port of last time, or on a fresh one when that is taken or none was chosen
+    yet.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)

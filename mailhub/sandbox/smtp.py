@@ -66,7 +66,9 @@ class Delivery:
 class SmtpService:
     """Accepts SMTP connections until it is closed."""
 
-    def __init__(self, store: Store, mailboxes: Mapping[str, MailboxSet], *, size_limit: int) -> None:
+    def __init__(
+        self, store: Store, mailboxes: Mapping[str, MailboxSet], *, size_limit: int
+    ) -> None:
         self._delivery = Delivery(store, mailboxes)
         self._size_limit = size_limit
         self._connections: WeakSet[SMTP] = WeakSet()
@@ -102,7 +104,9 @@ class SmtpService:
 
 def _trace(session: Session, envelope: Envelope, recipient: str, now: datetime) -> bytes:
     """The lines that a final delivery puts before a message, and the only change it makes."""
-    helo = "".join(char for char in session.host_name or "unknown" if char.isalnum() or char in ".-[]:")
+    helo = "".join(
+        char for char in session.host_name or "unknown" if char.isalnum() or char in ".-[]:"
+    )
     protocol = "ESMTP" if session.extended_smtp else "SMTP"
     sender = (envelope.mail_from or "").strip("<>")
     return (

@@ -1,4 +1,6 @@
-"""What survives a restart of the sandbox, apart from the mail: ports, accounts, the mark of seeding."""
+"""What survives a restart of the sandbox, apart from the mail: ports, accounts, the mark of
+seeding.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def save_state(home: Path, sandbox: Sandbox) -> None:
     fresh = target.with_suffix(".new")
     # A file left by a crash could have another mode; os.open applies the mode to new files only.
     fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+    with os.fdopen(
+        os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+    ) as out:
         json.dump(asdict(sandbox), out, indent=1, ensure_ascii=False)
     fresh.replace(target)
 
@@ -65,7 +69,8 @@ def save_state(home: Path, sandbox: Sandbox) -> None:
 def first_state(host: str) -> Sandbox:
     """A sandbox that has never run: random passwords, ports still to be chosen (0)."""
     accounts = tuple(
-        Account(address=address, name=name, password=secrets.token_urlsafe(18)) for address, name in PEOPLE
+        Account(address=address, name=name, password=secrets.token_urlsafe(18))
+        for address, name in PEOPLE
     )
     return Sandbox(host=host, imap_port=0, smtp_port=0, accounts=accounts)
 

@@ -1,4 +1,6 @@
-"""The mail itself, in one SQLite file: folders with their UIDVALIDITY, messages as the bytes that came in."""
+"""The mail itself, in one SQLite file: folders with their UIDVALIDITY, messages as the bytes that
+came in.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ class Incoming:
 
 
 class Store:
-    """Reads and writes the mail; every method is one transaction and none of them waits for another."""
+    """Reads and writes the mail; every method is one transaction and none of them waits for
+    another.
+    """
 
     def __init__(self, path: Path) -> None:
         path.touch(mode=0o600)
@@ -85,20 +89,27 @@ class Store:
         return row is None
 
     def folders(self, account: str) -> list[Folder]:
-        rows = self._db.execute("SELECT id, name, uid_validity FROM folder WHERE account = ? ORDER BY id", (account,))
+        rows = self._db.execute(
+            "SELECT id, name, uid_validity FROM folder WHERE account = ? ORDER BY id", (account,)
+        )
         return [Folder(id=id_, name=name, uid_validity=validity) for id_, name, validity in rows]
 
     def add_folder(self, account: str, name: str) -> Folder:
-        """Makes a folder; its UIDVALIDITY is larger than any given before, so a name can come back safely."""
+        """Makes a folder; its UIDVALIDITY is larger than any given before, so a name can come back
+        safely.
+        """
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             cursor = self._db.execute(
                 "INSERT INTO folder (account, name, uid_validity) VALUES (?, ?, 0)", (account, name)
             )
             assert cursor.lastrowid is not None
-            # Row ids are never used twice, so that a folder made again in the same second differs too.
+            # Row ids are never used twice, so that a folder made again in the same second differs
+            # too.
             validity = int(time.time()) + cursor.lastrowid
-            self._db.execute("UPDATE folder SET uid_validity = ? WHERE id = ?", (validity, cursor.lastrowid))
+            self._db.execute(
+                "UPDATE folder SET uid_validity = ? WHERE id = ?", (validity, cursor.lastrowid)
+            )
             return Folder(id=cursor.lastrowid, name=name, uid_validity=validity)
 
     def rename_folder(self, folder: int, name: str) -> None:
@@ -108,11 +119,16 @@ class Store:
         self._db.execute("DELETE FROM folder WHERE id = ?", (folder,))
 
     def subscribed(self, account: str) -> list[str]:
-        rows = self._db.execute("SELECT name FROM folder WHERE account = ? AND subscribed", (account,))
+        rows = self._db.execute(
+            "SELECT name FROM folder WHERE account = ? AND subscribed", (account,)
+        )
         return [name for (name,) in rows]
 
     def set_subscribed(self, account: str, name: str, subscribed: bool) -> None:
-        self._db.execute("UPDATE folder SET subscribed = ? WHERE account = ? AND name = ?", (subscribed, account, name))
+        self._db.execute(
+            "UPDATE folder SET subscribed = ? WHERE account = ? AND name = ?",
+            (subscribed, account, name),
+        )
 
     def next_uid(self, folder: int) -> int:
         row = self._db.execute("SELECT next_uid FROM folder WHERE id = ?", (folder,)).fetchone()
@@ -159,7 +175,9 @@ class Store:
             return self._select("id = ?", (message,))[0]
 
     def set_flags(self, message: int, flags: frozenset[str]) -> None:
-        self._db.execute("UPDATE message SET flags = ? WHERE id = ?", (" ".join(sorted(flags)), message))
+        self._db.execute(
+            "UPDATE message SET flags = ? WHERE id = ?", (" ".join(sorted(flags)), message)
+        )
 
     def claim_recent(self, folder: int) -> None:
         self._db.execute("UPDATE message SET recent = 0 WHERE folder = ? AND recent", (folder,))
@@ -182,7 +200,9 @@ class Store:
                 message.raw,
             ),
         )
-        self._db.execute("UPDATE folder SET next_uid = next_uid + 1 WHERE id = ?", (message.folder,))
+        self._db.execute(
+            "UPDATE folder SET next_uid = next_uid + 1 WHERE id = ?", (message.folder,)
+        )
         assert cursor.lastrowid is not None
         return Entry(
             id=cursor.lastrowid,

@@ -29,10 +29,14 @@ def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
     """Newest first, in pages that stay where they are while new actions come in."""
     actions = queries.of_caller(caller)
     if parameters.mailbox is not None:
-        actions = actions.filter(mailbox=roles.get_mailbox(caller, parameters.mailbox, need=Role.VIEWER))
+        actions = actions.filter(
+            mailbox=roles.get_mailbox(caller, parameters.mailbox, need=Role.VIEWER)
+        )
     if parameters.state is not None:
         actions = actions.filter(status=parameters.state)
-    page, next_cursor = queries.page(actions, cursor=parameters.cursor, limit=parameters.limit, newest_first=True)
+    page, next_cursor = queries.page(
+        actions, cursor=parameters.cursor, limit=parameters.limit, newest_first=True
+    )
     result: dict[str, Any] = {"items": [queries.described(action) for action in page]}
     if next_cursor:
         result["next_cursor"] = next_cursor

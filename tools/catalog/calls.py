@@ -21,17 +21,23 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A tool's result. `proposal` is set when the result is one, so that an adapter can say 202 and where."""
+    """A tool's result.
+
+    `proposal` is set when the result is one, so that an adapter can say 202 and where.
+    """
 
     result: dict[str, Any]
     proposal: Proposed | None = None
 
 
-def call_tool(caller: Caller, name: str, arguments: Mapping[str, Any], idempotency_key: str | None = None) -> Answer:
+def call_tool(
+    caller: Caller, name: str, arguments: Mapping[str, Any], idempotency_key: str | None = None
+) -> Answer:
     """Call a tool of the catalogue.
 
     1. The tool, and whether the caller's scopes cover it.
-    2. The idempotency key, from beside or inside the arguments, and the parameters; an unknown field is an error.
+    2. The idempotency key, from beside or inside the arguments, and the parameters; an unknown
+       field is an error.
     3. The mailbox, by the one ownership check.
     4. The tool itself.
 
@@ -55,13 +61,22 @@ def call_tool(caller: Caller, name: str, arguments: Mapping[str, Any], idempoten
         outcome = problem.code
         raise
     finally:
-        known, took = name if name in TOOLS else "unknown", round((time.monotonic() - started) * 1000)
-        log.info("tool_called", tool=known, surface=caller.surface, outcome=outcome, duration_ms=took)
+        known, took = (
+            name if name in TOOLS else "unknown",
+            round((time.monotonic() - started) * 1000),
+        )
+        log.info(
+            "tool_called", tool=known, surface=caller.surface, outcome=outcome, duration_ms=took
+        )
         proposed = result if isinstance(result, Proposed) else None
         request_log.record(
-            caller, tool=known, outcome=outcome, duration_ms=took,
-            action_id=proposed.action_id if proposed else None, replayed=bool(proposed and proposed.replayed),
-        )  # fmt: skip
+            caller,
+            tool=known,
+            outcome=outcome,
+            duration_ms=took,
+            action_id=proposed.action_id if proposed else None,
+            replayed=bool(proposed and proposed.replayed),
+        )
     if isinstance(result, Proposed):
         return Answer(result=result.result, proposal=result)
     return Answer(result=result)
@@ -94,10 +109,16 @@ def _parameters(tool: Tool, arguments: Mapping[str, Any], key: str | None) -> An
 def _one_key(inside: object, beside: str | None) -> str | None:
     """The key, wherever it stood. 400 in every case, as the header's draft says; nothing is stored."""
     if beside is not None and inside is not None and beside != inside:
-        raise Problem("invalid_input", "Header and body name different idempotency keys.", status=400)
+        raise Problem(
+            "invalid_input", "Header and body name different idempotency keys.", status=400
+        )
     key = inside if beside is None else beside
     if key is None:
         return None
     if not isinstance(key, str) or not re.fullmatch(IDEMPOTENCY_KEY, key):
-        raise Problem("invalid_input", "An idempotency key has 1 to 255 printable ASCII characters.", status=400)
+        raise Problem(
+            "invalid_input",
+            "An idempotency key has 1 to 255 printable ASCII characters.",
+            status=400,
+        )
     return key

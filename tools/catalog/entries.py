@@ -26,7 +26,8 @@ class Effect(Enum):
 class Tool:
     """A tool. `description` is written for a model.
 
-    `run(caller, parameters)`, or `run(caller, mailbox, parameters)` when `need` says which role on a mailbox.
+    `run(caller, parameters)`, or `run(caller, mailbox, parameters)` when `need` says which role on
+    a mailbox.
     """
 
     name: str

@@ -1,8 +1,10 @@
-"""From a line of text to a command that may be run: parsed, judged by the CLI's own list of commands, rewritten. Pure.
+"""From a line of text to a command that may be run: parsed, judged by the CLI's own list of
+commands, rewritten. Pure.
 
-The line never meets a shell of ours, and what is handed on is put together anew from its parts. The MCP server behind
-does use one (`dist/util.js`, `spawn(command, {shell: true})`), so each part is quoted for it, and the characters that
-it refuses even inside quotes are refused here, with a reason.
+The line never meets a shell of ours, and what is handed on is put together anew from its parts. The
+MCP server behind does use one (`dist/util.js`, `spawn(command, {shell: true})`), so each part is
+quoted for it, and the characters that it refuses even inside quotes are refused here, with a
+reason.
 """
 
 import re
@@ -15,12 +17,15 @@ from enum import Enum
 PROGRAM = "m365"
 MAX_CHARS = 8000
 
-# The last word says what a command does. All else is a write, and so is a command that our list of them lacks: what
-# we do not know may do anything, and a person looks at it first.
+# The last word says what a command does. All else is a write, and so is a command that our list of
+# them lacks: what we do not know may do anything, and a person looks at it first.
 READING_VERBS = frozenset({"get", "list", "show", "status", "export", "search", "version"})
-READING_GROUP = "report"  # `spo report activityusercounts`: the group says it, the last word only which
+READING_GROUP = (
+    "report"  # `spo report activityusercounts`: the group says it, the last word only which
+)
 
-# Everything about who is signed in and as whom, the open door `request`, and what works on files of this machine.
+# Everything about who is signed in and as whom, the open door `request`, and what works on files of
+# this machine.
 REFUSED_GROUPS = {
     "request": "it calls any address with the tenant's token",
     "login": "signing in is for the operator",
@@ -41,13 +46,15 @@ LOCAL_FILES = frozenset(
         "attachment", "logoPath", "coloredIconPath", "outlineIconPath", "sourceFile", "targetFile",
     }
 )  # fmt: skip
-# Dropped without a word: how much the CLI tells about itself (`--debug` prints headers), and the form of its answer,
-# which the reducers need as JSON.
+# Dropped without a word: how much the CLI tells about itself (`--debug` prints headers), and the
+# form of its answer, which the reducers need as JSON.
 DROPPED = frozenset({"output", "o", "debug", "verbose"})
 # A quoted word with a space would be one word here and several for the CLI.
 COMMAND_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 OPTION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-SHELL_CHARACTERS = re.compile(r"[;&|`$<>\n\r\0]")  # what the server refuses anywhere in the line, and NUL
+SHELL_CHARACTERS = re.compile(
+    r"[;&|`$<>\n\r\0]"
+)  # what the server refuses anywhere in the line, and NUL
 
 MESSAGE_LIST = "outlook message list"
 WINDOW = timedelta(hours=2)
@@ -65,8 +72,9 @@ class Refused(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class CliCommand:
-    """A command as the CLI describes it: its options by every name they go by, and of which it is known that they
-    are switches, or that they take a value. Of many the list does not say."""
+    """A command as the CLI describes it: its options by every name they go by, and of which it is
+    known that they are switches, or that they take a value. Of many the list does not say.
+    """
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -84,7 +92,9 @@ class CliCommand:
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What would be run: the command's name, its options in order (None: a switch), and whether it only reads."""
+    """What would be run: the command's name, its options in order (None: a switch), and whether it
+    only reads.
+    """
 
     name: str
     options: tuple[tuple[str, str | None], ...]
@@ -112,14 +122,18 @@ class Command:
 def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
     """Take a line apart and judge it; raises Refused.
 
-    1. The words: quotes as a shell reads them, nothing expanded; no character that a shell would act on.
+    1. The words: quotes as a shell reads them, nothing expanded; no character that a shell would
+       act on.
     2. The command: all words before the first option, as the CLI names it.
-    3. The options: each once, no value from a file, none that touches a file here; when it reads, only those it has.
+    3. The options: each once, no value from a file, none that touches a file here; when it reads,
+       only those it has.
     """
     if len(text) > MAX_CHARS:
         raise Refused(f"A command has at most {MAX_CHARS:,} characters.")
     if SHELL_CHARACTERS.search(text.strip()):
-        raise Refused("A command holds none of ; & | ` $ < > and no line break, not even inside quotes.")
+        raise Refused(
+            "A command holds none of ; & | ` $ < > and no line break, not even inside quotes."
+        )
     try:
         words = shlex.split(text)
     except ValueError:
@@ -130,11 +144,16 @@ def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
     name = " ".join(words[1:start])
     _refuse_outright(words[1:start])
     command = known.get(name, CliCommand(name=name))
-    return Command(name=name, options=tuple(_options(words[start:], command)), nature=command.nature)
+    return Command(
+        name=name, options=tuple(_options(words[start:], command)), nature=command.nature
+    )
 
 
 def rewritten(command: Command, *, now: datetime) -> Command:
-    """The command as it is run. A list of mails gets a time window, and loses what would lift it; JSON always."""
+    """The command as it is run.
+
+    A list of mails gets a time window, and loses what would lift it; JSON always.
+    """
     if command.name != MESSAGE_LIST:
         return command
     options = [(name, value) for name, value in command.options if name.lower() not in UNLIMITING]
@@ -149,7 +168,9 @@ def rewritten(command: Command, *, now: datetime) -> Command:
 def refuse_ambiguous(command: Command, known: Mapping[str, CliCommand]) -> None:
     """Raise Refused unless the line that runs, read again, is the command that was judged."""
     if classified(command.line, known) != command:
-        raise Refused("The command reads differently once it is quoted again. Write it without unusual quotes.")
+        raise Refused(
+            "The command reads differently once it is quoted again. Write it without unusual quotes."
+        )
 
 
 def for_the_server(command: Command) -> str:
@@ -158,11 +179,15 @@ def for_the_server(command: Command) -> str:
 
 
 def _refuse_outright(words: list[str]) -> None:
-    """By the first word whatever follows, in any case: a list that is newer than ours cannot widen this."""
+    """By the first word whatever follows, in any case: a list that is newer than ours cannot widen
+    this.
+    """
     if not words:
         raise Refused('Say which command: "m365 status", for example.')
     if not all(COMMAND_WORD.fullmatch(word) for word in words):
-        raise Refused("The words of a command hold letters, digits and hyphens only, and are not quoted together.")
+        raise Refused(
+            "The words of a command hold letters, digits and hyphens only, and are not quoted together."
+        )
     group = words[0].lower()
     if group in REFUSED_GROUPS:
         raise Refused(f'"{PROGRAM} {group}" is never run here: {REFUSED_GROUPS[group]}.')
@@ -176,7 +201,9 @@ def _options(words: list[str], command: CliCommand) -> list[tuple[str, str | Non
     while rest:
         word = rest.pop(0)
         if not word.startswith("-"):
-            raise Refused(f'"{word[:80]}" belongs to no option. Arguments are options: --name "value".')
+            raise Refused(
+                f'"{word[:80]}" belongs to no option. Arguments are options: --name "value".'
+            )
         given, equals, value = word.lstrip("-").partition("=")
         value_given: str | None = value if equals else None
         if value_given is None and rest and not rest[0].startswith("-"):
@@ -211,7 +238,9 @@ def _known_option(word: str, given: str, command: CliCommand) -> str:
 
 def _check_value(name: str, value: str, command: CliCommand) -> None:
     if value.startswith("@"):
-        raise Refused(f"--{name}: a value that starts with @ would be read from a file of the server.")
+        raise Refused(
+            f"--{name}: a value that starts with @ would be read from a file of the server."
+        )
     if value.startswith("-"):
         raise Refused(f"--{name}: a value cannot start with a dash.")
     if name in command.switches and value not in ("true", "false"):
@@ -228,4 +257,6 @@ def _parsed(text: str | None) -> datetime | None:
 
 def _moment(moment: datetime, *, minus: timedelta = timedelta(0)) -> str:
     """As JavaScript's `toISOString` writes it."""
-    return (moment - minus).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        (moment - minus).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )

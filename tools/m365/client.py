@@ -1,7 +1,9 @@
-"""One connection in a process to the MCP server of the CLI for Microsoft 365, over its standard input and output.
+"""One connection in a process to the MCP server of the CLI for Microsoft 365, over its standard
+input and output.
 
-It lives in a thread with an event loop of its own, so that callers may be threads or requests. It is asked for a sign
-of life at intervals, and made anew when it is lost, at once the first time and then with growing pauses.
+It lives in a thread with an event loop of its own, so that callers may be threads or requests. It
+is asked for a sign of life at intervals, and made anew when it is lost, at once the first time and
+then with growing pauses.
 """
 
 import asyncio
@@ -93,7 +95,8 @@ class M365Client:
             self._loop.run_until_complete(self._until_closed())
 
     async def _until_closed(self) -> None:
-        # A scope is cancelled: cancelling the task would break off the library's careful end of the process.
+        # A scope is cancelled: cancelling the task would break off the library's careful end of the
+        # process.
         async with anyio.create_task_group() as group:
             group.start_soon(self._live)
             await self._closing.wait()
@@ -103,7 +106,8 @@ class M365Client:
     async def _run(self, line: str) -> Reply:
         connection = await self._connection()
         try:
-            # The session's own call: the client's would send it again where the server asks for more input.
+            # The session's own call: the client's would send it again where the server asks for
+            # more input.
             answer = await connection.client.session.call_tool(
                 TOOL, {"command": line}, read_timeout_seconds=RUN_SECONDS
             )
@@ -127,17 +131,28 @@ class M365Client:
             log.warning("m365_server_lost", count=self._failures)
             if self._failures:
                 self._tell_who_waits()
-            await asyncio.sleep(min(LONGEST_PAUSE, 2.0 ** (self._failures - 1)) if self._failures else 0)
+            await asyncio.sleep(
+                min(LONGEST_PAUSE, 2.0 ** (self._failures - 1)) if self._failures else 0
+            )
 
     async def _connected_in(self, folder: str) -> None:
-        """Connect, and stay until it is lost. What a command writes into its folder goes with the folder."""
-        environment = {name: value for name, value in os.environ.items() if name.startswith("CLIMICROSOFT365_")}
+        """Connect, and stay until it is lost.
+
+        What a command writes into its folder goes with the folder.
+        """
+        environment = {
+            name: value for name, value in os.environ.items() if name.startswith("CLIMICROSOFT365_")
+        }
         server = StdioServerParameters(
-            command=self._command[0], args=self._command[1:], cwd=folder,
+            command=self._command[0],
+            args=self._command[1:],
+            cwd=folder,
             env={"CLIMICROSOFT365_NOUPDATE": "1", **environment},
-        )  # fmt: skip
+        )
         with open(os.devnull, "w") as nowhere:  # what it says may quote a command  # noqa: PTH123
-            async with Client(stdio_client(server, errlog=nowhere), mode="legacy", cache=None) as client:
+            async with Client(
+                stdio_client(server, errlog=nowhere), mode="legacy", cache=None
+            ) as client:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     offered = {tool.name for tool in (await client.list_tools()).tools}
                 if TOOL not in offered:
@@ -146,7 +161,9 @@ class M365Client:
                 connection = _Connection(client=client)
                 self._connected.set_result(connection)
                 log.info(
-                    "m365_tools_loaded", tool=",".join(settings.MCP_M365_TOOLS), count=len(settings.MCP_M365_TOOLS)
+                    "m365_tools_loaded",
+                    tool=",".join(settings.MCP_M365_TOOLS),
+                    count=len(settings.MCP_M365_TOOLS),
                 )
                 await self._until_lost(connection)
 

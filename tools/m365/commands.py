@@ -1,7 +1,9 @@
-"""The commands of the CLI for Microsoft 365 with their options, from the list that the CLI brings along.
+"""The commands of the CLI for Microsoft 365 with their options, from the list that the CLI brings
+along.
 
-`commands.tsv` is made from `allCommandsFull.json` of the npm package `@pnp/cli-microsoft365` (MIT licence) by
-`manage.py m365_commands`. What a newer CLI has besides is unknown here, and so refused, until the file is made anew.
+`commands.tsv` is made from `allCommandsFull.json` of the npm package `@pnp/cli-microsoft365` (MIT
+licence) by `manage.py m365_commands`. What a newer CLI has besides is unknown here, and so refused,
+until the file is made anew.
 """
 
 import json
@@ -20,18 +22,23 @@ SWITCH, VALUED = "!", "="
 def known_commands() -> Mapping[str, CliCommand]:
     """Every command by its name."""
     lines = FILE.read_text().splitlines()
-    return {command.name: command for command in map(_read, lines) if not command.name.startswith("#")}
+    return {
+        command.name: command for command in map(_read, lines) if not command.name.startswith("#")
+    }
 
 
 def written(package: Path) -> str:
-    """The text of `commands.tsv` for an unpacked package; raises OSError, ValueError, KeyError where it is none."""
+    """The text of `commands.tsv` for an unpacked package; raises OSError, ValueError, KeyError
+    where it is none.
+    """
     about = json.loads((package / "package.json").read_text())
     listed = json.loads((package / "allCommandsFull.json").read_text())
     head = f"# {about['name']} {about['version']}, licence {about['license']}; made by manage.py m365_commands"
     lines = []
     for command in sorted(listed, key=lambda each: each["name"]):
         options = [
-            ",".join(filter(None, (option.get("long") or option["name"], option.get("short")))) + _mark(option)
+            ",".join(filter(None, (option.get("long") or option["name"], option.get("short"))))
+            + _mark(option)
             for option in command["options"]
             if option["name"] not in DROPPED
         ]
@@ -48,8 +55,11 @@ def _read(line: str) -> CliCommand:
         names |= dict.fromkeys((long, *short), long)
         marked.get(option[-1], set()).add(long)
     return CliCommand(
-        name=name, options=names, switches=frozenset(marked[SWITCH]), valued=frozenset(marked[VALUED])
-    )  # fmt: skip
+        name=name,
+        options=names,
+        switches=frozenset(marked[SWITCH]),
+        valued=frozenset(marked[VALUED]),
+    )
 
 
 def _mark(option: Mapping[str, Any]) -> str:

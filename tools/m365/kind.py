@@ -19,7 +19,10 @@ BEFORE_ANYTHING = (
 
 
 class RunCommand:
-    """m365.command. No evidence of what a lost command did can be found, so it stays unknown until a person says."""
+    """m365.command.
+
+    No evidence of what a lost command did can be found, so it stays unknown until a person says.
+    """
 
     words: Mapping[str, Any] = {
         "sort": _("command"),
@@ -41,18 +44,34 @@ class RunCommand:
         "may_have_happened": _("May have run"),
         "did_happen": _("It ran all the same."),
         "did_happen_twice": _("It ran twice."),
-        "twice": _("The answer to an earlier attempt was lost. If that attempt ran after all, it happens twice."),
+        "twice": _(
+            "The answer to an earlier attempt was lost. If that attempt ran after all, it happens twice."
+        ),
     }
 
     def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
-        lines = [f"m365 {payload['command']}", *(f"  --{name} {value or ''}" for name, value in payload["options"])]
-        return Rendered(text="\n".join(lines), html=None, source=payload["line"], size=len(payload["line"].encode()))
+        lines = [
+            f"m365 {payload['command']}",
+            *(f"  --{name} {value or ''}" for name, value in payload["options"]),
+        ]
+        return Rendered(
+            text="\n".join(lines),
+            html=None,
+            source=payload["line"],
+            size=len(payload["line"].encode()),
+        )
 
     def execute(self, approved: ApprovedAction) -> Outcome:
         if settings.MCP_M365_STRICT_READONLY:
-            return Outcome(verdict="refused", code="refused", detail="This server only reads Microsoft 365 now.")
+            return Outcome(
+                verdict="refused",
+                code="refused",
+                detail="This server only reads Microsoft 365 now.",
+            )
         if not settings.MCP_M365_START_CMD:
-            return Outcome(verdict="not_sent", code="unreachable", detail="MCP_M365_START_CMD is not set.")
+            return Outcome(
+                verdict="not_sent", code="unreachable", detail="MCP_M365_START_CMD is not set."
+            )
         # A heavy library that a worker without such a command never needs.
         from tools.m365.client import Lost, Unreachable, m365_client
 
@@ -61,14 +80,26 @@ class RunCommand:
         try:
             reply = client.run(approved.payload["line"])
         except Unreachable:
-            return Outcome(verdict="not_sent", code="unreachable", detail="The MCP server could not be started.")
+            return Outcome(
+                verdict="not_sent",
+                code="unreachable",
+                detail="The MCP server could not be started.",
+            )
         except Lost:
-            return Outcome(verdict="unknown", code="no_answer", detail="The MCP server gave no answer.")
+            return Outcome(
+                verdict="unknown", code="no_answer", detail="The MCP server gave no answer."
+            )
         if not reply.failed:
             return _accepted(reply.text, approved.payload["command"])
         if any(sign in reply.text for sign in BEFORE_ANYTHING):
-            return Outcome(verdict="refused", code="refused", detail="The CLI for Microsoft 365 refused the command.")
-        return Outcome(verdict="unknown", code="command_failed", detail="The command ended with an error.")
+            return Outcome(
+                verdict="refused",
+                code="refused",
+                detail="The CLI for Microsoft 365 refused the command.",
+            )
+        return Outcome(
+            verdict="unknown", code="command_failed", detail="The command ended with an error."
+        )
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
         return None

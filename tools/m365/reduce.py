@@ -1,4 +1,6 @@
-"""From what a command printed to what a model needs of it: a few fields, no secret, 4,000 characters at most. Pure."""
+"""From what a command printed to what a model needs of it: a few fields, no secret, 4,000
+characters at most. Pure.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -25,13 +27,18 @@ def reduced(command: str, raw: str) -> str:
 
 
 def cut(text: str) -> str:
-    # Masked before it is cut, lest half a token remain; what lies far behind the cut need not be looked at.
+    # Masked before it is cut, lest half a token remain; what lies far behind the cut need not be
+    # looked at.
     text = redacted(text[: 4 * MAX_CHARS])
     return text if len(text) <= MAX_CHARS else text[:MAX_CHARS] + MARK
 
 
 def _status(data: Any) -> Any:
-    return {name: data[name] for name in STATUS_FIELDS if name in data} if isinstance(data, dict) else None
+    return (
+        {name: data[name] for name in STATUS_FIELDS if name in data}
+        if isinstance(data, dict)
+        else None
+    )
 
 
 def _message_list(data: Any) -> Any:

@@ -17,7 +17,15 @@ from accounts.models import Mailbox, Role
 from approvals.core.digest import digest_of
 from approvals.core.types import Preview, PreviewWarning, Proposal, Target
 from approvals.lifecycle import proposals
-from tools.m365.classify import Command, Nature, Refused, classified, for_the_server, refuse_ambiguous, rewritten
+from tools.m365.classify import (
+    Command,
+    Nature,
+    Refused,
+    classified,
+    for_the_server,
+    refuse_ambiguous,
+    rewritten,
+)
 from tools.m365.commands import known_commands
 from tools.m365.reduce import reduced
 from tools.mail.text.addresses import domain_of
@@ -40,15 +48,19 @@ CHANGES_MICROSOFT_365 = PreviewWarning(
 
 
 def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | Proposed:
-    """Run a reading command now; preview or propose a writing one where the settings allow writes at all.
+    """Run a reading command now; preview or propose a writing one where the settings allow writes
+    at all.
 
-    The CLI is signed in as one account for the whole server, whatever the mailbox: so it takes a token with the scope,
-    or a person who runs this server. The mailbox says who approves a write; a read needs none.
+    The CLI is signed in as one account for the whole server, whatever the mailbox: so it takes a
+    token with the scope, or a person who runs this server. The mailbox says who approves a write; a
+    read needs none.
     """
     if parameters.mailbox is not None:
         roles.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER)
     if caller.token is None and not caller.user.is_staff:
-        raise Problem("forbidden", "Only who runs this server may use its sign-in to Microsoft 365.")
+        raise Problem(
+            "forbidden", "Only who runs this server may use its sign-in to Microsoft 365."
+        )
     if NAME not in settings.MCP_M365_TOOLS:
         raise Problem("policy_blocked", f"{NAME} is switched off on this server (MCP_M365_TOOLS).")
     try:
@@ -63,12 +75,20 @@ def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | 
             "policy_blocked",
             f'"m365 {command.name}" changes something, and this server only reads Microsoft 365. Nothing was done.',
         )
-    return _held(caller, roles.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER), parameters, command)
+    return _held(
+        caller,
+        roles.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER),
+        parameters,
+        command,
+    )
 
 
 def _read(command: Command) -> dict[str, Any]:
     if not settings.MCP_M365_START_CMD:
-        raise Problem("transient", "The CLI for Microsoft 365 is not set up on this server (MCP_M365_START_CMD).")
+        raise Problem(
+            "transient",
+            "The CLI for Microsoft 365 is not set up on this server (MCP_M365_START_CMD).",
+        )
     # It brings in the MCP library (30 MB), which only those pay for who use this tool.
     from tools.m365.client import Lost, Unreachable, m365_client
 
@@ -77,28 +97,39 @@ def _read(command: Command) -> dict[str, Any]:
         reply = m365_client().run(for_the_server(command))
     except Unreachable:
         raise Problem(
-            "transient", "The MCP server of the CLI for Microsoft 365 cannot be started.", retry_after=RETRY_SECONDS
+            "transient",
+            "The MCP server of the CLI for Microsoft 365 cannot be started.",
+            retry_after=RETRY_SECONDS,
         ) from None
     except Lost:
         raise Problem(
-            "transient", "The MCP server of the CLI for Microsoft 365 gave no answer.", retry_after=RETRY_SECONDS
+            "transient",
+            "The MCP server of the CLI for Microsoft 365 gave no answer.",
+            retry_after=RETRY_SECONDS,
         ) from None
     short = reduced(command.name, reply.text)
     log.info(
-        "m365_command", outcome="error" if reply.failed else "ok", raw_bytes=len(reply.text.encode()),
-        slim_bytes=len(short.encode()), sha256=hashlib.sha256(reply.text.encode()).hexdigest(),
+        "m365_command",
+        outcome="error" if reply.failed else "ok",
+        raw_bytes=len(reply.text.encode()),
+        slim_bytes=len(short.encode()),
+        sha256=hashlib.sha256(reply.text.encode()).hexdigest(),
         duration_ms=round((time.monotonic() - started) * 1000),
-    )  # fmt: skip
+    )
     if reply.failed:
         raise Problem("invalid_input", f"The command failed: {short[:EXCERPT]}")
     return {"command": command.line, "output": short}
 
 
-def _held(caller: Caller, mailbox: Mailbox, parameters: M365RunCommand, command: Command) -> dict[str, Any] | Proposed:
+def _held(
+    caller: Caller, mailbox: Mailbox, parameters: M365RunCommand, command: Command
+) -> dict[str, Any] | Proposed:
     asked = request_digest(NAME, parameters)
     key = parameters.idempotency_key
     if parameters.confirm:
-        earlier = proposals.replay(caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked)
+        earlier = proposals.replay(
+            caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked
+        )
         if earlier is not None:
             return proposed(earlier, replayed=True)
     if parameters.replaces is not None:
@@ -115,17 +146,24 @@ def _held(caller: Caller, mailbox: Mailbox, parameters: M365RunCommand, command:
     if not parameters.confirm:
         text = f"Run in Microsoft 365: {command.line}. Nothing has been sent."
         shown = {
-            "kind": "m365", "mailbox": mailbox.address, "command": command.line,
-            "digest": digest_of(payload), "text": text,
-        }  # fmt: skip
+            "kind": "m365",
+            "mailbox": mailbox.address,
+            "command": command.line,
+            "digest": digest_of(payload),
+            "text": text,
+        }
         return {"status": "preview", "preview": shown, "warnings": as_warnings(preview)}
     action, replayed = proposals.propose(
-        caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked,
+        caller=caller,
+        mailbox=mailbox,
+        tool=NAME,
+        key=key,
+        request_digest=asked,
         proposal=Proposal(
             kind="m365.command", payload=payload, preview=preview, message_id=f"m365-{uuid4()}"
         ),
         replaces=parameters.replaces,
-    )  # fmt: skip
+    )
     return proposed(action, replayed=replayed)
 
 

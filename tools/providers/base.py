@@ -1,6 +1,7 @@
 """What a mailbox provider can do, and what its errors say about the effect.
 
-The contract suite in `tests/contract/` runs on every provider and on the in-memory twin with the same assertions.
+The contract suite in `tests/contract/` runs on every provider and on the in-memory twin with the
+same assertions.
 """
 
 import hashlib
@@ -12,7 +13,10 @@ from typing import Any, Literal, Protocol
 
 
 class ProviderError(Exception):
-    """Something went wrong at the provider. The class says what is known about the effect; `code` goes to people."""
+    """Something went wrong at the provider.
+
+    The class says what is known about the effect; `code` goes to people.
+    """
 
     def __init__(self, code: str, detail: str = "") -> None:
         super().__init__(code)
@@ -30,7 +34,9 @@ class Unavailable(NotSent):
     `pauses`: it said so of everything, not of this message alone.
     """
 
-    def __init__(self, code: str, detail: str = "", *, retry_after: int | None = None, pauses: bool = False) -> None:
+    def __init__(
+        self, code: str, detail: str = "", *, retry_after: int | None = None, pauses: bool = False
+    ) -> None:
         super().__init__(code, detail)
         self.retry_after = retry_after
         self.pauses = pauses
@@ -44,7 +50,10 @@ class NotPermitted(Refused):
     """The access lacks a permission: connecting again with it helps, trying again does not."""
 
     def __init__(self, required_scope: str, detail: str = "") -> None:
-        super().__init__("auth_error", detail or f"The mailbox was connected without the permission {required_scope}.")
+        super().__init__(
+            "auth_error",
+            detail or f"The mailbox was connected without the permission {required_scope}.",
+        )
         self.required_scope = required_scope
 
 
@@ -53,13 +62,17 @@ class NotAuthorized(NotSent):
 
 
 class Busy(Unavailable):
-    """It is we who call the mailbox too often at once: its server was not asked and is not to blame."""
+    """It is we who call the mailbox too often at once: its server was not asked and is not to
+    blame.
+    """
 
 
 class TokenRefused(NotSent):
-    """The access token was refused and has been renewed: this call is not made again, a later one may succeed.
+    """The access token was refused and has been renewed: this call is not made again, a later one
+    may succeed.
 
-    It says nothing about what was asked for, so it is no Refused; nor is it Unavailable, which a read waits for.
+    It says nothing about what was asked for, so it is no Refused; nor is it Unavailable, which a
+    read waits for.
     """
 
 
@@ -73,9 +86,11 @@ class Unsupported(NotSent):
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One row of a list; `number` is its UID and `thread_id` its conversation where there is such a thing.
+    """One row of a list; `number` is its UID and `thread_id` its conversation where there is such a
+    thing.
 
-    `own_mark` is what `accounts.people.own_mail` puts on mailhub's own mail, as it stands in the header.
+    `own_mark` is what `accounts.people.own_mail` puts on mailhub's own mail, as it stands in the
+    header.
     """
 
     id: str
@@ -101,8 +116,10 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """A folder; `role` is one of ROLES or empty, `id` works wherever a folder is asked for. `more_inside`: it holds
-    folders that are not in the list."""
+    """A folder; `role` is one of ROLES or empty, `id` works wherever a folder is asked for.
+
+    `more_inside`: it holds folders that are not in the list.
+    """
 
     id: str
     name: str
@@ -120,8 +137,9 @@ UNSEARCHABLE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]+")
 class SearchQuery:
     """What to look for; everything given must hold. `raw` is in the provider's own language.
 
-    Characters that no mail text holds (control characters, halves of a surrogate pair) count as spaces: no provider's
-    protocol can carry them. `without_header` and `not_from` leave out mail where the protocol can say so.
+    Characters that no mail text holds (control characters, halves of a surrogate pair) count as
+    spaces: no provider's protocol can carry them. `without_header` and `not_from` leave out mail
+    where the protocol can say so.
     """
 
     raw: str = ""
@@ -158,7 +176,9 @@ class AttachmentInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """One message as it can be read; `text` and `html` are whole parts, decoded, at most `READ_LIMIT` bytes of each."""
+    """One message as it can be read; `text` and `html` are whole parts, decoded, at most
+    `READ_LIMIT` bytes of each.
+    """
 
     id: str
     from_address: str
@@ -179,7 +199,8 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredDraft:
-    """A draft as the provider holds it: `source` are its bytes, `number` its UID where there is such a thing.
+    """A draft as the provider holds it: `source` are its bytes, `number` its UID where there is
+    such a thing.
 
     `version` is another one after every change; empty where the bytes themselves are the version.
     """
@@ -199,8 +220,9 @@ class StoredDraft:
 class Envelope:
     """What is handed over: the sender, everybody who gets it, and the bytes exactly as they leave.
 
-    The rest is for providers that take no bytes, or not for everything: what sort of mail it is, the id of the
-    original, whether all of its recipients are answered, and the words alone that were written above the quote.
+    The rest is for providers that take no bytes, or not for everything: what sort of mail it is,
+    the id of the original, whether all of its recipients are answered, and the words alone that
+    were written above the quote.
     """
 
     sender: str
@@ -221,9 +243,10 @@ def _keep_nothing(notes: Mapping[str, Any]) -> None:
 class Handover:
     """One try to hand a message over.
 
-    `wire_started()` is called directly before the step after which it may have gone out; what fails before is NotSent,
-    what gets no answer after is OutcomeUnknown. `prepared` is what an earlier try has left at the provider, such as the
-    id of a draft; `keep(notes)` commits it for the next one, and for looking whether the message is still there.
+    `wire_started()` is called directly before the step after which it may have gone out; what fails
+    before is NotSent, what gets no answer after is OutcomeUnknown. `prepared` is what an earlier
+    try has left at the provider, such as the id of a draft; `keep(notes)` commits it for the next
+    one, and for looking whether the message is still there.
     """
 
     wire_started: Callable[[], None]
@@ -235,7 +258,8 @@ class Handover:
 class Receipt:
     """What the provider said when it took the message; `reference` holds no address.
 
-    `changed` names what differs from the approved message, if somebody else has sent what was prepared.
+    `changed` names what differs from the approved message, if somebody else has sent what was
+    prepared.
     """
 
     at: datetime
@@ -251,7 +275,9 @@ class MailProvider(Protocol):
 
     @property
     def writes_quote(self) -> bool:
-        """Whether the provider writes the quote of answers and forwards itself and can only be told the comment."""
+        """Whether the provider writes the quote of answers and forwards itself and can only be told
+        the comment.
+        """
         ...
 
     @property
@@ -263,14 +289,22 @@ class MailProvider(Protocol):
         """Sign in to all its services; raises ProviderError."""
         ...
 
-    def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
-        """Newest first. `folder` is a role (inbox, sent, drafts, …) or a name. Raises Refused("not_found")."""
+    def list_messages(
+        self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
+    ) -> Page:
+        """Newest first. `folder` is a role (inbox, sent, drafts, …) or a name.
+
+        Raises Refused("not_found").
+        """
         ...
 
     def list_folders(self) -> tuple[Folder, ...]: ...
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
-        """Newest first. Raises Refused("invalid_query") for a query the provider does not understand."""
+        """Newest first.
+
+        Raises Refused("invalid_query") for a query the provider does not understand.
+        """
         ...
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
@@ -278,18 +312,26 @@ class MailProvider(Protocol):
         ...
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
-        """The conversation that a message belongs to, oldest first, at most the newest `limit`; without `body` who
-        wrote them and when, and neither texts nor attachments need be there."""
+        """The conversation that a message belongs to, oldest first, at most the newest `limit`;
+        without `body` who wrote them and when, and neither texts nor attachments need be there.
+        """
         ...
 
-    def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
-        """The decoded bytes. Raises Refused("not_found"), or Refused("too_large") over `limit` bytes."""
+    def fetch_attachment(
+        self, message_id: str, attachment_id: str, *, limit: int
+    ) -> tuple[AttachmentInfo, bytes]:
+        """The decoded bytes.
+
+        Raises Refused("not_found"), or Refused("too_large") over `limit` bytes.
+        """
         ...
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
-        """Put a draft into the drafts folder; the one it replaces goes only after the new one is there.
+        """Put a draft into the drafts folder; the one it replaces goes only after the new one is
+        there.
 
-        Raises Refused("not_found") when `replaces` is unknown, Refused("not_a_draft") when it lies elsewhere.
+        Raises Refused("not_found") when `replaces` is unknown, Refused("not_a_draft") when it lies
+        elsewhere.
         """
         ...
 
@@ -310,8 +352,10 @@ class MailProvider(Protocol):
         ...
 
     def check(self, envelope: Envelope) -> None:
-        """Raises Refused for what `send` would refuse whatever its server says; asks nobody. It is called before a
-        person decides: nobody shall approve what cannot be sent."""
+        """Raises Refused for what `send` would refuse whatever its server says; asks nobody.
+
+        It is called before a person decides: nobody shall approve what cannot be sent.
+        """
         ...
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
@@ -319,19 +363,25 @@ class MailProvider(Protocol):
         ...
 
     def find_sent(self, message_id: str) -> str | None:
-        """The Message-ID under which the provider itself shows the message as sent; some give it another and keep
-        ours in a header of their own. None proves nothing."""
+        """The Message-ID under which the provider itself shows the message as sent; some give it
+        another and keep ours in a header of their own. None proves nothing.
+        """
         ...
 
     def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
-        """Name in what the message that `find_sent` has found is not the envelope: recipients, subject, content.
+        """Name in what the message that `find_sent` has found is not the envelope: recipients,
+        subject, content.
 
-        Empty when nothing differs, or when nobody but mailhub can have chosen what was sent. Raises ProviderError.
+        Empty when nothing differs, or when nobody but mailhub can have chosen what was sent. Raises
+        ProviderError.
         """
         ...
 
     def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
-        """Whether what was prepared still lies there, untouched and unsent. False proves nothing."""
+        """Whether what was prepared still lies there, untouched and unsent.
+
+        False proves nothing.
+        """
         ...
 
     def discard(self, prepared: Mapping[str, Any]) -> None:
@@ -339,15 +389,18 @@ class MailProvider(Protocol):
         ...
 
     def destroy(self, prepared: Mapping[str, Any]) -> bool:
-        """Destroy what was prepared for good, so that no order that names it can be carried out any more.
+        """Destroy what was prepared for good, so that no order that names it can be carried out any
+        more.
 
-        True only when the provider has confirmed that this call did it. A draft that is gone may have been sent, and
-        one that its person has changed is left alone: False.
+        True only when the provider has confirmed that this call did it. A draft that is gone may
+        have been sent, and one that its person has changed is left alone: False.
         """
         ...
 
     def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
-        """Whether the draft is what was prepared, or was made for it without a confirmation; asks nobody."""
+        """Whether the draft is what was prepared, or was made for it without a confirmation; asks
+        nobody.
+        """
         ...
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
@@ -361,6 +414,9 @@ ROLES = ("inbox", "sent", "drafts", "archive", "junk", "trash")
 
 
 def role_of(folder: str) -> str | None:
-    """The role a caller means, or None when it is a folder's own name. `sentitems` is Graph's word for sent."""
+    """The role a caller means, or None when it is a folder's own name.
+
+    `sentitems` is Graph's word for sent.
+    """
     wanted = folder.lower()
     return "sent" if wanted == "sentitems" else wanted if wanted in ROLES else None

@@ -22,7 +22,9 @@ RETRY_SECONDS = 30
 
 @contextmanager
 def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
-    """For reads: an unreachable mailbox is a `transient` problem in the answer and a red mark on its page."""
+    """For reads: an unreachable mailbox is a `transient` problem in the answer and a red mark on
+    its page.
+    """
     if mailbox.status == Mailbox.Status.NEEDS_REAUTH:
         raise _reconnect(mailbox)
     try:
@@ -38,25 +40,38 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
         raise Problem("invalid_input", error.detail or "This mailbox cannot do that.") from None
     except Refused as error:
         if error.code == "not_found":
-            raise (Problem("not_found", error.detail) if error.detail else not_found("The message or folder")) from None
+            raise (
+                Problem("not_found", error.detail)
+                if error.detail
+                else not_found("The message or folder")
+            ) from None
         if error.code == "too_large":
             raise Problem("too_large", error.detail) from None
         raise Problem("invalid_input", error.detail or "The mail server refused it.") from None
     except Unavailable as error:
         if error.pauses:
             raise Problem(
-                "rate_limited", "The mail provider asks for a rest.", retry_after=error.retry_after or RETRY_SECONDS
+                "rate_limited",
+                "The mail provider asks for a rest.",
+                retry_after=error.retry_after or RETRY_SECONDS,
             ) from None
         if not isinstance(error, Busy):
             mailbox_status.unreachable(mailbox.id)
         raise Problem(
-            "transient", "The mailbox cannot be reached right now.", retry_after=error.retry_after or RETRY_SECONDS
+            "transient",
+            "The mailbox cannot be reached right now.",
+            retry_after=error.retry_after or RETRY_SECONDS,
         ) from None
     except ProviderError:
-        raise Problem("transient", "The mailbox gave no answer.", retry_after=RETRY_SECONDS) from None
+        raise Problem(
+            "transient", "The mailbox gave no answer.", retry_after=RETRY_SECONDS
+        ) from None
     mailbox_status.works(mailbox)
 
 
 def _reconnect(mailbox: Mailbox) -> Problem:
     command = f"manage.py connect_mailbox {mailbox.provider}"
-    return Problem("auth_error", f"The mailbox must be reconnected: its sign-in was refused. `{command}` does that.")
+    return Problem(
+        "auth_error",
+        f"The mailbox must be reconnected: its sign-in was refused. `{command}` does that.",
+    )

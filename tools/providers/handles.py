@@ -1,8 +1,10 @@
-"""Short names for what a provider names at length: Graph's message ids have 150 characters, and a list holds ten.
+"""Short names for what a provider names at length: Graph's message ids have 150 characters, and a
+list holds ten.
 
-A handle is made from mailbox and id, so the same message always has the same one; the row leads back. Of no use in
-another mailbox, and nobody can tell a malformed one from an unknown one. What nobody has used for as long as content is
-kept is forgotten, unless a draft or an action that has not ended names it.
+A handle is made from mailbox and id, so the same message always has the same one; the row leads
+back. Of no use in another mailbox, and nobody can tell a malformed one from an unknown one. What
+nobody has used for as long as content is kept is forgotten, unless a draft or an action that has
+not ended names it.
 """
 
 import base64

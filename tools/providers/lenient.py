@@ -17,13 +17,16 @@ from tools.mail.html.tags import TAG
 from tools.mail.text.charsets import codec_of
 
 REFERENCE = re.compile(r"<[^<>\s]+>")
-# Where servers that give a message a Message-ID of their own keep the one it came with: Outlook.com and others.
+# Where servers that give a message a Message-ID of their own keep the one it came with: Outlook.com
+# and others.
 ORIGINAL_ID_HEADERS = ("X-Microsoft-Original-Message-ID", "X-Original-Message-ID")
-CUT_CHARACTER = 6  # more bytes than may be left of one: three, of which quoted-printable may leave the last as "=8"
+# more bytes than may be left of one: three, of which quoted-printable may leave the last as "=8"
+CUT_CHARACTER = 6
 CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
 
-# Bounds for what one header may cost. The library takes 4 microseconds for each character of a list of addresses.
+# Bounds for what one header may cost. The library takes 4 microseconds for each character of a list
+# of addresses.
 BLOCK_BYTES = 256 * 1024
 TEXT_CHARACTERS = 10_000
 LIST_CHARACTERS = 64_000
@@ -31,13 +34,16 @@ ROW_CHARACTERS = 4_000  # of the addresses in a row of a list, of which a page h
 DATE_CHARACTERS = 200
 PARAMETER_CHARACTERS = 2_000  # the library takes quadratic time for the parameters of a header
 CUT = "[…]"
-# They stand in place of an address, and are none: an answer to all of them is refused, nobody is left out in silence.
+# They stand in place of an address, and are none: an answer to all of them is refused, nobody is
+# left out in silence.
 MORE_ADDRESSES = "[more addresses]"
 UNREADABLE = "[unreadable addresses]"
 
 
 def headers(block: bytes) -> Message:
-    """The headers at the beginning, parsed leniently; values are raw and go through the functions below."""
+    """The headers at the beginning, parsed leniently; values are raw and go through the functions
+    below.
+    """
     return BytesHeaderParser(policy=policy.compat32).parsebytes(block[:BLOCK_BYTES])
 
 
@@ -64,15 +70,22 @@ def _codec(charset: str | None) -> str | None:
     return codec
 
 
-def addresses(block: Message, header: str, *, most: int = LIST_CHARACTERS) -> tuple[tuple[str, str], ...]:
+def addresses(
+    block: Message, header: str, *, most: int = LIST_CHARACTERS
+) -> tuple[tuple[str, str], ...]:
     """(name, address) of each entry; for showing, never for deciding where mail goes.
 
-    The header is read up to `most` characters. If there are more, or if it cannot be read, an entry says so.
+    The header is read up to `most` characters. If there are more, or if it cannot be read, an entry
+    says so.
     """
     values = ", ".join(_raw(value) for value in block.get_all(header, []))
     kept = values if len(values) <= most else values[:most].rpartition(",")[0]
     try:
-        found = [(decoded(name), CONTROL.sub("", address)) for name, address in getaddresses([kept]) if address]
+        found = [
+            (decoded(name), CONTROL.sub("", address))
+            for name, address in getaddresses([kept])
+            if address
+        ]
     except RecursionError:  # the library calls itself for each parenthesis that is open
         return (("", UNREADABLE),)
     return (*found, ("", MORE_ADDRESSES)) if len(kept) < len(values) else tuple(found)
@@ -89,7 +102,9 @@ def own_mark(block: Message) -> str:
 
 
 def parameter(block: Message, name: str) -> str:
-    """Return a parameter of Content-Type, or nothing if there is none or the header is too long to be parsed."""
+    """Return a parameter of Content-Type, or nothing if there is none or the header is too long to
+    be parsed.
+    """
     if len(_raw(block["Content-Type"])) > PARAMETER_CHARACTERS:
         return ""
     found = block.get_param(name, "")
@@ -97,7 +112,9 @@ def parameter(block: Message, name: str) -> str:
 
 
 def references(block: Message) -> tuple[str, ...]:
-    """The ids of the conversation, oldest first; In-Reply-To stands in where there are no References."""
+    """The ids of the conversation, oldest first; In-Reply-To stands in where there are no
+    References.
+    """
     texts = (_raw(block[name])[-LIST_CHARACTERS:] for name in ("References", "In-Reply-To"))
     given: list[str] = next(filter(None, map(REFERENCE.findall, texts)), [])
     return tuple(dict.fromkeys(given))
@@ -114,7 +131,9 @@ def date_of(block: Message, arrived: datetime | None) -> datetime | None:
 
 
 def is_attachment(media_type: str, disposition: str, name: str) -> bool:
-    """Whether a part is something beside the text: everything but plain text and HTML that is not a named file."""
+    """Whether a part is something beside the text: everything but plain text and HTML that is not a
+    named file.
+    """
     if disposition == "attachment" or media_type not in ("text/plain", "text/html"):
         return True
     return disposition == "inline" and bool(name)
@@ -133,9 +152,12 @@ def text_of(content: bytes, charset: str, *, whole: bool = True) -> str:
 
 
 def read_as(content: bytes, charset: str, *, whole: bool) -> str | None:
-    """The text in this character set, one of `tools.mail.text.charsets`, or None when it is in another."""
+    """The text in this character set, one of `tools.mail.text.charsets`, or None when it is in
+    another.
+    """
     for left_out in range(1 if whole else CUT_CHARACTER):
-        # Some of Python's codecs raise a bare UnicodeError, and a name with NUL in it is a ValueError.
+        # Some of Python's codecs raise a bare UnicodeError, and a name with NUL in it is a
+        # ValueError.
         with suppress(LookupError, ValueError):
             return content[: len(content) - left_out].decode(charset).replace("\r\n", "\n")
     return None
@@ -150,4 +172,8 @@ def _raw(value: object) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     # compat32 hands out Header objects for raw 8-bit values
-    return "" if value is None else str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return (
+        ""
+        if value is None
+        else str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    )

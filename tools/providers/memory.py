@@ -1,4 +1,7 @@
-"""The in-memory twin of a provider: same contract, no wire. For tests of everything above the providers."""
+"""The in-memory twin of a provider: same contract, no wire.
+
+For tests of everything above the providers.
+"""
 
 import hashlib
 import re
@@ -45,9 +48,11 @@ class Stored:
 
 @dataclass
 class MemoryServer:
-    """What all mailboxes of one test share: folders by address and role, and the ledger of what was handed over.
+    """What all mailboxes of one test share: folders by address and role, and the ledger of what was
+    handed over.
 
-    It prepares nothing itself; `unsent` names drafts that lie there for a kind that does, `discarded` what was taken.
+    It prepares nothing itself; `unsent` names drafts that lie there for a kind that does,
+    `discarded` what was taken.
     """
 
     name: str = ""
@@ -63,7 +68,9 @@ class MemoryServer:
     def folder(self, address: str, role: str) -> list[Stored]:
         return self.folders.setdefault((address.lower(), role), [])
 
-    def deliver(self, address: str, source: bytes, *, folder: str = "inbox", unread: bool = True) -> None:
+    def deliver(
+        self, address: str, source: bytes, *, folder: str = "inbox", unread: bool = True
+    ) -> None:
         self.folder(address, folder).append(Stored(source=source, unread=unread))
 
 
@@ -91,10 +98,14 @@ class MemoryProvider:
         if not self._server.accepts_login:
             raise NotAuthorized("login_refused")
 
-    def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
+    def list_messages(
+        self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
+    ) -> Page:
         self.test()
         role = role_of(folder)
-        if role is None or (role not in ALWAYS_THERE and (self._address.lower(), role) not in self._server.folders):
+        if role is None or (
+            role not in ALWAYS_THERE and (self._address.lower(), role) not in self._server.folders
+        ):
             raise Refused("not_found")
         if page_token and not PAGE_TOKEN.fullmatch(page_token):
             raise Refused("invalid_page_token")
@@ -106,7 +117,9 @@ class MemoryProvider:
             if stored[index].source and (unread is None or stored[index].unread is unread)
         ]
         cards = tuple(self._card(role, index, stored[index]) for index in matching[:limit])
-        return Page(cards=cards, next_token=str(matching[limit - 1]) if len(matching) > limit else None)
+        return Page(
+            cards=cards, next_token=str(matching[limit - 1]) if len(matching) > limit else None
+        )
 
     def list_folders(self) -> tuple[Folder, ...]:
         self.test()
@@ -138,20 +151,29 @@ class MemoryProvider:
         name, address = lenient.sender(parsed)
         parts = list(_leaves(parsed))
         text, html = (
-            next((_text(part) for part in parts if _reads_as(part, f"text/{kind}")), None) if body else None
+            next((_text(part) for part in parts if _reads_as(part, f"text/{kind}")), None)
+            if body
+            else None
             for kind in ("plain", "html")
         )
         return Message(
-            id=message_id, from_address=address, from_name=name,
+            id=message_id,
+            from_address=address,
+            from_name=name,
             to=tuple(address for _, address in lenient.addresses(parsed, "To")),
             cc=tuple(address for _, address in lenient.addresses(parsed, "Cc")),
             reply_to=tuple(address for _, address in lenient.addresses(parsed, "Reply-To")),
-            subject=lenient.decoded(parsed["Subject"]), date=lenient.date_of(parsed, None),
-            message_id=lenient.decoded(parsed["Message-ID"]), references=lenient.references(parsed),
+            subject=lenient.decoded(parsed["Subject"]),
+            date=lenient.date_of(parsed, None),
+            message_id=lenient.decoded(parsed["Message-ID"]),
+            references=lenient.references(parsed),
             own_mark=lenient.own_mark(parsed),
-            text=text, html=html,
-            attachments=tuple(_info(number, part) for number, part in enumerate(parts) if _attached(part)),
-        )  # fmt: skip
+            text=text,
+            html=html,
+            attachments=tuple(
+                _info(number, part) for number, part in enumerate(parts) if _attached(part)
+            ),
+        )
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
         start = self.read_message(message_id, body=body)
@@ -167,7 +189,9 @@ class MemoryProvider:
         oldest = datetime.min.replace(tzinfo=UTC)
         return tuple(sorted(found.values(), key=lambda message: message.date or oldest))[-limit:]
 
-    def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
+    def fetch_attachment(
+        self, message_id: str, attachment_id: str, *, limit: int
+    ) -> tuple[AttachmentInfo, bytes]:
         self.test()
         parts = list(_leaves(_whole(self._stored(message_id).source)))
         if not PAGE_TOKEN.fullmatch(attachment_id) or int(attachment_id) >= len(parts):
@@ -186,7 +210,9 @@ class MemoryProvider:
         drafts.append(Stored(source=source, unread=False))
         if replaces is not None:
             self.delete_draft(replaces)
-        return StoredDraft(id=self._id("drafts", len(drafts) - 1), number=len(drafts) - 1, source=source)
+        return StoredDraft(
+            id=self._id("drafts", len(drafts) - 1), number=len(drafts) - 1, source=source
+        )
 
     def read_draft(self, draft_id: str) -> StoredDraft:
         self.test()
@@ -211,7 +237,11 @@ class MemoryProvider:
         role, _, rest = message_id.partition(":")
         index = rest.partition(":")[0]
         stored = self._server.folders.get((self._address.lower(), role), [])
-        if not PAGE_TOKEN.fullmatch(index) or int(index) >= len(stored) or message_id != self._id(role, int(index)):
+        if (
+            not PAGE_TOKEN.fullmatch(index)
+            or int(index) >= len(stored)
+            or message_id != self._id(role, int(index))
+        ):
             raise Refused("not_found")
         if not stored[int(index)].source:
             raise Refused("not_found")
@@ -222,7 +252,9 @@ class MemoryProvider:
         everything = f"{message.subject}\n{message.text or ''}\n{message.html or ''}".lower()
         sought = [word.lower() for word in (*query.raw.split(), query.text) if word]
         since = query.since or (
-            datetime.now(UTC).date() - timedelta(days=query.newer_than_days) if query.newer_than_days else None
+            datetime.now(UTC).date() - timedelta(days=query.newer_than_days)
+            if query.newer_than_days
+            else None
         )
         day = message.date.date() if message.date else None
         return all(
@@ -248,14 +280,19 @@ class MemoryProvider:
             for recipient in envelope.recipients:
                 self._server.deliver(recipient, envelope.source)
             if self._server.saves_sent_itself:
-                self._server.folder(self._address, "sent").append(Stored(source=envelope.source, unread=False))
+                self._server.folder(self._address, "sent").append(
+                    Stored(source=envelope.source, unread=False)
+                )
         return Receipt(at=datetime.now(UTC))
 
     def find_sent(self, message_id: str) -> str | None:
         self.test()
         for stored in self._server.folder(self._address, "sent"):
             headers = lenient.headers(stored.source)
-            if message_id in (headers["Message-ID"], *(headers[name] for name in lenient.ORIGINAL_ID_HEADERS)):
+            if message_id in (
+                headers["Message-ID"],
+                *(headers[name] for name in lenient.ORIGINAL_ID_HEADERS),
+            ):
                 return str(headers["Message-ID"])
         return None
 
@@ -294,11 +331,18 @@ class MemoryProvider:
         message = self.read_message(self._id(role, index), body=True)
         text = message.text if message.text is not None else message.html or ""
         return Card(
-            id=message.id, from_address=message.from_address, from_name=message.from_name, subject=message.subject,
-            date=message.date, snippet=lenient.first_words(text, html=message.text is None), unread=stored.unread,
-            attachments=len(message.attachments), to=message.to, number=index,
+            id=message.id,
+            from_address=message.from_address,
+            from_name=message.from_name,
+            subject=message.subject,
+            date=message.date,
+            snippet=lenient.first_words(text, html=message.text is None),
+            unread=stored.unread,
+            attachments=len(message.attachments),
+            to=message.to,
+            number=index,
             own_mark=message.own_mark,
-        )  # fmt: skip
+        )
 
 
 def _leaves(part: Content) -> Iterator[Content]:
@@ -317,7 +361,9 @@ def _whole(source: bytes) -> Content:
 
 def _attached(part: Content) -> bool:
     return lenient.is_attachment(
-        part.get_content_type(), str(part.get_content_disposition() or ""), part.get_filename() or ""
+        part.get_content_type(),
+        str(part.get_content_disposition() or ""),
+        part.get_filename() or "",
     )
 
 

@@ -77,15 +77,26 @@ def found(row: Found) -> dict[str, Any]:
 def gmail_message(
     found: GmailMessage, text: Readable, html: str | None, *, offset: int, max_chars: int
 ) -> dict[str, Any]:
-    """The contract's `gmail_get_message` result: the headers that tell something, and a piece of each body."""
+    """The contract's `gmail_get_message` result: the headers that tell something, and a piece of
+    each body.
+    """
     given = {name.lower(): value for name, value in found.headers.items()}
     headers = {name: cut(given.get(name.lower(), ""), HEADER_BYTES) for name in SHOWN_HEADERS}
-    headers |= {name: cut(given[name.lower()], HEADER_BYTES) for name in MORE_HEADERS if given.get(name.lower())}
+    headers |= {
+        name: cut(given[name.lower()], HEADER_BYTES)
+        for name in MORE_HEADERS
+        if given.get(name.lower())
+    }
     row: dict[str, Any] = {
-        "id": found.message.id, "thread_id": found.message.thread_id, "headers": headers, "snippet": found.snippet,
-    }  # fmt: skip
+        "id": found.message.id,
+        "thread_id": found.message.thread_id,
+        "headers": headers,
+        "snippet": found.snippet,
+    }
     bodies = {"body_text": text.text, "body_html": html or ""}
-    row |= {name: body[offset : offset + max_chars] for name, body in bodies.items() if body[offset:]}
+    row |= {
+        name: body[offset : offset + max_chars] for name, body in bodies.items() if body[offset:]
+    }
     longest = max(map(len, bodies.values()))
     if offset + max_chars < longest:
         row["truncated"] = {"next_offset": offset + max_chars, "total_chars": longest}
@@ -98,7 +109,9 @@ def attachment(info: AttachmentInfo) -> dict[str, Any]:
 
 
 def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> dict[str, Any]:
-    """The contract's `read_email` result: `max_chars` characters of the body from `offset`, and where to go on."""
+    """The contract's `read_email` result: `max_chars` characters of the body from `offset`, and
+    where to go on.
+    """
     shown = body.text[offset : offset + max_chars]
     row: dict[str, Any] = _ids(found)
     row |= {"from": cut(found.from_address, HEADER_BYTES), "to": _shown(found.to)}
@@ -114,7 +127,9 @@ def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> d
     if body.hidden_text_removed:
         row["hidden_text_removed"] = True
     if found.attachments:
-        row["attachments"] = [{"id": a.id, "name": a.name, "type": a.type, "size": a.size} for a in found.attachments]
+        row["attachments"] = [
+            {"id": a.id, "name": a.name, "type": a.type, "size": a.size} for a in found.attachments
+        ]
     return row
 
 
@@ -126,7 +141,10 @@ def _shown(addresses: tuple[str, ...]) -> list[str]:
 
 
 def thread(found: list[tuple[Message, Readable]], *, max_chars: int) -> dict[str, Any]:
-    """The contract's `read_thread` result. Newer messages get the room first; what does not fit says so."""
+    """The contract's `read_thread` result.
+
+    Newer messages get the room first; what does not fit says so.
+    """
     left, bodies, truncated = max_chars, [], False
     for _, body in reversed(found):
         shown = body.text[:left]
@@ -134,7 +152,12 @@ def thread(found: list[tuple[Message, Readable]], *, max_chars: int) -> dict[str
         left -= len(shown)
         bodies.append(shown)
     rows = [
-        {"id": each.id, "from": each.from_address, "date": rfc3339(each.date) if each.date else "", "body": shown}
+        {
+            "id": each.id,
+            "from": each.from_address,
+            "date": rfc3339(each.date) if each.date else "",
+            "body": shown,
+        }
         for (each, _), shown in zip(found, reversed(bodies), strict=True)
     ]
     named = next(({"thread_id": each.thread_id} for each, _ in found if each.thread_id), {})

@@ -16,7 +16,9 @@ from tools.schemas import GmailGetMessage, GmailSearchMessages
 HINT = "Nothing found. Try fewer or other words, a longer time, or other labels (list_folders)."
 
 
-def gmail_search_messages(caller: Caller, mailbox: Mailbox, parameters: GmailSearchMessages) -> dict[str, Any]:
+def gmail_search_messages(
+    caller: Caller, mailbox: Mailbox, parameters: GmailSearchMessages
+) -> dict[str, Any]:
     """Search; the first ten rows are filled in, the others are ids."""
     with told_as_problems(mailbox):
         page = _gmail(caller, mailbox).find(
@@ -34,20 +36,30 @@ def gmail_search_messages(caller: Caller, mailbox: Mailbox, parameters: GmailSea
     return result
 
 
-def gmail_get_message(caller: Caller, mailbox: Mailbox, parameters: GmailGetMessage) -> dict[str, Any]:
+def gmail_get_message(
+    caller: Caller, mailbox: Mailbox, parameters: GmailGetMessage
+) -> dict[str, Any]:
     """Headers and a piece of the body, or headers and snippet."""
     with told_as_problems(mailbox):
         found = _gmail(caller, mailbox).get(parameters.message_id, fmt=parameters.fmt)
     html = found.message.html
     return compact.gmail_message(
-        found, readable(found.message), page_for_reader(html, with_hidden=False) if html else None,
-        offset=parameters.offset, max_chars=parameters.max_chars,
-    )  # fmt: skip
+        found,
+        readable(found.message),
+        page_for_reader(html, with_hidden=False) if html else None,
+        offset=parameters.offset,
+        max_chars=parameters.max_chars,
+    )
 
 
 def _gmail(caller: Caller, mailbox: Mailbox) -> GmailProvider | ProviderForPrograms:
     provider: object = provider_of(caller, mailbox)
-    fits = isinstance(provider, GmailProvider) or (isinstance(provider, ProviderForPrograms) and provider.is_gmail)
+    fits = isinstance(provider, GmailProvider) or (
+        isinstance(provider, ProviderForPrograms) and provider.is_gmail
+    )
     if not fits:
-        raise Problem("invalid_input", "This tool is for Gmail mailboxes. Use search_emails and read_email here.")
+        raise Problem(
+            "invalid_input",
+            "This tool is for Gmail mailboxes. Use search_emails and read_email here.",
+        )
     return cast(GmailProvider | ProviderForPrograms, provider)

@@ -15,7 +15,9 @@ from tools.providers.failures import told_as_problems
 
 def issue(mailbox: Mailbox, *, message_id: str, attachment_id: str) -> tuple[str, datetime]:
     """A link that works once within ten minutes, and when it ends."""
-    link, secret = DownloadLink.issue(mailbox=mailbox, message_id=message_id, attachment_id=attachment_id)
+    link, secret = DownloadLink.issue(
+        mailbox=mailbox, message_id=message_id, attachment_id=attachment_id
+    )
     return settings.MAILHUB_PUBLIC_URL + reverse("file", args=[secret]), link.expires_at
 
 
@@ -25,4 +27,6 @@ def redeem(secret: str) -> tuple[AttachmentInfo, bytes] | None:
     if link is None:
         return None
     with told_as_problems(link.mailbox):
-        return provider_for(link.mailbox).fetch_attachment(link.message_id, link.attachment_id, limit=MAX_TOTAL_BYTES)
+        return provider_for(link.mailbox).fetch_attachment(
+            link.message_id, link.attachment_id, limit=MAX_TOTAL_BYTES
+        )

@@ -11,17 +11,28 @@ from tools.providers.base import MailProvider, Message
 def as_original(message: Message) -> Original:
     text, html = original_content(message.text, message.html)
     return Original(
-        message_id=message.message_id, references=message.references, from_address=message.from_address,
-        from_name=message.from_name, reply_to=message.reply_to, to=message.to, cc=message.cc,
-        subject=message.subject, date=message.date, text=text, html=html,
-    )  # fmt: skip
+        message_id=message.message_id,
+        references=message.references,
+        from_address=message.from_address,
+        from_name=message.from_name,
+        reply_to=message.reply_to,
+        to=message.to,
+        cc=message.cc,
+        subject=message.subject,
+        date=message.date,
+        text=text,
+        html=html,
+    )
 
 
-def whom_to_answer(original: Original, *, own: str, reply_all: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(to, cc) of an answer: Reply-To or From; with reply_all everybody else too, but never oneself.
+def whom_to_answer(
+    original: Original, *, own: str, reply_all: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(to, cc) of an answer: Reply-To or From; with reply_all everybody else too, but never
+    oneself.
 
-    The addresses come from foreign headers. One that cannot be used refuses the whole answer: nobody is left out
-    in silence.
+    The addresses come from foreign headers. One that cannot be used refuses the whole answer:
+    nobody is left out in silence.
     """
     to = _usable(original.reply_to or (original.from_address,))
     if not reply_all:
@@ -41,7 +52,8 @@ def _usable(addresses: tuple[str, ...]) -> tuple[str, ...]:
             bare = bare_address(address)
         except ValueError:
             raise Problem(
-                "invalid_input", "An address in the original cannot be answered. Use send_email with the right ones."
+                "invalid_input",
+                "An address in the original cannot be answered. Use send_email with the right ones.",
             ) from None
         found.setdefault(bare.lower(), bare)
     return tuple(found.values())

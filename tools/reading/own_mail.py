@@ -1,7 +1,7 @@
 """A mailbox as programs see it: without the mail of mailhub itself.
 
-Own mail holds codes and links that sign a person in, and only a person approves. A program that could read them could
-ask for a code in the name of the mailbox owner and approve its own proposals.
+Own mail holds codes and links that sign a person in, and only a person approves. A program that
+could read them could ask for a code in the name of the mailbox owner and approve its own proposals.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,9 @@ REFUSED = "This mail is from mailhub itself and may hold a code or link for a pe
 
 
 def provider_of(caller: Caller, mailbox: Mailbox) -> MailProvider:
-    """Return the provider of a mailbox; for a program, one that leaves out and refuses mailhub's own mail."""
+    """Return the provider of a mailbox; for a program, one that leaves out and refuses mailhub's
+    own mail.
+    """
     provider = provider_for(mailbox)
     return provider if caller.is_person else cast(MailProvider, ProviderForPrograms(provider))
 
@@ -41,7 +43,9 @@ class ProviderForPrograms:
 
     def __init__(self, provider: MailProvider) -> None:
         self._provider = provider
-        self._allowed: set[str] = set()  # ids of messages that were looked at: a forward asks once for all its files
+        self._allowed: set[str] = (
+            set()
+        )  # ids of messages that were looked at: a forward asks once for all its files
         self._hides_sender: bool | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -51,14 +55,20 @@ class ProviderForPrograms:
     def is_gmail(self) -> bool:
         return isinstance(self._provider, GmailProvider)
 
-    def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
+    def list_messages(
+        self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
+    ) -> Page:
         def ask(count: int, token: str | None) -> Page:
-            return self._provider.list_messages(folder=folder, unread=unread, limit=count, page_token=token)
+            return self._provider.list_messages(
+                folder=folder, unread=unread, limit=count, page_token=token
+            )
 
         return self._page(ask, limit, page_token)
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
-        """Search without a trace of own mail that matches: its words could be guessed from the answer otherwise."""
+        """Search without a trace of own mail that matches: its words could be guessed from the
+        answer otherwise.
+        """
         query = replace(query, without_header=own_mail.HEADER, not_from=self._hidden_sender())
 
         def ask(count: int, token: str | None) -> Page:
@@ -70,8 +80,13 @@ class ProviderForPrograms:
             token = None
         return Page(cards=page.cards, next_token=token)
 
-    def find(self, query: str, *, limit: int, page_token: str | None = None, **filters: Any) -> FoundPage:
-        """Gmail's own search, its query as it is. Rows after the first ten are ids, which nobody can read."""
+    def find(
+        self, query: str, *, limit: int, page_token: str | None = None, **filters: Any
+    ) -> FoundPage:
+        """Gmail's own search, its query as it is.
+
+        Rows after the first ten are ids, which nobody can read.
+        """
         gmail = cast(GmailProvider, self._provider)
         found = gmail.find(query, limit=limit, page_token=page_token, **filters)
         return replace(found, rows=tuple(row for row in found.rows if not self._is_own_row(row)))
@@ -88,7 +103,10 @@ class ProviderForPrograms:
         return message
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
-        """The conversation without own mail. One that is named by own mail, or holds nothing else, is refused."""
+        """The conversation without own mail.
+
+        One that is named by own mail, or holds nothing else, is refused.
+        """
         thread = self._provider.read_thread(message_id, limit=limit, body=body)
         shown = tuple(each for each in thread if not self._is_own(each))
         left_out = [each.id for each in thread if self._is_own(each)]
@@ -96,12 +114,19 @@ class ProviderForPrograms:
             raise Problem("forbidden", REFUSED)
         return shown
 
-    def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
-        """The decoded bytes. A mail inside a mail is judged like one of its own: a returned mail holds the original."""
+    def fetch_attachment(
+        self, message_id: str, attachment_id: str, *, limit: int
+    ) -> tuple[AttachmentInfo, bytes]:
+        """The decoded bytes.
+
+        A mail inside a mail is judged like one of its own: a returned mail holds the original.
+        """
         if message_id not in self._allowed:
             self.read_message(message_id, body=False)
         info, content = self._provider.fetch_attachment(message_id, attachment_id, limit=limit)
-        if info.type.startswith(("message/", "text/rfc822-headers")) and self._is_own_source(content):
+        if info.type.startswith(("message/", "text/rfc822-headers")) and self._is_own_source(
+            content
+        ):
             raise Problem("forbidden", REFUSED)
         return info, content
 
@@ -135,8 +160,11 @@ class ProviderForPrograms:
     def _is_own_card(self, card: Card) -> bool:
         if own_mail.is_mark(card.own_mark or "") or self._is_hidden_sender(card.from_address):
             return True
-        # The list shows no headers, and ordinary mail comes from this address too: the message itself is asked.
-        doubtful = card.own_mark is None and card.from_address.lower() in own_mail.possible_senders()
+        # The list shows no headers, and ordinary mail comes from this address too: the message
+        # itself is asked.
+        doubtful = (
+            card.own_mark is None and card.from_address.lower() in own_mail.possible_senders()
+        )
         return doubtful and self._is_own_message(card.id)
 
     def _is_own_message(self, message_id: str) -> bool:
@@ -150,13 +178,19 @@ class ProviderForPrograms:
 
     def _is_own_source(self, source: bytes) -> bool:
         block = lenient.headers(source)
-        return own_mail.is_mark(lenient.own_mark(block)) or self._is_hidden_sender(lenient.sender(block)[1])
+        return own_mail.is_mark(lenient.own_mark(block)) or self._is_hidden_sender(
+            lenient.sender(block)[1]
+        )
 
     def _is_hidden_sender(self, address: str) -> bool:
-        return bool(address) and address.lower() == own_mail.sender() and bool(self._hidden_sender())
+        return (
+            bool(address) and address.lower() == own_mail.sender() and bool(self._hidden_sender())
+        )
 
     def _hidden_sender(self) -> str:
-        """Return the address whose mail is all own mail; none if ordinary mail of a connected mailbox has it too."""
+        """Return the address whose mail is all own mail; none if ordinary mail of a connected
+        mailbox has it too.
+        """
         if self._hides_sender is None:
             self._hides_sender = not own_mail.sender_is_mailbox()
         return own_mail.sender() if self._hides_sender else ""

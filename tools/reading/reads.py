@@ -31,7 +31,9 @@ from tools.schemas import (
 BASE64_BYTES = 64 * 1024
 TEXT_CHARS = 20_000
 THREAD_MESSAGES = 50
-THREAD_SECONDS = 5.0  # for all its HTML; one message that has begun may take the limit of one job more
+THREAD_SECONDS = (
+    5.0  # for all its HTML; one message that has begun may take the limit of one job more
+)
 
 
 def list_mailboxes(caller: Caller, parameters: ListMailboxes) -> dict[str, Any]:
@@ -56,9 +58,11 @@ def list_folders(caller: Caller, mailbox: Mailbox, parameters: ListFolders) -> d
     for folder in folders:
         row: dict[str, Any] = {"id": folder.id, "name": folder.name}
         counted = {
-            "role": folder.role or None, "unread": folder.unread, "total": folder.total,
+            "role": folder.role or None,
+            "unread": folder.unread,
+            "total": folder.total,
             "more_inside": folder.more_inside or None,
-        }  # fmt: skip
+        }
         rows.append(row | {name: value for name, value in counted.items() if value is not None})
     return {"folders": rows}
 
@@ -95,15 +99,22 @@ def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) ->
         )
     result = _cards(page)
     if not page.cards:
-        result["hint"] = "Nothing found. Try fewer words, another folder (list_folders), or a longer time."
+        result["hint"] = (
+            "Nothing found. Try fewer words, another folder (list_folders), or a longer time."
+        )
     return result
 
 
 def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> dict[str, Any]:
     with told_as_problems(mailbox):
-        message = provider_of(caller, mailbox).read_message(parameters.message_id, body=parameters.format != "metadata")
+        message = provider_of(caller, mailbox).read_message(
+            parameters.message_id, body=parameters.format != "metadata"
+        )
     return compact.message(
-        message, _body(message, parameters.format), offset=parameters.offset, max_chars=parameters.max_chars
+        message,
+        _body(message, parameters.format),
+        offset=parameters.offset,
+        max_chars=parameters.max_chars,
     )
 
 
@@ -113,17 +124,24 @@ def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dic
         messages = provider_of(caller, mailbox).read_thread(named, limit=THREAD_MESSAGES)
     deadline = time.monotonic() + THREAD_SECONDS
     # Newest first: if the time runs out, the oldest messages are shown as bare text.
-    found = [(message, readable(message, in_time=time.monotonic() < deadline)) for message in reversed(messages)]
+    found = [
+        (message, readable(message, in_time=time.monotonic() < deadline))
+        for message in reversed(messages)
+    ]
     return compact.thread(found[::-1], max_chars=parameters.max_chars)
 
 
-def list_attachments(caller: Caller, mailbox: Mailbox, parameters: ListAttachments) -> dict[str, Any]:
+def list_attachments(
+    caller: Caller, mailbox: Mailbox, parameters: ListAttachments
+) -> dict[str, Any]:
     with told_as_problems(mailbox):
         message = provider_of(caller, mailbox).read_message(parameters.message_id, body=False)
     return {"attachments": [compact.attachment(info) for info in message.attachments]}
 
 
-def download_attachment(caller: Caller, mailbox: Mailbox, parameters: DownloadAttachment) -> dict[str, Any]:
+def download_attachment(
+    caller: Caller, mailbox: Mailbox, parameters: DownloadAttachment
+) -> dict[str, Any]:
     """The text of an attachment, a link to it, or the bytes of a small one."""
     with told_as_problems(mailbox):
         info, content = provider_of(caller, mailbox).fetch_attachment(
@@ -132,11 +150,16 @@ def download_attachment(caller: Caller, mailbox: Mailbox, parameters: DownloadAt
     result: dict[str, Any] = {"name": info.name, "type": info.type, "size": info.size}
     match parameters.as_:
         case "link":
-            url, ends = links.issue(mailbox, message_id=parameters.message_id, attachment_id=parameters.attachment_id)
+            url, ends = links.issue(
+                mailbox, message_id=parameters.message_id, attachment_id=parameters.attachment_id
+            )
             return result | {"url": url, "expires_at": compact.rfc3339(ends)}
         case "base64":
             if len(content) > BASE64_BYTES:
-                raise Problem("too_large", f"base64 is for at most {BASE64_BYTES:,} bytes. Ask for it as link.")
+                raise Problem(
+                    "too_large",
+                    f"base64 is for at most {BASE64_BYTES:,} bytes. Ask for it as link.",
+                )
             return result | {"content_base64": base64.b64encode(content).decode()}
         case "text":
             return result | _text(content, info.type, info.name)

@@ -1,4 +1,7 @@
-"""Tools that write drafts. A draft lies in the mailbox, where its person sees it; nothing is sent."""
+"""Tools that write drafts.
+
+A draft lies in the mailbox, where its person sees it; nothing is sent.
+"""
 
 from datetime import UTC, datetime
 from email.message import Message as Block
@@ -51,26 +54,41 @@ def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dic
         assert original is not None, "the schema asks for a message"
         to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
         request = Request(
-            kind="reply", from_address=mailbox.address, from_name=mailbox.name, to=to, cc=cc,
+            kind="reply",
+            from_address=mailbox.address,
+            from_name=mailbox.name,
+            to=to,
+            cc=cc,
             subject=reply_subject(original.subject),
             content=answer_content(author_content(parameters.body, parameters.body_type), original),
-            in_reply_to=parent(original), references=chain(original),
-        )  # fmt: skip
+            in_reply_to=parent(original),
+            references=chain(original),
+        )
         return _saved(caller, mailbox, provider, request)
 
 
-def named_draft(mailbox: Mailbox, provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> StoredDraft:
-    """Return the draft that the parameters name, as it is stored now. Raises Refused or Problem `not_found`, and
-    `conflict` if it is prepared for an approved mail."""
+def named_draft(
+    mailbox: Mailbox, provider: MailProvider, parameters: UpdateDraft | DeleteDraft
+) -> StoredDraft:
+    """Return the draft that the parameters name, as it is stored now.
+
+    Raises Refused or Problem `not_found`, and `conflict` if it is prepared for an approved mail.
+    """
     stored = provider.read_draft(_draft_id(provider, parameters))
     refuse_prepared(mailbox, provider, stored)
     return stored
 
 
 def replacement(
-    caller: Caller, mailbox: Mailbox, provider: MailProvider, parameters: UpdateDraft, before: StoredDraft
+    caller: Caller,
+    mailbox: Mailbox,
+    provider: MailProvider,
+    parameters: UpdateDraft,
+    before: StoredDraft,
 ) -> Request:
-    """Return the request for a draft that replaces `before`; the threading stays unless in_reply_to is given."""
+    """Return the request for a draft that replaces `before`; the threading stays unless in_reply_to
+    is given.
+    """
     original = _answered(provider, parameters.in_reply_to)
     return _request(caller, mailbox, parameters, original, before=lenient.headers(before.source))
 
@@ -78,14 +96,20 @@ def replacement(
 def may_change(caller: Caller, mailbox: Mailbox, stored: StoredDraft) -> bool:
     """Return True if this caller may change or delete the draft without a person's decision.
 
-    A signed-in person's own click may. A program may only if it wrote the draft itself and nobody changed it since.
+    A signed-in person's own click may. A program may only if it wrote the draft itself and nobody
+    changed it since.
     """
     if caller.surface == "web" and caller.token is None:
         return True
     written = Draft.objects.filter(
-        mailbox=mailbox, provider_id=stored.id, sha256=stored.seal, author=caller.user, author_name=caller.name
+        mailbox=mailbox,
+        provider_id=stored.id,
+        sha256=stored.seal,
+        author=caller.user,
+        author_name=caller.name,
     )
-    # The chat acts in the name of a person, but a draft that the person wrote on a page is not the chat's.
+    # The chat acts in the name of a person, but a draft that the person wrote on a page is not the
+    # chat's.
     return (written if caller.token else written.filter(surface=caller.surface)).exists()
 
 
@@ -101,11 +125,20 @@ def replace_draft(
 def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dict[str, Any]:
     with told_as_problems(mailbox):
         page = provider_of(caller, mailbox).list_messages(
-            folder="drafts", unread=None, limit=parameters.max_results, page_token=parameters.page_token
+            folder="drafts",
+            unread=None,
+            limit=parameters.max_results,
+            page_token=parameters.page_token,
         )
     result: dict[str, Any] = {
         "drafts": [
-            _row(card.id, card.number, card.subject, card.to, compact.rfc3339(card.date) if card.date else "")
+            _row(
+                card.id,
+                card.number,
+                card.subject,
+                card.to,
+                compact.rfc3339(card.date) if card.date else "",
+            )
             for card in page.cards
         ]
     }
@@ -114,7 +147,9 @@ def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dic
     return result
 
 
-def remove_draft(caller: Caller, mailbox: Mailbox, provider: MailProvider, stored: StoredDraft) -> dict[str, Any]:
+def remove_draft(
+    caller: Caller, mailbox: Mailbox, provider: MailProvider, stored: StoredDraft
+) -> dict[str, Any]:
     """Delete the draft now."""
     provider.delete_draft(stored.id)
     Draft.objects.filter(mailbox=mailbox, provider_id=stored.id).delete()
@@ -123,11 +158,16 @@ def remove_draft(caller: Caller, mailbox: Mailbox, provider: MailProvider, store
 
 
 def composed(request: Request) -> OutgoingMessage:
-    """Return the complete message of a draft. Raises Problem `invalid_input` if none says exactly this."""
+    """Return the complete message of a draft.
+
+    Raises Problem `invalid_input` if none says exactly this.
+    """
     try:
         return new_message(request)
     except ComposeError:
-        raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
+        raise Problem(
+            "invalid_input", "No message that says exactly this can be made of it."
+        ) from None
 
 
 def _audited(caller: Caller, mailbox: Mailbox, before: StoredDraft) -> dict[str, Any]:
@@ -160,7 +200,11 @@ def _answered(provider: MailProvider, named: str | int | None) -> Original | Non
 
 
 def _request(
-    caller: Caller, mailbox: Mailbox, fields: DraftFields, original: Original | None, before: Block | None = None
+    caller: Caller,
+    mailbox: Mailbox,
+    fields: DraftFields,
+    original: Original | None,
+    before: Block | None = None,
 ) -> Request:
     in_reply_to = ""
     references: tuple[str, ...] = ()
@@ -168,19 +212,33 @@ def _request(
         in_reply_to, references = parent(original), chain(original)
     elif before is not None:
         in_reply_to = str(before["In-Reply-To"] or "").strip()
-        references = tuple(known for known in str(before["References"] or "").split() if MESSAGE_ID.fullmatch(known))
+        references = tuple(
+            known
+            for known in str(before["References"] or "").split()
+            if MESSAGE_ID.fullmatch(known)
+        )
         in_reply_to = in_reply_to if MESSAGE_ID.fullmatch(in_reply_to) else ""
     return Request(
-        kind="reply" if in_reply_to else "send", from_address=mailbox.address, from_name=mailbox.name,
-        to=tuple(fields.to), cc=tuple(fields.cc), bcc=tuple(fields.bcc),
+        kind="reply" if in_reply_to else "send",
+        from_address=mailbox.address,
+        from_name=mailbox.name,
+        to=tuple(fields.to),
+        cc=tuple(fields.cc),
+        bcc=tuple(fields.bcc),
         subject=reply_subject(fields.subject) if original is not None else fields.subject,
-        content=author_content(fields.body, fields.body_type), attachments=attached(caller, fields.attachments),
-        in_reply_to=in_reply_to, references=references,
-    )  # fmt: skip
+        content=author_content(fields.body, fields.body_type),
+        attachments=attached(caller, fields.attachments),
+        in_reply_to=in_reply_to,
+        references=references,
+    )
 
 
 def _saved(
-    caller: Caller, mailbox: Mailbox, provider: MailProvider, request: Request, replaces: str | None = None
+    caller: Caller,
+    mailbox: Mailbox,
+    provider: MailProvider,
+    request: Request,
+    replaces: str | None = None,
 ) -> dict[str, Any]:
     message = composed(request)
     now = datetime.now(UTC).replace(microsecond=0)
@@ -191,7 +249,11 @@ def _saved(
 
 
 def _follow(
-    caller: Caller, mailbox: Mailbox, message: OutgoingMessage, stored: StoredDraft, replaces: str | None
+    caller: Caller,
+    mailbox: Mailbox,
+    message: OutgoingMessage,
+    stored: StoredDraft,
+    replaces: str | None,
 ) -> None:
     """The row goes with the draft: the same row for what replaces it."""
     seen = {
@@ -202,10 +264,14 @@ def _follow(
         "author_name": caller.name,
         "surface": caller.surface,
     }
-    Draft.objects.update_or_create(mailbox=mailbox, provider_id=replaces or stored.id, defaults=seen)
+    Draft.objects.update_or_create(
+        mailbox=mailbox, provider_id=replaces or stored.id, defaults=seen
+    )
 
 
-def _row(id_: str, number: int | None, subject: str, to: tuple[str, ...], date: str) -> dict[str, Any]:
+def _row(
+    id_: str, number: int | None, subject: str, to: tuple[str, ...], date: str
+) -> dict[str, Any]:
     """The contract's `draft` object."""
     row: dict[str, Any] = {"id": id_}
     if number is not None:

@@ -45,7 +45,9 @@ KIND = "draft.change"
 PAYLOAD_VERSION = 1
 
 
-def update_draft(caller: Caller, mailbox: Mailbox, parameters: UpdateDraft) -> dict[str, Any] | Proposed:
+def update_draft(
+    caller: Caller, mailbox: Mailbox, parameters: UpdateDraft
+) -> dict[str, Any] | Proposed:
     """Replace the caller's own unchanged draft now; propose the change of any other."""
     with told_as_problems(mailbox):
         provider = provider_of(caller, mailbox)
@@ -57,7 +59,9 @@ def update_draft(caller: Caller, mailbox: Mailbox, parameters: UpdateDraft) -> d
     return _propose(caller, mailbox, stored, before, drafts.composed(request))
 
 
-def delete_draft(caller: Caller, mailbox: Mailbox, parameters: DeleteDraft) -> dict[str, Any] | Proposed:
+def delete_draft(
+    caller: Caller, mailbox: Mailbox, parameters: DeleteDraft
+) -> dict[str, Any] | Proposed:
     """Delete the caller's own unchanged draft now; propose the deletion of any other."""
     with told_as_problems(mailbox):
         provider = provider_of(caller, mailbox)
@@ -69,13 +73,22 @@ def delete_draft(caller: Caller, mailbox: Mailbox, parameters: DeleteDraft) -> d
 
 
 def _propose(
-    caller: Caller, mailbox: Mailbox, stored: StoredDraft, before: dict[str, Any], after: OutgoingMessage | None
+    caller: Caller,
+    mailbox: Mailbox,
+    stored: StoredDraft,
+    before: dict[str, Any],
+    after: OutgoingMessage | None,
 ) -> Proposed:
-    """Store the change for a person to decide. The same change of the same draft leads to the same action."""
+    """Store the change for a person to decide.
+
+    The same change of the same draft leads to the same action.
+    """
     tool = "delete_draft" if after is None else "update_draft"
     wanted = None if after is None else _content_of(after)
     asked = digest_of({"tool": tool, "draft": stored.id, "version": stored.seal, "wanted": wanted})
-    earlier = proposals.replay(caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked)
+    earlier = proposals.replay(
+        caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked
+    )
     if earlier is not None:
         return proposed(earlier, replayed=True)
     rate_limits.count_proposal(caller)
@@ -90,12 +103,19 @@ def _propose(
         "source_sha256": None if after is None else after.sha256,
     }
     action, replayed = proposals.propose(
-        caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked,
+        caller=caller,
+        mailbox=mailbox,
+        tool=tool,
+        key=asked,
+        request_digest=asked,
         proposal=Proposal(
-            kind=KIND, payload=payload, preview=_preview(mailbox, before, after, wanted, asked),
-            message_id=f"draft-{uuid4()}", blobs=() if after is None else (after.source,),
+            kind=KIND,
+            payload=payload,
+            preview=_preview(mailbox, before, after, wanted, asked),
+            message_id=f"draft-{uuid4()}",
+            blobs=() if after is None else (after.source,),
         ),
-    )  # fmt: skip
+    )
     return proposed(action, replayed=replayed)
 
 
@@ -109,7 +129,9 @@ def _described(provider: MailProvider, stored: StoredDraft) -> dict[str, Any]:
         "bcc": [address for _name, address in hidden_copies],
         "subject": message.subject,
         "text": readable(message).text,
-        "attachments": [{"name": a.name, "size": a.size, "type": a.type} for a in message.attachments],
+        "attachments": [
+            {"name": a.name, "size": a.size, "type": a.type} for a in message.attachments
+        ],
     }
 
 
@@ -127,7 +149,11 @@ def _content_of(message: OutgoingMessage) -> dict[str, Any]:
 
 
 def _preview(
-    mailbox: Mailbox, before: dict[str, Any], message: OutgoingMessage | None, after: dict[str, Any] | None, asked: str
+    mailbox: Mailbox,
+    before: dict[str, Any],
+    message: OutgoingMessage | None,
+    after: dict[str, Any] | None,
+    asked: str,
 ) -> Preview:
     """Return what a person will see of the change. Raises Unparsable."""
     shown = after or before
@@ -168,7 +194,9 @@ class ChangeDraft:
         "may_have_happened": _("May have been changed"),
         "did_happen": _("It was changed all the same."),
         "did_happen_twice": _("It was changed twice."),
-        "twice": _("The answer to an earlier attempt was lost. That attempt may have changed the draft already."),
+        "twice": _(
+            "The answer to an earlier attempt was lost. That attempt may have changed the draft already."
+        ),
     }
 
     def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
@@ -177,9 +205,13 @@ class ChangeDraft:
         source = blob(payload["source_sha256"]) if payload["source_sha256"] else b""
         passages, unseen = compared_texts(text, html) if html is not None else ((), ())
         return Rendered(
-            text=text, html=html, source=source.decode("ascii", "replace"), size=len(source), passages=passages,
+            text=text,
+            html=html,
+            source=source.decode("ascii", "replace"),
+            size=len(source),
+            passages=passages,
             unseen=unseen,
-        )  # fmt: skip
+        )
 
     def execute(self, approved: ApprovedAction) -> Outcome:
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
@@ -199,15 +231,21 @@ class ChangeDraft:
             return Outcome(verdict="not_sent", code="auth_error", detail=error.detail)
         except NotSent as error:
             wait = error.retry_after if isinstance(error, Unavailable) else None
-            return Outcome(verdict="not_sent", code=error.code, detail=error.detail, retry_after=wait)
+            return Outcome(
+                verdict="not_sent", code=error.code, detail=error.detail, retry_after=wait
+            )
         approved.wire_started()
         try:
             self._change(provider, approved)
-        except ProviderError as error:  # a replacement is several steps: which of them happened is not known
+        except (
+            ProviderError
+        ) as error:  # a replacement is several steps: which of them happened is not known
             return Outcome(verdict="unknown", code=error.code, detail=error.detail)
         Draft.objects.filter(mailbox=mailbox, provider_id=draft["id"]).delete()
         at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        return Outcome(verdict="accepted", receipt={"at": at, "recipient_count": 0, "provider": provider.name})
+        return Outcome(
+            verdict="accepted", receipt={"at": at, "recipient_count": 0, "provider": provider.name}
+        )
 
     def _change(self, provider: MailProvider, approved: ApprovedAction) -> None:
         draft_id = approved.payload["draft"]["id"]
@@ -220,7 +258,9 @@ class ChangeDraft:
         provider.save_draft(stamped_source, replaces=draft_id)
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
-        """Return None: neither a draft that is gone nor one that is there proves which steps happened."""
+        """Return None: neither a draft that is gone nor one that is there proves which steps
+        happened.
+        """
         return None
 
     def settle(self, approved: ApprovedAction) -> None:

@@ -46,7 +46,9 @@ from tools.sending.surroundings import acquainted, later_in_thread
 from tools.warnings.course import moved_on
 
 DRAFT_CHANGED = Outcome(
-    verdict="refused", code="draft_changed", detail="The draft was changed or removed after it was proposed."
+    verdict="refused",
+    code="draft_changed",
+    detail="The draft was changed or removed after it was proposed.",
 )
 SEEN_UNSENT = "seen_unsent"
 Sort = Literal["send", "reply", "forward"]
@@ -63,9 +65,13 @@ class SendMail:
         text, html = payload["text"], payload["html"]
         passages, unseen = compared_texts(text, html) if html is not None else ((), ())
         return Rendered(
-            text=text, html=html, source=source.decode("ascii", "replace"), size=len(source), passages=passages,
+            text=text,
+            html=html,
+            source=source.decode("ascii", "replace"),
+            size=len(source),
+            passages=passages,
             unseen=unseen,
-        )  # fmt: skip
+        )
 
     def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:
         return revisions.fields(payload)
@@ -84,7 +90,9 @@ class SendMail:
         prepared = {name: value for name, value in approved.prepared.items() if name != SEEN_UNSENT}
         if prepared != approved.prepared:
             approved.keep(prepared)  # what was seen of the try before says nothing about this one
-        handover = Handover(wire_started=approved.wire_started, prepared=prepared, keep=approved.keep)
+        handover = Handover(
+            wire_started=approved.wire_started, prepared=prepared, keep=approved.keep
+        )
         try:
             if _draft_changed(provider, approved.payload):
                 return DRAFT_CHANGED
@@ -92,15 +100,24 @@ class SendMail:
         except NotAuthorized as error:
             mailbox_status.login_refused(mailbox)
             return Outcome(
-                verdict="not_sent", code="auth_error", detail=error.detail, required_scope=provider.send_scope
+                verdict="not_sent",
+                code="auth_error",
+                detail=error.detail,
+                required_scope=provider.send_scope,
             )
         except NotPermitted as error:
-            return Outcome(verdict="refused", code=error.code, detail=error.detail, required_scope=error.required_scope)
+            return Outcome(
+                verdict="refused",
+                code=error.code,
+                detail=error.detail,
+                required_scope=error.required_scope,
+            )
         except (Refused, Unsupported) as error:
             return Outcome(verdict="refused", code=error.code, detail=error.detail)
         except NotSent as error:
             said = error if isinstance(error, Unavailable) else Unavailable(error.code)
-            # Who refuses a token or asks for a rest can be reached, and whose turn has not come was not asked.
+            # Who refuses a token or asks for a rest can be reached, and whose turn has not come was
+            # not asked.
             if not (said.pauses or isinstance(error, Busy | TokenRefused)):
                 mailbox_status.unreachable(mailbox.id)
             return Outcome(
@@ -112,16 +129,22 @@ class SendMail:
             )
         except OutcomeUnknown as error:
             return Outcome(verdict="unknown", code=error.code, detail=error.detail)
-        with suppress(DatabaseError):  # what was accepted stays accepted, whatever becomes of this note
+        with suppress(
+            DatabaseError
+        ):  # what was accepted stays accepted, whatever becomes of this note
             mailbox_status.works(mailbox)
-        return _accepted(provider.name, len(envelope.recipients), receipt.at, changed=receipt.changed)
+        return _accepted(
+            provider.name, len(envelope.recipients), receipt.at, changed=receipt.changed
+        )
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
-        """Found in Sent, where only the server itself can have put it: our own copy is made after success only. That
-        proves only what is found there, so it is compared with what was approved.
+        """Found in Sent, where only the server itself can have put it: our own copy is made after
+        success only. That proves only what is found there, so it is compared with what was
+        approved.
 
-        A draft that lies there unsent proves nothing: the order to send it may be carried out late. It is left alone
-        at the first look, for such an order, and destroyed at the second. Only that is proof.
+        A draft that lies there unsent proves nothing: the order to send it may be carried out late.
+        It is left alone at the first look, for such an order, and destroyed at the second. Only
+        that is proof.
         """
         provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
         found = provider.find_sent(approved.message_id)
@@ -138,10 +161,18 @@ class SendMail:
         source = approved.blob(approved.payload["source_sha256"])
         envelope = envelope_of(approved.payload, source, sort=self.sort)
         changed = provider.differs_in_sent(approved.message_id, envelope)
-        return _accepted(provider.name, len(envelope.recipients), datetime.now(UTC), reference=found, changed=changed)
+        return _accepted(
+            provider.name,
+            len(envelope.recipients),
+            datetime.now(UTC),
+            reference=found,
+            changed=changed,
+        )
 
     def settle(self, approved: ApprovedAction) -> None:
-        """The copy in Sent, the mark on the original, and the draft that is a draft no more; each idempotent."""
+        """The copy in Sent, the mark on the original, and the draft that is a draft no more; each
+        idempotent.
+        """
         payload = approved.payload
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
         acquainted(mailbox, _recipients(payload))
@@ -150,16 +181,24 @@ class SendMail:
             return
         provider = provider_for(mailbox)
         if payload["save_to_sent_items"]:
-            left_at = datetime.fromisoformat(approved.receipt["at"]) if approved.receipt else datetime.now(UTC)
+            left_at = (
+                datetime.fromisoformat(approved.receipt["at"])
+                if approved.receipt
+                else datetime.now(UTC)
+            )
             copy = stamped(
-                approved.blob(payload["source_sha256"]), date=format_datetime(left_at), bcc=tuple(payload["bcc"])
+                approved.blob(payload["source_sha256"]),
+                date=format_datetime(left_at),
+                bcc=tuple(payload["bcc"]),
             )
             provider.save_sent_copy(copy, approved.message_id)
         if marks:
             _unless_gone(lambda: provider.mark(payload["original"], marks))
         if payload["draft"]:
             _unless_gone(lambda: provider.delete_draft(payload["draft"]["id"]))
-            Draft.objects.filter(mailbox=approved.mailbox_id, provider_id=payload["draft"]["id"]).delete()
+            Draft.objects.filter(
+                mailbox=approved.mailbox_id, provider_id=payload["draft"]["id"]
+            ).delete()
 
     def discard(self, approved: ApprovedAction) -> None:
         provider_for(Mailbox.objects.get(pk=approved.mailbox_id)).discard(approved.prepared)
@@ -175,14 +214,20 @@ class ReplyMail(SendMail):
     marks = "answered"
 
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        """Whether somebody has written in the thread since. An original that is gone has no thread any more."""
+        """Whether somebody has written in the thread since.
+
+        An original that is gone has no thread any more.
+        """
         payload = approved.payload
         if not payload["original"]:
             return ()
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
         try:
             later = later_in_thread(
-                provider_for(mailbox), payload["original"], payload["in_reply_to"], own=approved.message_id
+                provider_for(mailbox),
+                payload["original"],
+                payload["in_reply_to"],
+                own=approved.message_id,
             )
         except NotAuthorized:
             mailbox_status.login_refused(mailbox)
@@ -203,8 +248,8 @@ def envelope_of(payload: Mapping[str, Any], source: bytes, *, sort: Sort) -> Env
         sender=payload["from"],
         recipients=_recipients(payload),
         source=source,
-        # What a reviewer has changed is more than a comment on an original: it goes as the bytes it is, and what
-        # it answers keeps it in its thread.
+        # What a reviewer has changed is more than a comment on an original: it goes as the bytes it
+        # is, and what it answers keeps it in its thread.
         kind="send" if payload.get(REVISED) and not payload["in_reply_to"] else sort,
         original=payload["original"],
         reply_all=payload.get("reply_all", False),
@@ -213,14 +258,18 @@ def envelope_of(payload: Mapping[str, Any], source: bytes, *, sort: Sort) -> Env
     )
 
 
-def refuse_what_cannot_leave(mailbox: Mailbox, payload: Mapping[str, Any], source: bytes, *, sort: Sort) -> None:
+def refuse_what_cannot_leave(
+    mailbox: Mailbox, payload: Mapping[str, Any], source: bytes, *, sort: Sort
+) -> None:
     """Raises Problem for what the provider would refuse once it is approved."""
     try:
         provider_for(mailbox).check(envelope_of(payload, source, sort=sort))
     except NotPermitted as error:
         raise Problem(error.code, error.detail, required_scope=error.required_scope) from None
     except Refused as error:
-        raise Problem("too_large" if error.code == "too_large" else "invalid_input", error.detail) from None
+        raise Problem(
+            "too_large" if error.code == "too_large" else "invalid_input", error.detail
+        ) from None
 
 
 def _draft_changed(provider: MailProvider, payload: Mapping[str, Any]) -> bool:
@@ -242,9 +291,16 @@ def _unless_gone(call: Callable[[], None]) -> None:
 
 
 def _accepted(
-    provider: str, recipient_count: int, at: datetime, *, reference: str = "", changed: Sequence[str] = ()
+    provider: str,
+    recipient_count: int,
+    at: datetime,
+    *,
+    reference: str = "",
+    changed: Sequence[str] = (),
 ) -> Outcome:
-    """The receipt holds time and number, no address; `changed` names what was sent otherwise than approved."""
+    """The receipt holds time and number, no address; `changed` names what was sent otherwise than
+    approved.
+    """
     receipt: dict[str, Any] = {
         "at": at.isoformat(timespec="seconds").replace("+00:00", "Z"),
         "recipient_count": recipient_count,

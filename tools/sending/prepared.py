@@ -14,7 +14,8 @@ BELONGS_TO_A_MAIL = (
 def refuse_prepared(mailbox: Mailbox, provider: MailProvider, stored: StoredDraft) -> None:
     """Raise Problem `conflict` if a send of mailhub's own is made of this draft.
 
-    The notes are read after the draft: the intent to make one is committed before the provider is asked to.
+    The notes are read after the draft: the intent to make one is committed before the provider is
+    asked to.
     """
     if any(provider.is_prepared(notes, stored) for notes in notes_of(mailbox)):
         raise Problem("conflict", BELONGS_TO_A_MAIL)

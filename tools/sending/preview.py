@@ -17,8 +17,9 @@ EXCERPT = 200
 
 
 def fingerprint(to: tuple[str, ...], subject: str, body: str) -> str:
-    """Equal for two mails a person would call the same: recipients in any order, subject in any case, the first
-    200 characters of the body."""
+    """Equal for two mails a person would call the same: recipients in any order, subject in any
+    case, the first 200 characters of the body.
+    """
     same = "\n".join([",".join(sorted(a.lower() for a in to)), subject.lower(), body[:EXCERPT]])
     return hashlib.sha256(same.encode()).hexdigest()
 
@@ -32,7 +33,11 @@ def of_message(message: OutgoingMessage, context: Context) -> Preview:
         for address in addresses
     )
     warnings, hidden = _judged(message, context)
-    parts = {"from": request.from_address, "from_name": request.from_name, "importance": request.importance}
+    parts = {
+        "from": request.from_address,
+        "from_name": request.from_name,
+        "importance": request.importance,
+    }
     return Preview(
         title=request.subject,
         targets=targets,
@@ -43,15 +48,23 @@ def of_message(message: OutgoingMessage, context: Context) -> Preview:
     )
 
 
-def _judged(message: OutgoingMessage, context: Context) -> tuple[tuple[PreviewWarning, ...], tuple[HiddenText, ...]]:
+def _judged(
+    message: OutgoingMessage, context: Context
+) -> tuple[tuple[PreviewWarning, ...], tuple[HiddenText, ...]]:
     """Raises Unparsable."""
     content = message.request.content
     small = is_small(content.text, content.html, content.proposed_html, context.prompted_by)
     if small:
         return run(judged, message, context, small=True)
-    # The beginning of a file tells what it is; more of it would only cost time on the way to the process.
-    files = tuple(replace(each, content=each.content[: JUDGED_CHARACTERS + 1]) for each in message.request.attachments)
-    without_files = replace(message, source=b"", request=replace(message.request, attachments=files))
+    # The beginning of a file tells what it is; more of it would only cost time on the way to the
+    # process.
+    files = tuple(
+        replace(each, content=each.content[: JUDGED_CHARACTERS + 1])
+        for each in message.request.attachments
+    )
+    without_files = replace(
+        message, source=b"", request=replace(message.request, attachments=files)
+    )
     return run(judged, without_files, context)
 
 
@@ -78,7 +91,12 @@ def sentence(message: OutgoingMessage, original: Original | None) -> str:
 
 
 def as_result(
-    message: OutgoingMessage, preview: Preview, *, mailbox: str, digest: str, original: Original | None = None
+    message: OutgoingMessage,
+    preview: Preview,
+    *,
+    mailbox: str,
+    digest: str,
+    original: Original | None = None,
 ) -> dict[str, Any]:
     """The contract's `preview` result."""
     request = message.request
@@ -99,12 +117,15 @@ def as_result(
         shown["bcc"] = list(request.bcc)
     if request.attachments:
         shown["attachments"] = [
-            {name: value for name, value in a.seal().items() if name != "type"} for a in request.attachments
+            {name: value for name, value in a.seal().items() if name != "type"}
+            for a in request.attachments
         ]
     if original is not None:
         shown["original"] = {"subject": original.subject, "from": original.from_address}
         if request.kind == "reply" and len(message.recipients) > 1:
-            shown["original"] |= {"to": list(original.to)} | ({"cc": list(original.cc)} if original.cc else {})
+            shown["original"] |= {"to": list(original.to)} | (
+                {"cc": list(original.cc)} if original.cc else {}
+            )
         if request.kind == "forward":
             shown["original"]["has_attachments"] = bool(request.attachments)
     return {"status": "preview", "preview": shown, "warnings": as_warnings(preview)}

@@ -1,4 +1,7 @@
-"""Tools that send: each composes the complete message, previews it, or proposes it to a person. Nothing leaves here."""
+"""Tools that send: each composes the complete message, previews it, or proposes it to a person.
+
+Nothing leaves here.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -51,8 +54,9 @@ LONGEST_DELAY = timedelta(days=30)
 
 @dataclass(frozen=True, kw_only=True)
 class Proposed:
-    """The answer to a proposal: the contract's `proposal`, whether a person's decision is still open, and whether
-    the key had led to the action before."""
+    """The answer to a proposal: the contract's `proposal`, whether a person's decision is still
+    open, and whether the key had led to the action before.
+    """
 
     result: dict[str, Any]
     action_id: str
@@ -62,7 +66,10 @@ class Proposed:
 
 @dataclass(frozen=True, kw_only=True)
 class Composed:
-    """What a tool asks to be sent, and where it comes from. `later` is a newer message of the thread it answers."""
+    """What a tool asks to be sent, and where it comes from.
+
+    `later` is a newer message of the thread it answers.
+    """
 
     request: Request
     original: Original | None = None
@@ -75,7 +82,9 @@ class Composed:
     later: Later | None = None
 
 
-def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> dict[str, Any] | Proposed:
+def send_email(
+    caller: Caller, mailbox: Mailbox, parameters: SendEmail
+) -> dict[str, Any] | Proposed:
     """Preview a new message, or propose it to a person."""
 
     def compose() -> Composed:
@@ -98,8 +107,12 @@ def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> dict[
     return _propose(caller, mailbox, "send_email", parameters, compose)
 
 
-def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dict[str, Any] | Proposed:
-    """Preview or propose an answer: recipients are resolved now, the original is quoted, the thread is kept."""
+def reply_email(
+    caller: Caller, mailbox: Mailbox, parameters: ReplyEmail
+) -> dict[str, Any] | Proposed:
+    """Preview or propose an answer: recipients are resolved now, the original is quoted, the thread
+    is kept.
+    """
 
     def compose() -> Composed:
         with told_as_problems(mailbox):
@@ -121,15 +134,21 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> dic
             references=chain(original),
         )
         return Composed(
-            request=request, original=original, original_id=parameters.message_id,
-            reply_all=parameters.reply_all, comment=told(own.text, original),
-            quote_by_provider=provider.writes_quote, later=later,
-        )  # fmt: skip
+            request=request,
+            original=original,
+            original_id=parameters.message_id,
+            reply_all=parameters.reply_all,
+            comment=told(own.text, original),
+            quote_by_provider=provider.writes_quote,
+            later=later,
+        )
 
     return _propose(caller, mailbox, "reply_email", parameters, compose)
 
 
-def forward_email(caller: Caller, mailbox: Mailbox, parameters: ForwardEmail) -> dict[str, Any] | Proposed:
+def forward_email(
+    caller: Caller, mailbox: Mailbox, parameters: ForwardEmail
+) -> dict[str, Any] | Proposed:
     """Preview or propose a forward: the original's attachments travel along, byte for byte."""
 
     def compose() -> Composed:
@@ -151,14 +170,19 @@ def forward_email(caller: Caller, mailbox: Mailbox, parameters: ForwardEmail) ->
             references=chain(original),
         )
         return Composed(
-            request=request, original=original, original_id=parameters.message_id,
-            comment=told(own.text, original), quote_by_provider=provider.writes_quote,
-        )  # fmt: skip
+            request=request,
+            original=original,
+            original_id=parameters.message_id,
+            comment=told(own.text, original),
+            quote_by_provider=provider.writes_quote,
+        )
 
     return _propose(caller, mailbox, "forward_email", parameters, compose)
 
 
-def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> dict[str, Any] | Proposed:
+def send_draft(
+    caller: Caller, mailbox: Mailbox, parameters: SendDraft
+) -> dict[str, Any] | Proposed:
     """Preview or propose what a draft says now; it is not sent if the draft changes before."""
 
     def compose() -> Composed:
@@ -173,7 +197,11 @@ def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> dict[
 
 
 def _propose(
-    caller: Caller, mailbox: Mailbox, tool: str, parameters: SendingParameters, compose: Callable[[], Composed]
+    caller: Caller,
+    mailbox: Mailbox,
+    tool: str,
+    parameters: SendingParameters,
+    compose: Callable[[], Composed],
 ) -> dict[str, Any] | Proposed:
     """The steps that all of them share.
 
@@ -184,7 +212,9 @@ def _propose(
     asked = request_digest(tool, parameters)
     key = parameters.idempotency_key
     if parameters.confirm:
-        earlier = proposals.replay(caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked)
+        earlier = proposals.replay(
+            caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked
+        )
         if earlier is not None:
             return proposed(earlier, replayed=True)
     if parameters.replaces is not None:
@@ -193,24 +223,40 @@ def _propose(
     try:
         message = new_message(composed.request)
     except ComposeError:
-        raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
+        raise Problem(
+            "invalid_input", "No message that says exactly this can be made of it."
+        ) from None
     preview = previews.of_message(message, _context(mailbox, composed, parameters))
     payload = _payload(message, mailbox, composed)
     refuse_what_cannot_leave(mailbox, payload, message.source, sort=composed.request.kind)
-    policy.judge(mailbox, message.recipients)  # the preview says already what no proposal could change
+    policy.judge(
+        mailbox, message.recipients
+    )  # the preview says already what no proposal could change
     if not parameters.confirm:
         return previews.as_result(
-            message, preview, mailbox=mailbox.address, digest=digest_of(payload), original=composed.original
+            message,
+            preview,
+            mailbox=mailbox.address,
+            digest=digest_of(payload),
+            original=composed.original,
         )
     rate_limits.count_stored(caller, len(message.source))
     action, replayed = proposals.propose(
-        caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked,
+        caller=caller,
+        mailbox=mailbox,
+        tool=tool,
+        key=key,
+        request_digest=asked,
         proposal=Proposal(
-            kind=payload["kind"], payload=payload, preview=preview, message_id=message.message_id,
-            blobs=(message.source,), send_at=composed.send_at,
+            kind=payload["kind"],
+            payload=payload,
+            preview=preview,
+            message_id=message.message_id,
+            blobs=(message.source,),
+            send_at=composed.send_at,
         ),
         replaces=parameters.replaces,
-    )  # fmt: skip
+    )
     return proposed(action, replayed=replayed)
 
 
@@ -247,35 +293,46 @@ def _without_copy(mailbox: Mailbox) -> None:
     """Raises Problem where a copy is kept of everything: nobody shall approve what cannot be done."""
     if provider_for(mailbox).always_keeps_copy:
         raise Problem(
-            "invalid_input", "This mailbox keeps a copy of everything it sends.",
-            errors=(FieldError(field="save_to_sent_items", message="cannot be false for this mailbox"),),
-        )  # fmt: skip
+            "invalid_input",
+            "This mailbox keeps a copy of everything it sends.",
+            errors=(
+                FieldError(field="save_to_sent_items", message="cannot be false for this mailbox"),
+            ),
+        )
 
 
 def _checked_moment(send_at: datetime | None) -> datetime | None:
     if send_at is not None and send_at > datetime.now(UTC) + LONGEST_DELAY:
         raise Problem(
-            "invalid_input", "It can wait for 30 days at most.",
+            "invalid_input",
+            "It can wait for 30 days at most.",
             errors=(FieldError(field="send_at", message="is more than 30 days away"),),
-        )  # fmt: skip
+        )
     return send_at
 
 
 def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters) -> Context:
-    """What is known beside the message. That the same waits already is said in a preview without a key alone: there
-    it may still spare a second proposal."""
+    """What is known beside the message.
+
+    That the same waits already is said in a preview without a key alone: there it may still spare a
+    second proposal.
+    """
     request = composed.request
     asking = not parameters.confirm and parameters.idempotency_key is None
     fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
     return replace(
         surroundings(mailbox, (*request.to, *request.cc, *request.bcc)),
         recent_duplicate=proposals.duplicates_of(
-            mailbox=mailbox, fingerprint=fingerprint, window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS)
+            mailbox=mailbox,
+            fingerprint=fingerprint,
+            window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS),
         ),
         open_twin=asking and proposals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
         reply_all=composed.reply_all,
         prompted_by=all_text(composed.original) if composed.original else "",
-        asked_by=composed.original.from_address if composed.original and request.kind == "reply" else "",
+        asked_by=composed.original.from_address
+        if composed.original and request.kind == "reply"
+        else "",
         answers_to=composed.original.reply_to if composed.original else (),
         later=composed.later,
         quote_by_provider=composed.quote_by_provider,
@@ -283,7 +340,9 @@ def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters
 
 
 def request_digest(tool: str, parameters: SendingParameters) -> str:
-    """What makes two requests the same: all that was asked for, whichever way the mailbox was named."""
+    """What makes two requests the same: all that was asked for, whichever way the mailbox was
+    named.
+    """
     asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
     if parameters.replaces is None:
         del asked["replaces"]
@@ -305,7 +364,9 @@ def proposed(action: "PendingAction", *, replayed: bool) -> Proposed:
     """The answer, the same for the first request and for every repetition of it, but for the state."""
     shown = described(action)
     if replayed and action.is_final:
-        shown["message"] = REPEATED.get(action.status, f"Already ended: {Status(action.status).label}")
+        shown["message"] = REPEATED.get(
+            action.status, f"Already ended: {Status(action.status).label}"
+        )
     return Proposed(
         result={"status": shown["state"], "action": shown, "warnings": warnings_of(action)},
         action_id=str(action.pk),

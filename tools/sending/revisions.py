@@ -1,4 +1,6 @@
-"""What a reviewer may change of a mail that waits, and the mail with these changes: composed and checked anew."""
+"""What a reviewer may change of a mail that waits, and the mail with these changes: composed and
+checked anew.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,7 +11,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from accounts.infra.problems import FieldError, Problem
 from accounts.models import Mailbox
-from approvals.core.types import Changes, EditField, FilesGiven, HeldFile, PreviewWarning, Proposal, Revisable
+from approvals.core.types import (
+    Changes,
+    EditField,
+    FilesGiven,
+    HeldFile,
+    PreviewWarning,
+    Proposal,
+    Revisable,
+)
 from tools.mail.message.compose import (
     MAX_TOTAL_BYTES,
     Attachment,
@@ -39,7 +49,8 @@ from tools.sending.uploads import TOO_LARGE
 REVISED = "revised"
 # What was found in other mail than this one: it holds for the edited text too.
 CARRIED_OVER = ("injection", "thread_moved", "reply_to_differs")
-# Only the comment can be told there: an edited answer would begin a new conversation, an edited forward lack its mail.
+# Only the comment can be told there: an edited answer would begin a new conversation, an edited
+# forward lack its mail.
 COMPLETED = (
     "The provider itself completes the answers and forwards of this mailbox, so they cannot be edited: it was"
     " connected without the permission to write drafts. Ask back, or connect it again with that permission."
@@ -61,7 +72,10 @@ NAME_OF_FILE: TypeAdapter[str] = TypeAdapter(FileName)
 
 
 def fields(payload: Mapping[str, Any]) -> tuple[EditField, ...]:
-    """The form of a mail with its present values. An HTML mail is edited as HTML, with its quote below."""
+    """The form of a mail with its present values.
+
+    An HTML mail is edited as HTML, with its quote below.
+    """
     html = payload["html"]
     values = {
         **{name: "\n".join(payload[name]) for name in ENVELOPE},
@@ -70,18 +84,32 @@ def fields(payload: Mapping[str, Any]) -> tuple[EditField, ...]:
         "body": payload["text"] if html is None else html,
     }
     return (
-        *(EditField(name=each, label=LABELS[each], sort="addresses", value=values[each]) for each in ENVELOPE),
+        *(
+            EditField(name=each, label=LABELS[each], sort="addresses", value=values[each])
+            for each in ENVELOPE
+        ),
         EditField(name="subject", label=LABELS["subject"], sort="line", value=values["subject"]),
         EditField(
-            name="body_type", label=LABELS["body_type"], sort="choice", value=values["body_type"],
+            name="body_type",
+            label=LABELS["body_type"],
+            sort="choice",
+            value=values["body_type"],
             choices=(("text", "Plain text"), ("html", "HTML")),
         ),
-        EditField(name="body", label=LABELS["body"], sort="text", value=values["body"], reading=payload["text"]),
         EditField(
-            name="attachments", label=LABELS["attachments"], sort="files",
+            name="body",
+            label=LABELS["body"],
+            sort="text",
+            value=values["body"],
+            reading=payload["text"],
+        ),
+        EditField(
+            name="attachments",
+            label=LABELS["attachments"],
+            sort="files",
             files=tuple(HeldFile(**seal) for seal in payload["attachments"]),
         ),
-    )  # fmt: skip
+    )
 
 
 def revised(current: Revisable, changes: Changes) -> Proposal:
@@ -94,7 +122,9 @@ def revised(current: Revisable, changes: Changes) -> Proposal:
     try:
         message = new_message(request, message_id=payload["message_id"])
     except ComposeError:
-        raise Problem("invalid_input", "No message that says exactly this can be made of it.") from None
+        raise Problem(
+            "invalid_input", "No message that says exactly this can be made of it."
+        ) from None
     preview = previews.of_message(message, surroundings(mailbox, message.recipients))
     domains = {domain_of(address) for address in message.recipients}
     carried = [
@@ -123,7 +153,9 @@ def revised(current: Revisable, changes: Changes) -> Proposal:
 
 
 def _really_changed(payload: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
-    """What differs from the present, each value checked like that of a proposal; what did not change is not judged."""
+    """What differs from the present, each value checked like that of a proposal; what did not
+    change is not judged.
+    """
     present = {field.name: field for field in fields(payload)}
     errors: list[FieldError] = []
     found: dict[str, Any] = {}
@@ -131,7 +163,9 @@ def _really_changed(payload: Mapping[str, Any], changes: Changes) -> dict[str, A
         field = present.get(name)
         if field is None or (field.sort == "files") is not isinstance(given, FilesGiven):
             raise Problem(
-                "invalid_input", "There is no such field.", errors=(FieldError(field=name, message="is no field"),)
+                "invalid_input",
+                "There is no such field.",
+                errors=(FieldError(field=name, message="is no field"),),
             )
         if isinstance(given, FilesGiven):
             if given.added or set(given.kept) != {file.sha256 for file in field.files}:
@@ -145,7 +179,10 @@ def _really_changed(payload: Mapping[str, Any], changes: Changes) -> dict[str, A
         try:
             found[name] = RULES[name].validate_python(value, strict=True)
         except ValidationError as error:
-            errors += (_error(name, value, one) for one in error.errors(include_url=False, include_context=False))
+            errors += (
+                _error(name, value, one)
+                for one in error.errors(include_url=False, include_context=False)
+            )
     if errors:
         raise Problem("invalid_input", "Some fields are not valid.", errors=tuple(errors))
     return found
@@ -165,15 +202,23 @@ def _error(name: str, value: Any, error: Any) -> FieldError:
 
 
 def _request(
-    payload: Mapping[str, Any], mailbox: Mailbox, blob: Callable[[str], bytes], changed: Mapping[str, Any]
+    payload: Mapping[str, Any],
+    mailbox: Mailbox,
+    blob: Callable[[str], bytes],
+    changed: Mapping[str, Any],
 ) -> Request:
     to, cc, bcc = (tuple(changed.get(name, payload[name])) for name in ENVELOPE)
     everybody = [address.lower() for address in (*to, *cc, *bcc)]
     if len(set(everybody)) != len(everybody) and set(ENVELOPE) & set(changed):
         raise Problem(
-            "invalid_input", "Some fields are not valid.",
-            errors=(FieldError(field="to", message="an address stands in To, Cc and Bcc more than once"),),
-        )  # fmt: skip
+            "invalid_input",
+            "Some fields are not valid.",
+            errors=(
+                FieldError(
+                    field="to", message="an address stands in To, Cc and Bcc more than once"
+                ),
+            ),
+        )
     present = _in_order(attachments_in(blob(payload["source_sha256"])), payload["attachments"])
     return Request(
         kind=payload["kind"].removeprefix("mail."),
@@ -193,27 +238,38 @@ def _request(
 
 
 def _content(payload: Mapping[str, Any], changed: Mapping[str, Any]) -> Content:
-    """The body as it was typed in. With another way of writing alone, the present text is written that way."""
+    """The body as it was typed in.
+
+    With another way of writing alone, the present text is written that way.
+    """
     was_html = payload["html"] is not None
     sort: BodyType = changed.get("body_type", "html" if was_html else "text")
     if "body" in changed:
         return author_content(changed["body"], sort)
     if "body_type" in changed:
         return author_content(as_html(payload["text"]) if sort == "html" else payload["text"], sort)
-    own_html = payload["kind"] != "mail.reply"  # the quote of an answer goes back to where it came from
+    own_html = (
+        payload["kind"] != "mail.reply"
+    )  # the quote of an answer goes back to where it came from
     return Content(
-        body=payload["text"], text=payload["text"], html=payload["html"],
+        body=payload["text"],
+        text=payload["text"],
+        html=payload["html"],
         proposed_html=(payload["html"] or "") if own_html else "",
-    )  # fmt: skip
+    )
 
 
 def _in_order(found: tuple[Attachment, ...], seals: list[dict[str, Any]]) -> tuple[Attachment, ...]:
     """In the order of the proposal: inside the message, pictures of the HTML come first."""
-    places = {(seal["name"], seal["sha256"]): place for place, seal in reversed(list(enumerate(seals)))}
+    places = {
+        (seal["name"], seal["sha256"]): place for place, seal in reversed(list(enumerate(seals)))
+    }
     return tuple(sorted(found, key=lambda each: places.get((each.name, each.sha256), len(seals))))
 
 
-def _attachments(present: tuple[Attachment, ...], given: FilesGiven | None) -> tuple[Attachment, ...]:
+def _attachments(
+    present: tuple[Attachment, ...], given: FilesGiven | None
+) -> tuple[Attachment, ...]:
     if given is None:
         return present
     kept = [attachment for attachment in present if attachment.sha256 in given.kept]
@@ -225,12 +281,22 @@ def _attachments(present: tuple[Attachment, ...], given: FilesGiven | None) -> t
         except ValidationError as error:
             raise _wrong_file(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
         if len(file.content) > MAX_ATTACHMENT_BYTES:
-            raise Problem("too_large", TOO_LARGE, errors=(FieldError(field="attachments", message="is too large"),))
+            raise Problem(
+                "too_large",
+                TOO_LARGE,
+                errors=(FieldError(field="attachments", message="is too large"),),
+            )
         kept.append(Attachment(name=name, type=media_type(file.type), content=file.content))
     if sum(len(attachment.content) for attachment in kept) > MAX_TOTAL_BYTES:
-        raise Problem("too_large", f"All attachments together must be smaller than {MAX_TOTAL_BYTES:,} bytes.")
+        raise Problem(
+            "too_large", f"All attachments together must be smaller than {MAX_TOTAL_BYTES:,} bytes."
+        )
     return tuple(kept)
 
 
 def _wrong_file(message: str) -> Problem:
-    return Problem("invalid_input", "A file is not valid.", errors=(FieldError(field="attachments", message=message),))
+    return Problem(
+        "invalid_input",
+        "A file is not valid.",
+        errors=(FieldError(field="attachments", message=message),),
+    )

@@ -8,7 +8,10 @@ from tools.mail.parsers import run
 
 
 def request_of_draft(source: bytes, mailbox: Mailbox) -> Request:
-    """Return what the draft says, as a request. Raises Problem if it cannot be sent from here, and Unparsable."""
+    """Return what the draft says, as a request.
+
+    Raises Problem if it cannot be sent from here, and Unparsable.
+    """
     found = run(read_draft, source, mailbox.address, mailbox.name)
     if isinstance(found, str):
         raise Problem("invalid_input", found)

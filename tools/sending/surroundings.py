@@ -1,6 +1,8 @@
-"""What the mailbox itself says about a message before a person decides: whom it has written to, what its thread holds.
+"""What the mailbox itself says about a message before a person decides: whom it has written to,
+what its thread holds.
 
-All of it is asked outside any transaction, and bounded: a recipient more costs one question at most, and only once.
+All of it is asked outside any transaction, and bounded: a recipient more costs one question at
+most, and only once.
 """
 
 from collections.abc import Iterable
@@ -13,7 +15,14 @@ from tools.mail.message.markup import whole_text
 from tools.mail.text.addresses import domain_of
 from tools.models import Acquaintance
 from tools.providers import provider_for
-from tools.providers.base import MailProvider, NotAuthorized, ProviderError, Refused, SearchQuery, Unsupported
+from tools.providers.base import (
+    MailProvider,
+    NotAuthorized,
+    ProviderError,
+    Refused,
+    SearchQuery,
+    Unsupported,
+)
 from tools.warnings import Context, Later
 
 FIRST_LOOK = 50  # of the newest in Sent, the first time
@@ -33,7 +42,9 @@ def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
         if unknown and mailbox.status != Mailbox.Status.NEEDS_REAUTH:
             provider = provider_for(mailbox)
             if not Acquaintance.objects.filter(mailbox=mailbox).exists():
-                newest = provider.list_messages(folder="sent", unread=None, limit=FIRST_LOOK, page_token=None)
+                newest = provider.list_messages(
+                    folder="sent", unread=None, limit=FIRST_LOOK, page_token=None
+                )
                 acquainted(mailbox, (address for card in newest.cards for address in card.to))
                 unknown = _unknown(mailbox, unknown)
             for address in unknown[:ASKED]:
@@ -46,7 +57,9 @@ def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
         mailbox_status.login_refused(mailbox)  # and what was not found out is said as such
     except ProviderError:
         pass
-    domains = Acquaintance.objects.filter(mailbox=mailbox).values_list("domain", flat=True).distinct()
+    domains = (
+        Acquaintance.objects.filter(mailbox=mailbox).values_list("domain", flat=True).distinct()
+    )
     return Context(
         own_domains=frozenset({mailbox.domain}),
         known_domains=frozenset(domains),
@@ -66,11 +79,14 @@ def acquainted(mailbox: Mailbox, addresses: Iterable[str]) -> None:
     )
 
 
-def later_in_thread(provider: MailProvider, original: str, message_id: str, *, own: str = "") -> Later | None:
-    """The newest message of the thread, when it is not the one that is answered; `own` is the answer itself.
+def later_in_thread(
+    provider: MailProvider, original: str, message_id: str, *, own: str = ""
+) -> Later | None:
+    """The newest message of the thread, when it is not the one that is answered; `own` is the
+    answer itself.
 
-    An original that is gone, or a mailbox that knows no threads, says nothing. Every other refusal is raised: it means
-    that nobody has looked.
+    An original that is gone, or a mailbox that knows no threads, says nothing. Every other refusal
+    is raised: it means that nobody has looked.
     """
     try:
         thread = provider.read_thread(original, limit=2, body=False)
@@ -86,7 +102,11 @@ def later_in_thread(provider: MailProvider, original: str, message_id: str, *, o
     newest = others[-1]
     if newest.id == original or (message_id and newest.message_id == message_id):
         return None
-    return Later(message_id=newest.message_id or newest.id, from_address=newest.from_address, date=newest.date)
+    return Later(
+        message_id=newest.message_id or newest.id,
+        from_address=newest.from_address,
+        date=newest.date,
+    )
 
 
 def all_text(original: Original) -> str:
@@ -96,13 +116,17 @@ def all_text(original: Original) -> str:
 
 def _unknown(mailbox: Mailbox, addresses: tuple[str, ...]) -> tuple[str, ...]:
     wanted = {_digest(address): address for address in addresses}
-    known = Acquaintance.objects.filter(mailbox=mailbox, digest__in=wanted).values_list("digest", flat=True)
+    known = Acquaintance.objects.filter(mailbox=mailbox, digest__in=wanted).values_list(
+        "digest", flat=True
+    )
     found = set(known) | {_digest(mailbox.address)}
     return tuple(address for digest, address in wanted.items() if digest not in found)
 
 
 def _in_sent(provider: MailProvider, address: str) -> bool:
-    found = provider.search(SearchQuery(to=address, folder="sent"), limit=LOOKED_AT, page_token=None)
+    found = provider.search(
+        SearchQuery(to=address, folder="sent"), limit=LOOKED_AT, page_token=None
+    )
     return any(not card.to or address in (to.lower() for to in card.to) for card in found.cards)
 
 

@@ -1,4 +1,6 @@
-"""Attachments that callers give: uploaded before and named by a handle, or in base64 beside the message."""
+"""Attachments that callers give: uploaded before and named by a handle, or in base64 beside the
+message.
+"""
 
 import base64
 import binascii
@@ -21,7 +23,11 @@ def keep(caller: Caller, *, name: str, media_type_: str, content: bytes) -> Uplo
         raise Problem("too_large", TOO_LARGE)
     Upload.objects.filter(expires_at__lt=timezone.now()).delete()
     return Upload.keep(
-        owner=caller.user, owner_name=caller.name, name=name, type=media_type(media_type_), content=content
+        owner=caller.user,
+        owner_name=caller.name,
+        name=name,
+        type=media_type(media_type_),
+        content=content,
     )
 
 
@@ -40,7 +46,9 @@ def attached(caller: Caller, given: list[AttachmentGiven]) -> tuple[Attachment, 
     """The attachments of a message, each within its limit and all within theirs."""
     found = tuple(_one(caller, index, each) for index, each in enumerate(given))
     if sum(len(a.content) for a in found) > MAX_TOTAL_BYTES:
-        raise Problem("too_large", f"All attachments together must be smaller than {MAX_TOTAL_BYTES:,} bytes.")
+        raise Problem(
+            "too_large", f"All attachments together must be smaller than {MAX_TOTAL_BYTES:,} bytes."
+        )
     return found
 
 
@@ -49,7 +57,9 @@ def _one(caller: Caller, index: int, given: AttachmentGiven) -> Attachment:
         upload = find(caller, given.handle)
         if upload is None:
             raise _wrong(index, "handle", "is unknown or has expired: upload it again")
-        return Attachment(name=given.name or upload.name, type=upload.type, content=bytes(upload.content))
+        return Attachment(
+            name=given.name or upload.name, type=upload.type, content=bytes(upload.content)
+        )
     assert given.content_base64 is not None, "the schema asks for one of them"
     assert given.name is not None, "the schema asks for a name"
     try:

@@ -1,4 +1,7 @@
-"""What the compose form carries, turned into the arguments of a tool. What may stand in a mail is judged there."""
+"""What the compose form carries, turned into the arguments of a tool.
+
+What may stand in a mail is judged there.
+"""
 
 import re
 from datetime import datetime
@@ -23,7 +26,9 @@ class ComposeForm(forms.Form):
     body = forms.CharField(label=_("Text"), max_length=100_000, strip=False)
     # Typed as the clock of `zone` shows it, the zone in which the page was made.
     send_at = forms.DateTimeField(
-        label=_("Leave later"), required=False, input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
+        label=_("Leave later"),
+        required=False,
+        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"],
     )
     zone = forms.CharField(required=False, max_length=64)
     key = forms.RegexField(r"^[0-9a-f]{32}$", required=False)
@@ -40,7 +45,9 @@ class ComposeForm(forms.Form):
     def clean_send_at(self) -> datetime | None:
         at: datetime | None = self.cleaned_data["send_at"]
         if at is not None and self.data.get("as") == "draft":
-            raise forms.ValidationError(_("A draft keeps no time. Leave this empty, or go on to approval."))
+            raise forms.ValidationError(
+                _("A draft keeps no time. Leave this empty, or go on to approval.")
+            )
         if at is not None and at <= timezone.now():
             raise forms.ValidationError(_("This moment is past."))
         return at
@@ -48,7 +55,10 @@ class ComposeForm(forms.Form):
     def arguments(self) -> dict[str, Any]:
         """What creating a draft and proposing a mail have in common."""
         given = self.cleaned_data
-        lists = {name: [part for part in APART.split(given[name]) if part] for name in ("to", "cc", "bcc")}
+        lists = {
+            name: [part for part in APART.split(given[name]) if part]
+            for name in ("to", "cc", "bcc")
+        }
         return {
             "mailbox": given["mailbox"],
             **lists,
@@ -57,7 +67,9 @@ class ComposeForm(forms.Form):
         }
 
     def blame(self, field: str, message: str) -> None:
-        """Put what a tool said about a parameter beside its field; about the third address of `to` beside `to`."""
+        """Put what a tool said about a parameter beside its field; about the third address of `to`
+        beside `to`.
+        """
         name = field.partition(".")[0]
         position = field.partition(".")[2]
         values = self.arguments().get(name)

@@ -1,4 +1,6 @@
-"""MCP: bearer token to Caller, arguments to a tool, Problem to a result that says so. No rule lives here.
+"""MCP: bearer token to Caller, arguments to a tool, Problem to a result that says so.
+
+No rule lives here.
 
 Two protocol eras are served, with and without the `initialize` handshake; neither keeps a session.
 """
@@ -65,20 +67,29 @@ class Visit:
 
 
 def toolsets_of(text: str | None) -> frozenset[str]:
-    """The toolsets named in a comma-separated list, the default ones when there is none; raises Problem."""
+    """The toolsets named in a comma-separated list, the default ones when there is none; raises
+    Problem.
+    """
     if not text:
         return frozenset(DEFAULT_TOOLSETS)
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
     known = {*DEFAULT_TOOLSETS, *(tool.toolset for tool in TOOLS.values())}
     if not names <= known:
-        raise Problem("invalid_input", f"There are these toolsets: {', '.join(sorted(known))}.", status=400)
+        raise Problem(
+            "invalid_input", f"There are these toolsets: {', '.join(sorted(known))}.", status=400
+        )
     return names
 
 
 def make_server(visit_of: Callable[[Context], Visit]) -> Server[Any]:
-    """The protocol's server over the catalogue. Toolsets choose what is shown, scopes alone what may be called."""
+    """The protocol's server over the catalogue.
 
-    async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    Toolsets choose what is shown, scopes alone what may be called.
+    """
+
+    async def list_tools(
+        context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         return await sync_to_async(_list)(visit_of(context))
 
     async def call(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -90,7 +101,8 @@ def make_server(visit_of: Callable[[Context], Visit]) -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call,
-        # No parameter of ours travels in a header; without this the library lists the tools on every call to find out.
+        # No parameter of ours travels in a header; without this the library lists the tools on
+        # every call to find out.
         get_tool_input_schema=lambda name: None,
     )
 
@@ -100,9 +112,13 @@ def _list(visit: Visit) -> types.ListToolsResult:
         offered = tools_for(visit.caller())
     except Problem as problem:
         raise MCPError(code=types.INVALID_REQUEST, message=problem.detail) from None
-    except Exception as error:  # what the library makes of it would tell the client the error's text
+    except (
+        Exception
+    ) as error:  # what the library makes of it would tell the client the error's text
         raise MCPError(code=types.INTERNAL_ERROR, message=_fault(error).detail) from None
-    return types.ListToolsResult(tools=[_shown(tool) for tool in offered if tool.toolset in visit.toolsets])
+    return types.ListToolsResult(
+        tools=[_shown(tool) for tool in offered if tool.toolset in visit.toolsets]
+    )
 
 
 @cache
@@ -127,21 +143,30 @@ def _call(visit: Visit, name: str, arguments: dict[str, Any]) -> types.CallToolR
 
 def _fault(error: Exception) -> Problem:
     log.error("request_failed", exc_info=error)
-    return Problem("transient", "Something went wrong here. Nothing was sent by this request.", status=500)
+    return Problem(
+        "transient", "Something went wrong here. Nothing was sent by this request.", status=500
+    )
 
 
 def _result(document: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:
-    """One compact text: a model pays for each byte, and clients that know structured content show it twice."""
+    """One compact text: a model pays for each byte, and clients that know structured content show
+    it twice.
+    """
     dump = partial(json.dumps, document, cls=DjangoJSONEncoder, separators=(",", ":"))
     text = dump(ensure_ascii=False)
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair out of a broken mail: no UTF-8, but it can be escaped
+    except (
+        UnicodeEncodeError
+    ):  # half a surrogate pair out of a broken mail: no UTF-8, but it can be escaped
         text = dump(ensure_ascii=True)
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=text)], is_error=is_error
+    )
 
 
-# --- Streamable HTTP -------------------------------------------------------------------------------------------------
+# --- Streamable HTTP
+# -------------------------------------------------------------------------------------------------
 
 
 def _visit_of(context: Context) -> Visit:
@@ -155,7 +180,8 @@ _http_server = make_server(_visit_of)
 
 async def http_app(scope: Scope, receive: Receive, send: Send) -> None:
     """The ASGI application behind `/mcp`: one POST, one JSON answer; a cookie is never looked at."""
-    # One thread, and so one database connection, from the token to the answer: as Django does for its requests.
+    # One thread, and so one database connection, from the token to the answer: as Django does for
+    # its requests.
     async with ThreadSensitiveContext():
         try:
             with structlog.contextvars.bound_contextvars(request_id=str(uuid4())):
@@ -170,19 +196,31 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
         visit = await _admit(request)
         receive = await _checked_body(scope, receive)
     except Problem as problem:
-        log.info("request_refused", surface="mcp", method=request.method, status=problem.status, code=problem.code)
+        log.info(
+            "request_refused",
+            surface="mcp",
+            method=request.method,
+            status=problem.status,
+            code=problem.code,
+        )
         await _refusal(problem)(scope, receive, send)
         return
     except Exception as error:
         await _refusal(_fault(error))(scope, receive, send)
         return
-    # A manager holds what belongs to sessions, and we have none: one for each request needs no start or end of the
-    # process around it, which Django could not give. Host and Origin have been looked at already.
+    # A manager holds what belongs to sessions, and we have none: one for each request needs no
+    # start or end of the process around it, which Django could not give. Host and Origin have been
+    # looked at already.
     manager = StreamableHTTPSessionManager(
-        _http_server, stateless=True, json_response=True, max_request_body_size=settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        _http_server,
+        stateless=True,
+        json_response=True,
+        max_request_body_size=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
     )
     async with manager.run():
-        await manager.handle_request(_passed_on(scope, visit), receive, _with_limits(visit.caller(), send))
+        await manager.handle_request(
+            _passed_on(scope, visit), receive, _with_limits(visit.caller(), send)
+        )
 
 
 async def _checked_body(scope: Scope, receive: Receive) -> Receive:
@@ -215,7 +253,8 @@ def _with_limits(caller: Caller, send: Send) -> Send:
 
 
 def _passed_on(scope: Scope, visit: Visit) -> Scope:
-    # RFC 9110, 5.5: white space around a value is none of it. The library compares what stands there.
+    # RFC 9110, 5.5: white space around a value is none of it. The library compares what stands
+    # there.
     headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
     if all(name != b"accept" for name, _ in headers):
         headers.append((b"accept", b"*/*"))  # RFC 9110, 12.5.1: who says nothing takes anything
@@ -232,7 +271,8 @@ async def _admit(request: Request) -> Visit:
 
 
 def _check_site(request: Request) -> None:
-    """A page of a stranger that gave its name our address (DNS rebinding) shows itself by Host or Origin.
+    """A page of a stranger that gave its name our address (DNS rebinding) shows itself by Host or
+    Origin.
 
     The names are those that Django answers to, with any port: the same rule at both doors.
     """
@@ -252,18 +292,26 @@ def _host_of(origin: str) -> str:
 
 
 def _refusal(problem: Problem) -> Response:
-    headers = {405: {"Allow": "POST"}, 401: {"WWW-Authenticate": "Bearer"}}.get(problem.status, {}) | problem.headers
+    headers = {405: {"Allow": "POST"}, 401: {"WWW-Authenticate": "Bearer"}}.get(
+        problem.status, {}
+    ) | problem.headers
     if problem.retry_after is not None:
         headers["Retry-After"] = str(problem.retry_after)
     body = json.dumps(problem.as_dict(PATH))
-    return Response(body, status_code=problem.status, headers=headers, media_type="application/problem+json")
+    return Response(
+        body, status_code=problem.status, headers=headers, media_type="application/problem+json"
+    )
 
 
-# --- Standard input and output ---------------------------------------------------------------------------------------
+# --- Standard input and output
+# ---------------------------------------------------------------------------------------
 
 
 def serve_stdio(*, secret: str, toolsets: frozenset[str]) -> None:
-    """Serve one desktop client until it closes its end. The token is looked at anew for each call."""
+    """Serve one desktop client until it closes its end.
+
+    The token is looked at anew for each call.
+    """
 
     def caller() -> Caller:
         close_old_connections()  # a client may say nothing for hours

@@ -1,4 +1,7 @@
-"""REST: bearer token to Caller, JSON to arguments, Problem to problem details. No rule lives here."""
+"""REST: bearer token to Caller, JSON to arguments, Problem to problem details.
+
+No rule lives here.
+"""
 
 from typing import Any
 from uuid import UUID
@@ -34,7 +37,9 @@ router = Router()
 
 def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
     response = JsonResponse(
-        problem.as_dict(request.path), status=problem.status, content_type="application/problem+json"
+        problem.as_dict(request.path),
+        status=problem.status,
+        content_type="application/problem+json",
     )
     if problem.retry_after is not None:
         response["Retry-After"] = str(problem.retry_after)
@@ -113,7 +118,9 @@ def upload_attachment(request: HttpRequest) -> HttpResponse:
         raise Problem("forbidden", "The token lacks the scope mail:draft or mail:propose.")
     given = request.FILES.get("file")
     if not isinstance(given, UploadedFile):
-        raise Problem("invalid_input", "Send the file as multipart/form-data in the field `file`.", status=400)
+        raise Problem(
+            "invalid_input", "Send the file as multipart/form-data in the field `file`.", status=400
+        )
     if (given.size or 0) > MAX_ATTACHMENT_BYTES:
         raise Problem("too_large", uploads.TOO_LARGE)
     try:
@@ -121,7 +128,9 @@ def upload_attachment(request: HttpRequest) -> HttpResponse:
     except ValueError:
         raise Problem("invalid_input", "The file's name cannot stand in a mail.") from None
     count_upload(caller, given.size or 0)
-    upload = uploads.keep(caller, name=name, media_type_=given.content_type or "", content=given.read())
+    upload = uploads.keep(
+        caller, name=name, media_type_=given.content_type or "", content=given.read()
+    )
     return _with_limits(request, JsonResponse(_described_upload(upload), status=201))
 
 
@@ -135,9 +144,13 @@ def get_attachment(request: HttpRequest, handle: str) -> HttpResponse:
 
 def _described_upload(upload: Upload) -> dict[str, Any]:
     return {
-        "handle": str(upload.id), "name": upload.name, "type": upload.type, "size": upload.size,
-        "sha256": upload.sha256, "expires_at": upload.expires_at.isoformat().replace("+00:00", "Z"),
-    }  # fmt: skip
+        "handle": str(upload.id),
+        "name": upload.name,
+        "type": upload.type,
+        "size": upload.size,
+        "sha256": upload.sha256,
+        "expires_at": upload.expires_at.isoformat().replace("+00:00", "Z"),
+    }
 
 
 @require_safe
@@ -159,7 +172,9 @@ def reference(request: HttpRequest) -> HttpResponse:
 
 
 def _type_of(schema: dict[str, Any]) -> str:
-    choices = [choice.get("type") for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
+    choices = [
+        choice.get("type") for choice in schema.get("anyOf", ()) if choice.get("type") != "null"
+    ]
     return " or ".join(str(choice) for choice in [schema.get("type"), *choices] if choice)
 
 
@@ -172,29 +187,39 @@ def download(request: HttpRequest, secret: str) -> HttpResponse:
     except Problem as problem:
         return problem_response(request, problem)
     if found is None:
-        return problem_response(request, Problem("not_found", "The link is unknown, used, or too old."))
+        return problem_response(
+            request, Problem("not_found", "The link is unknown, used, or too old.")
+        )
     info, content = found
     response = HttpResponse(content, content_type="application/octet-stream")
-    response["Content-Disposition"] = content_disposition_header(True, info.name or "attachment") or "attachment"
+    response["Content-Disposition"] = (
+        content_disposition_header(True, info.name or "attachment") or "attachment"
+    )
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Security-Policy"] = "sandbox"
     return response
 
 
 def _register(tool: Tool) -> None:
-    """One documented operation for each tool; what comes in is checked by `call_tool` alone, on every surface."""
+    """One documented operation for each tool; what comes in is checked by `call_tool` alone, on
+    every surface.
+    """
 
     def operation(request: HttpRequest) -> HttpResponse:
         caller_of_bearer(request)  # before a byte of the body is read
         return _answer(request, tool.name, read_json(request))
 
-    schema = tool.parameters.model_json_schema(ref_template=f"#/components/schemas/{tool.name}/$defs/{{model}}")
+    schema = tool.parameters.model_json_schema(
+        ref_template=f"#/components/schemas/{tool.name}/$defs/{{model}}"
+    )
     router.post(
         f"/tools/{tool.name}",
         summary=tool.name,
         description=tool.description,
         operation_id=tool.name,
-        openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}},
+        openapi_extra={
+            "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}
+        },
     )(operation)
 
 
@@ -212,7 +237,9 @@ def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpR
     proposal = answer.proposal
     response = _json(answer.result, status=200 if proposal is None or proposal.final else 202)
     if proposal is not None and not proposal.final:
-        response["Location"] = f"{request.path.partition('/tools/')[0]}/actions/{proposal.action_id}"
+        response["Location"] = (
+            f"{request.path.partition('/tools/')[0]}/actions/{proposal.action_id}"
+        )
         response["Retry-After"] = RETRY_AFTER_SECONDS
     if proposal is not None and proposal.replayed:
         response["Idempotency-Replayed"] = "true"
@@ -222,11 +249,16 @@ def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpR
 
 def _json(result: dict[str, Any], *, status: int = 200) -> JsonResponse:
     """Compact, and letters as they are: programs pay for each byte."""
-    return JsonResponse(result, status=status, json_dumps_params={"ensure_ascii": False, "separators": (",", ":")})
+    return JsonResponse(
+        result, status=status, json_dumps_params={"ensure_ascii": False, "separators": (",", ":")}
+    )
 
 
 def _key_of(request: HttpRequest) -> str | None:
-    """The draft has the key as a quoted string; most clients send it bare. Both name the same key."""
+    """The draft has the key as a quoted string; most clients send it bare.
+
+    Both name the same key.
+    """
     key = request.headers.get("Idempotency-Key")
     if key is not None and len(key) >= 2 and key[0] == key[-1] == '"':
         return key[1:-1]
@@ -246,7 +278,12 @@ def make_api() -> NinjaAPI:
     def _fault(request: HttpRequest, error: Exception) -> HttpResponse:
         log.error("request_failed", exc_info=error)
         return problem_response(
-            request, Problem("transient", "Something went wrong here. Nothing was sent by this request.", status=500)
+            request,
+            Problem(
+                "transient",
+                "Something went wrong here. Nothing was sent by this request.",
+                status=500,
+            ),
         )
 
     return api

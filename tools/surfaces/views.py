@@ -1,4 +1,6 @@
-"""Pages about mail: writing one, drafts, and the conversation beside a review; on the road that programs take."""
+"""Pages about mail: writing one, drafts, and the conversation beside a review; on the road that
+programs take.
+"""
 
 import base64
 import re
@@ -33,32 +35,45 @@ QUOTED = re.compile(r"^\[(\d+) quoted lines?\]$", re.MULTILINE)
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def compose(request: HttpRequest) -> HttpResponse:
-    """A new mail: it is proposed, and then waits for approval like any other; or it is kept as a draft."""
+    """A new mail: it is proposed, and then waits for approval like any other; or it is kept as a
+    draft.
+    """
     caller = caller_of_session(request)
     senders = list(mailboxes(caller, need=Role.PROPOSER))
     form = ComposeForm(request.POST or None, senders=senders)
     problem = None
     if request.method == "POST" and form.is_valid():
         try:
-            fields = {**form.arguments(), "attachments": [_attachment(file) for file in request.FILES.getlist("files")]}
+            fields = {
+                **form.arguments(),
+                "attachments": [_attachment(file) for file in request.FILES.getlist("files")],
+            }
             if request.POST.get("as") == "draft":
                 call_tool(caller, "create_draft", fields)
                 return redirect(f"{reverse('drafts')}?mailbox={fields['mailbox']}")
             if (later := form.cleaned_data["send_at"]) is not None:
                 fields["send_at"] = later.isoformat()
-            answer = call_tool(caller, "send_email", {**fields, "confirm": True}, form.cleaned_data["key"] or None)
+            answer = call_tool(
+                caller, "send_email", {**fields, "confirm": True}, form.cleaned_data["key"] or None
+            )
             return redirect("review", answer.result["action"]["id"])
         except Problem as refused:
             problem = refused
             for error in refused.errors:
                 form.blame(error.field, error.message)
     context = {
-        "form": form, "problem": problem, "senders": senders, "key": request.POST.get("key") or uuid4().hex,
+        "form": form,
+        "problem": problem,
+        "senders": senders,
+        "key": request.POST.get("key") or uuid4().hex,
         "zone": zone_named(request.POST.get("zone", timezone.get_current_timezone_name())),
         "waiting": _waiting(request),
-    }  # fmt: skip
+    }
     return render(
-        request, "tools/compose.html", context, status=problem.status if problem else 422 if form.errors else 200
+        request,
+        "tools/compose.html",
+        context,
+        status=problem.status if problem else 422 if form.errors else 200,
     )
 
 
@@ -70,7 +85,8 @@ def drafts(request: HttpRequest) -> HttpResponse:
     caller = caller_of_session(request)
     mine = list(mailboxes(caller))
     chosen = next(
-        (mailbox for mailbox in mine if str(mailbox.pk) == request.GET.get("mailbox")), mine[0] if mine else None
+        (mailbox for mailbox in mine if str(mailbox.pk) == request.GET.get("mailbox")),
+        mine[0] if mine else None,
     )
     found: dict[str, Any] = {}
     problem = None
@@ -83,17 +99,27 @@ def drafts(request: HttpRequest) -> HttpResponse:
         except Problem as refused:
             problem = refused
     context = {
-        "mailboxes": mine, "chosen": chosen, "drafts": found.get("drafts", []), "next": found.get("next_page_token"),
-        "problem": problem, "waiting": _waiting(request),
-    }  # fmt: skip
+        "mailboxes": mine,
+        "chosen": chosen,
+        "drafts": found.get("drafts", []),
+        "next": found.get("next_page_token"),
+        "problem": problem,
+        "waiting": _waiting(request),
+    }
     return render(request, "tools/drafts.html", context)
 
 
 @login_required
 @require_POST
 def send_draft(request: HttpRequest) -> HttpResponse:
-    """Propose a draft as it is now; it leaves only when it is approved, and not if it changes before."""
-    fields = {"mailbox": request.POST.get("mailbox"), "draft_id": request.POST.get("draft", ""), "confirm": True}
+    """Propose a draft as it is now; it leaves only when it is approved, and not if it changes
+    before.
+    """
+    fields = {
+        "mailbox": request.POST.get("mailbox"),
+        "draft_id": request.POST.get("draft", ""),
+        "confirm": True,
+    }
     try:
         answer = call_tool(caller_of_session(request), "send_draft", fields)
     except Problem as problem:
@@ -116,14 +142,20 @@ def delete_draft(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def conversation(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    """The conversation that an action belongs to, read from the provider now. A page of its own, so that a slow
-    provider holds nobody up; `?part=1` is for the page beside."""
+    """The conversation that an action belongs to, read from the provider now.
+
+    A page of its own, so that a slow provider holds nobody up; `?part=1` is for the page beside.
+    """
     caller = caller_of_session(request)
     action = queries.find(queries.of_caller(caller), action_id)
     original = action.current.payload.get("original") if action else None
     if action is None or not original:
         raise Http404
-    asked = {"mailbox": str(action.mailbox_id), "message_id": original, "max_chars": CONVERSATION_CHARACTERS}
+    asked = {
+        "mailbox": str(action.mailbox_id),
+        "message_id": original,
+        "max_chars": CONVERSATION_CHARACTERS,
+    }
     context: dict[str, Any] = {"action": action, "own": action.mailbox.address}
     try:
         found = call_tool(caller, "read_thread", asked).result
@@ -133,22 +165,32 @@ def conversation(request: HttpRequest, action_id: UUID) -> HttpResponse:
         context["messages_read"] = [_said(message) for message in found["messages"]]
         context["truncated"] = "truncated" in found
         context["newer"] = any(
-            said["at"] is not None and said["at"] > action.created_at and said["from"] != action.mailbox.address
+            said["at"] is not None
+            and said["at"] > action.created_at
+            and said["from"] != action.mailbox.address
             for said in context["messages_read"]
         )
     part = request.GET.get("part") == "1"
-    return render(request, "tools/conversation_part.html" if part else "tools/conversation.html", context)
+    return render(
+        request, "tools/conversation_part.html" if part else "tools/conversation.html", context
+    )
 
 
 def _said(message: dict[str, Any]) -> dict[str, Any]:
-    """A message with its quotes folded: stretches of text, and how many lines of quotes lie between them."""
+    """A message with its quotes folded: stretches of text, and how many lines of quotes lie between
+    them.
+    """
     stretches: list[dict[str, Any]] = []
     for place, stretch in enumerate(QUOTED.split(message["body"])):
         if place % 2:
             stretches.append({"folded": int(stretch)})
         elif stretch.strip():
             stretches.append({"text": stretch.strip("\n")})
-    return {"from": message["from"], "at": parse_datetime(message["date"] or ""), "stretches": stretches}
+    return {
+        "from": message["from"],
+        "at": parse_datetime(message["date"] or ""),
+        "stretches": stretches,
+    }
 
 
 def _attachment(file: "UploadedFile[Any]") -> dict[str, Any]:

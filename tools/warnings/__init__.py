@@ -1,5 +1,5 @@
-"""What a person should know before deciding: each warning a small pure function of the message and what is known
-around it. The HTML is judged as it was proposed; what leaves is the cleaned one.
+"""What a person should know before deciding: each warning a small pure function of the message and
+what is known around it. The HTML is judged as it was proposed; what leaves is the cleaned one.
 
 High risk (severity `risk`) asks for a fresh sign-in and cannot be approved in bulk.
 """
@@ -60,6 +60,10 @@ def of(message: OutgoingMessage, context: Context) -> tuple[PreviewWarning, ...]
     return tuple(sorted(found, key=lambda warning: warning.severity != "risk"))
 
 
-def judged(message: OutgoingMessage, context: Context) -> tuple[tuple[PreviewWarning, ...], tuple[HiddenText, ...]]:
-    """Return all warnings that apply and the texts that the proposal hid: one job for a limited process."""
+def judged(
+    message: OutgoingMessage, context: Context
+) -> tuple[tuple[PreviewWarning, ...], tuple[HiddenText, ...]]:
+    """Return all warnings that apply and the texts that the proposal hid: one job for a limited
+    process.
+    """
     return of(message, context), hidden_texts(message.request.content, message.request.subject)

@@ -10,7 +10,9 @@ from tools.mail.message.compose import OutgoingMessage
 from tools.mail.message.content import Content
 
 HTML_CHARACTERS = 500_000  # of HTML that is parsed
-JUDGED_CHARACTERS = 200_000  # of a text: more than a person writes, and a bound for what the patterns may cost
+JUDGED_CHARACTERS = (
+    200_000  # of a text: more than a person writes, and a bound for what the patterns may cost
+)
 QUOTE_BEGINS = re.compile(r"(?m)^(?:On .{1,400} wrote:|-{5,} Forwarded message -{5,})$")
 
 
@@ -27,10 +29,11 @@ class Later:
 class Context:
     """What is known besides the message.
 
-    `own_domains` are one's own, `known_domains` those this mailbox has written to. `strangers` are recipients for whom
-    nothing was found in Sent, `unasked` those that were not looked up, because they are too many or Sent could not be
-    read. `prompted_by` is the text of the mail that is answered or forwarded, hidden text included; `asked_by` is its
-    From and `answers_to` its Reply-To, if it is answered.
+    `own_domains` are one's own, `known_domains` those this mailbox has written to. `strangers` are
+    recipients for whom nothing was found in Sent, `unasked` those that were not looked up, because
+    they are too many or Sent could not be read. `prompted_by` is the text of the mail that is
+    answered or forwarded, hidden text included; `asked_by` is its From and `answers_to` its
+    Reply-To, if it is answered.
     """
 
     own_domains: frozenset[str]
@@ -63,7 +66,11 @@ def _proposed_text(html: str) -> str:
 def own_words(message: OutgoingMessage) -> str:
     """What was written for this message: its text, hidden or not, without the quote below."""
     content = message.request.content
-    text = _proposed_text(content.proposed_html[:JUDGED_CHARACTERS]) if content.proposed_html else content.body
+    text = (
+        _proposed_text(content.proposed_html[:JUDGED_CHARACTERS])
+        if content.proposed_html
+        else content.body
+    )
     begins = QUOTE_BEGINS.search(text)
     lines = text[: begins.start() if begins else JUDGED_CHARACTERS][:JUDGED_CHARACTERS].split("\n")
     return "\n".join(line for line in lines if not line.startswith(">"))

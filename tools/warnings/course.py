@@ -23,7 +23,11 @@ def thread_moved(message: OutgoingMessage, context: Context) -> PreviewWarning |
 
 def moved_on(later: Later, *, own: str) -> PreviewWarning:
     """The thread has a newer message; the mark names it, so that yet another one is news again."""
-    who = "You have" if later.from_address.lower() == own.lower() else f"{later.from_address or 'Somebody'} has"
+    who = (
+        "You have"
+        if later.from_address.lower() == own.lower()
+        else f"{later.from_address or 'Somebody'} has"
+    )
     when = f" ({later.date:%d %b %Y, %H:%M %z})" if later.date else ""
     return PreviewWarning(
         code="thread_moved",

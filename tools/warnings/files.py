@@ -24,7 +24,8 @@ SAID = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-# Sentences that speak of an attachment which is not this one: none, theirs, an earlier one, a later one.
+# Sentences that speak of an attachment which is not this one: none, theirs, an earlier one, a later
+# one.
 NOT_SAID = re.compile(
     r"""
     \b(?:not|no|without|your|yours|his|her|their|couldn['’]t|can['’]t|didn['’]t|don['’]t|isn['’]t|aren['’]t|will|would)\b
@@ -61,7 +62,23 @@ ENDINGS = {
 }  # fmt: skip
 # Old programs call these by names that newer files have too, or the other way round.
 LENIENT = {"doc": {"zip"}, "xls": {"zip", "text"}, "ppt": {"zip"}}
-TEXTS = {"txt", "csv", "md", "log", "json", "xml", "html", "htm", "ics", "eml", "vcf", "sql", "yaml", "yml", "svg"}
+TEXTS = {
+    "txt",
+    "csv",
+    "md",
+    "log",
+    "json",
+    "xml",
+    "html",
+    "htm",
+    "ics",
+    "eml",
+    "vcf",
+    "sql",
+    "yaml",
+    "yml",
+    "svg",
+}
 PROGRAMS = {
     "exe", "com", "scr", "pif", "bat", "cmd", "msi", "ps1", "vbs", "vbe", "js", "jse", "wsf", "hta", "lnk", "jar",
     "cpl", "reg", "dll", "app", "dmg", "iso", "img",
@@ -79,7 +96,9 @@ def attachment_missing(message: OutgoingMessage, context: Context) -> PreviewWar
     if not any(_comes_along(sentence) for sentence in said):
         return None
     return PreviewWarning(
-        code="attachment_missing", title="Nothing is attached.", text="The text speaks of an attachment."
+        code="attachment_missing",
+        title="Nothing is attached.",
+        text="The text speaks of an attachment.",
     )
 
 
@@ -87,7 +106,9 @@ def _comes_along(sentence: str) -> bool:
     return not NOT_SAID.search(sentence) or bool(
         # "Please find your invoice attached": whose it is says nothing then.
         re.search(r"\b(?:please find|anbei)\b|请查收附件|請查收附件", sentence, re.IGNORECASE)
-        and not re.search(r"\b(?:not|no|without|nicht|kein\w*|ohne)\b|没有|沒有", sentence, re.IGNORECASE)
+        and not re.search(
+            r"\b(?:not|no|without|nicht|kein\w*|ohne)\b|没有|沒有", sentence, re.IGNORECASE
+        )
     )
 
 
@@ -97,12 +118,16 @@ def attachment_type(message: OutgoingMessage, context: Context) -> PreviewWarnin
         return None
     more = f" And {len(wrong) - 3} more." if len(wrong) > 3 else ""
     return PreviewWarning(
-        code="attachment_type", title="A file is not what it is called.", text=" ".join(wrong[:3]) + more
+        code="attachment_type",
+        title="A file is not what it is called.",
+        text=" ".join(wrong[:3]) + more,
     )
 
 
 def misnamed(attachment: Attachment) -> str | None:
-    """In what way the file is not what its name or type says; None when it is, or when that cannot be told."""
+    """In what way the file is not what its name or type says; None when it is, or when that cannot
+    be told.
+    """
     endings = [suffix[1:].lower() for suffix in PurePath(attachment.name).suffixes]
     ending = endings[-1] if endings else ""
     begins = beginning_of(attachment.content)

@@ -1,6 +1,7 @@
 """Finding orders to a machine in somebody's mail, in English, German and Chinese. Pure.
 
-It is a sign and no proof: what is meant for people may read like it, and what is meant for machines need not.
+It is a sign and no proof: what is meant for people may read like it, and what is meant for machines
+need not.
 """
 
 import re
@@ -47,7 +48,9 @@ ORDERS = (
     # Blanks of its own line only, and possessive: a mail of empty lines would take quadratic time.
     r"(?m)^[^\S\n]*+(?:#{2,}+\s*+)?(?:system|assistant)\s*+(?:message|prompt)?\s*+:\s*+you (?:are|must|will|should)\b",
 )
-FINDER = re.compile("|".join(f"(?:{order.removeprefix('(?m)')})" for order in ORDERS), re.IGNORECASE | re.MULTILINE)
+FINDER = re.compile(
+    "|".join(f"(?:{order.removeprefix('(?m)')})" for order in ORDERS), re.IGNORECASE | re.MULTILINE
+)
 # Between letters, they hide a word from a pattern and not from a model.
 BETWEEN = re.compile("[\u200b-\u200d\u2060\ufeff\u00ad]")
 

@@ -1,5 +1,6 @@
-"""Domains that are taken for others: by letters that look the same (UTS #39 skeletons), by one letter that differs, by
-beginning like another, by another ending, or by an added word. Pure."""
+"""Domains that are taken for others: by letters that look the same (UTS #39 skeletons), by one
+letter that differs, by beginning like another, by another ending, or by an added word. Pure.
+"""
 
 import re
 import unicodedata
@@ -8,8 +9,9 @@ from functools import lru_cache
 
 import idna
 
-# What the skeleton of UTS #39 does with the characters of an ASCII domain; a test compares it with the data. With it,
-# nothing has to be loaded for most domains. Two v are no confusable there, and are read as w.
+# What the skeleton of UTS #39 does with the characters of an ASCII domain; a test compares it with
+# the data. With it, nothing has to be loaded for most domains. Two v are no confusable there, and
+# are read as w.
 ASCII = {"0": "o", "1": "l", "m": "rn"}
 SHORTEST = 6  # in a shorter name one other letter is most often another name
 # Where many people have an address, who is at a neighbour has most often just another address.
@@ -23,10 +25,17 @@ WELL_KNOWN = frozenset(
     """.split()
 )
 # Last labels that are slips of another one.
-SLIPS = {"com": {"co", "cm", "om", "con", "cpm", "comm", "xom"}, "net": {"ne", "met", "nett"}, "org": {"og", "orq"}}
+SLIPS = {
+    "com": {"co", "cm", "om", "con", "cpm", "comm", "xom"},
+    "net": {"ne", "met", "nett"},
+    "org": {"og", "orq"},
+}
 SECOND_LEVEL = re.compile(r"(?:co|com|net|org|gov|edu|ac|or|ne)\.[a-z]{2}")
-# Countries whose ending anybody uses; a company has its own name under the other countries' endings too.
-OPEN_COUNTRIES = frozenset("ai app cc cf cm co fm ga gg gq io la ly me ml pw sh su tk to tv ws".split())
+# Countries whose ending anybody uses; a company has its own name under the other countries' endings
+# too.
+OPEN_COUNTRIES = frozenset(
+    "ai app cc cf cm co fm ga gg gq io la ly me ml pw sh su tk to tv ws".split()
+)
 # A name of so many letters is rather one company's than a word that many use.
 OWN_NAME = 5
 COMMON_NAMES = frozenset(
@@ -61,7 +70,10 @@ TOGETHER = (
 
 
 def model_of(domain: str, known: frozenset[str]) -> str | None:
-    """The known domain that this one, unknown so far, may be taken for. Both are in ASCII, as on the wire."""
+    """The known domain that this one, unknown so far, may be taken for.
+
+    Both are in ASCII, as on the wire.
+    """
     if domain in WELL_KNOWN or any(_one_house(domain, each) for each in known):
         return None
     shape, read = skeleton(domain), readable(domain)
@@ -118,7 +130,9 @@ def _prototype(character: str) -> str:
 
 
 def prototype_in(data: Mapping[str, Sequence[Mapping[str, str]]], character: str) -> str:
-    """The data lists for a prototype all that look like it, and for each of those the prototype alone."""
+    """The data lists for a prototype all that look like it, and for each of those the prototype
+    alone.
+    """
     alike = data.get(character, [])
     if len(alike) != 1:
         return character
@@ -127,7 +141,9 @@ def prototype_in(data: Mapping[str, Sequence[Mapping[str, str]]], character: str
 
 
 def _one_house(domain: str, known: str) -> bool:
-    """Whether one is a part of the other, or both are parts of the same: whoever has the one has the other."""
+    """Whether one is a part of the other, or both are parts of the same: whoever has the one has
+    the other.
+    """
     if domain.endswith("." + known) or known.endswith("." + domain):
         return True
     parents = domain.partition(".")[2], known.partition(".")[2]
@@ -140,7 +156,9 @@ def _begins_like(domain: str, known: str) -> bool:
 
 
 def _other_ending(domain: str, known: str) -> bool:
-    """`northwind.co` for `northwind.example`; not `northwind.de`, where the same company most often is."""
+    """`northwind.co` for `northwind.example`; not `northwind.de`, where the same company most often
+    is.
+    """
     (name, ending), (known_name, known_ending) = _name_and_ending(domain), _name_and_ending(known)
     if name != known_name or ending == known_ending or len(name) < OWN_NAME or name in COMMON_NAMES:
         return False
@@ -155,7 +173,12 @@ def _is_country(ending: str) -> bool:
 def _added_word(domain: str, known: str) -> bool:
     """`northwind-secure.example`, `secure-northwind.net`, `northwindpayments.com`"""
     name, known_name = _name_and_ending(domain)[0], _name_and_ending(known)[0]
-    if len(known_name) < OWN_NAME or known_name in COMMON_NAMES or name == known_name or known_name not in name:
+    if (
+        len(known_name) < OWN_NAME
+        or known_name in COMMON_NAMES
+        or name == known_name
+        or known_name not in name
+    ):
         return False
     added = [word for word in re.split(r"[-_]", name.replace(known_name, "-", 1)) if word]
     return bool(added) and all(word in BAIT or word.isdigit() for word in added)
@@ -181,12 +204,20 @@ def _one_slip(domain: str, known: str) -> bool:
 
 
 def _differ_in_one(name: str, other: str) -> bool:
-    """One letter more, less or other, or two neighbours changed places. A number that differs is a number."""
-    start = next((i for i, (a, b) in enumerate(zip(name, other, strict=False)) if a != b), min(len(name), len(other)))
+    """One letter more, less or other, or two neighbours changed places.
+
+    A number that differs is a number.
+    """
+    start = next(
+        (i for i, (a, b) in enumerate(zip(name, other, strict=False)) if a != b),
+        min(len(name), len(other)),
+    )
     rest, other_rest = name[start:], other[start:]
     if len(name) == len(other):
         if rest[0].isdigit() and other_rest[0].isdigit():
             return False
-        return rest[1:] == other_rest[1:] or (rest[:2] == other_rest[1::-1] and rest[2:] == other_rest[2:])
+        return rest[1:] == other_rest[1:] or (
+            rest[:2] == other_rest[1::-1] and rest[2:] == other_rest[2:]
+        )
     longer, shorter = (rest, other_rest) if len(rest) > len(other_rest) else (other_rest, rest)
     return longer[1:] == shorter and not longer[0].isdigit()

@@ -1,4 +1,6 @@
-"""Warnings about parts of a mail that its reader may see and the review page shows in another way, or only names."""
+"""Warnings about parts of a mail that its reader may see and the review page shows in another way,
+or only names.
+"""
 
 from pathlib import PurePath
 
@@ -16,7 +18,12 @@ SHOWN_TYPES = {
     "message/rfc822": "a whole mail",
     "message/global": "a whole mail",
 }
-SHOWN_ENDINGS = {".ics": "a calendar entry", ".vcs": "a calendar entry", ".eml": "a whole mail", ".msg": "a whole mail"}
+SHOWN_ENDINGS = {
+    ".ics": "a calendar entry",
+    ".vcs": "a calendar entry",
+    ".eml": "a whole mail",
+    ".msg": "a whole mail",
+}
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"})
 
 
@@ -34,7 +41,9 @@ def alternatives_differ(message: OutgoingMessage, context: Context) -> PreviewWa
 
 def hidden_part(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     has_html = message.request.content.html is not None
-    found = [said for each in message.request.attachments if (said := _shown_as(each, has_html=has_html))]
+    found = [
+        said for each in message.request.attachments if (said := _shown_as(each, has_html=has_html))
+    ]
     if not found:
         return None
     more = f" And {len(found) - NAMED} more." if len(found) > NAMED else ""
@@ -47,8 +56,16 @@ def hidden_part(message: OutgoingMessage, context: Context) -> PreviewWarning | 
 
 
 def _shown_as(attachment: Attachment, *, has_html: bool) -> str | None:
-    """Say how a mail program may show a part that this page only names; None if it is a file like any other."""
-    sort = SHOWN_TYPES.get(attachment.type) or SHOWN_ENDINGS.get(PurePath(attachment.name).suffix.lower())
+    """Say how a mail program may show a part that this page only names; None if it is a file like
+    any other.
+    """
+    sort = SHOWN_TYPES.get(attachment.type) or SHOWN_ENDINGS.get(
+        PurePath(attachment.name).suffix.lower()
+    )
     if sort is None and has_html and attachment.content_id and attachment.type not in PICTURES:
         sort = "a part of the mail itself"
-    return f"Mail programs may show “{attachment.name or attachment.type}” as {sort}." if sort else None
+    return (
+        f"Mail programs may show “{attachment.name or attachment.type}” as {sort}."
+        if sort
+        else None
+    )

@@ -19,7 +19,9 @@ def external_recipient(message: OutgoingMessage, context: Context) -> PreviewWar
     own = ", ".join(sorted(context.own_domains))
     is_ = "is not one of your domains" if len(outside) == 1 else "are not your domains"
     return PreviewWarning(
-        code="external_recipient", title="This leaves your company.", text=f"{_named(outside)} {is_} ({own})."
+        code="external_recipient",
+        title="This leaves your company.",
+        text=f"{_named(outside)} {is_} ({own}).",
     )
 
 
@@ -28,7 +30,9 @@ def first_time_recipient(message: OutgoingMessage, context: Context) -> PreviewW
     if context.strangers:
         said.append(f"Nothing to {_named(context.strangers)} was found in Sent.")
     if context.unasked:
-        said.append(f"Whether you have written to {_named(context.unasked)} before was not looked up.")
+        said.append(
+            f"Whether you have written to {_named(context.unasked)} before was not looked up."
+        )
     if not said:
         return None
     title = "First time." if context.strangers else "Perhaps for the first time."
@@ -36,7 +40,9 @@ def first_time_recipient(message: OutgoingMessage, context: Context) -> PreviewW
 
 
 def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """A domain that reads like one this mailbox knows and is another, or whose letters come from several scripts."""
+    """A domain that reads like one this mailbox knows and is another, or whose letters come from
+    several scripts.
+    """
     known = context.own_domains | context.known_domains
     said = []
     for domain in sorted({domain_of(a) for a in message.recipients} - known):
@@ -49,13 +55,19 @@ def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarni
     if not said:
         return None
     return PreviewWarning(
-        code="lookalike_domain", title="Look at the address.", text=" ".join(said[:NAMED]), severity="risk"
+        code="lookalike_domain",
+        title="Look at the address.",
+        text=" ".join(said[:NAMED]),
+        severity="risk",
     )
 
 
 def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """An answer that goes to another domain than the one that wrote. It is a high risk if the mailbox knows only the
-    domain of the writer: somebody may write in the name of an acquaintance and collect the answers."""
+    """An answer that goes to another domain than the one that wrote.
+
+    It is a high risk if the mailbox knows only the domain of the writer: somebody may write in the
+    name of an acquaintance and collect the answers.
+    """
     asked_by = domain_of(context.asked_by)
     receiving = {domain_of(address) for address in message.recipients}
     known = context.own_domains | context.known_domains
@@ -84,7 +96,9 @@ def many_recipients(message: OutgoingMessage, context: Context) -> PreviewWarnin
     count = len(message.recipients)
     if count < MANY:
         return None
-    return PreviewWarning(code="many_recipients", title="Many recipients.", text=f"This goes to {count} addresses.")
+    return PreviewWarning(
+        code="many_recipients", title="Many recipients.", text=f"This goes to {count} addresses."
+    )
 
 
 def reply_all(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
@@ -93,7 +107,9 @@ def reply_all(message: OutgoingMessage, context: Context) -> PreviewWarning | No
         return None
     who = "one more person" if others == 1 else f"{others} more people"
     return PreviewWarning(
-        code="reply_all", title="This answers everybody.", text=f"It goes to the sender and {who} of the original."
+        code="reply_all",
+        title="This answers everybody.",
+        text=f"It goes to the sender and {who} of the original.",
     )
 
 

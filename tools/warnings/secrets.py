@@ -25,10 +25,14 @@ KEYS = (
         r"\beyJ(?:(?!-eyJ)[\w-]){10,}+\.eyJ(?:(?!-eyJ)[\w-]){10,}+\.[\w-]{10,}+",
         "a signed token",
     ),
-    (r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,80}:[^\s:/@]{4,80}@[\w.-]+", "an address with a password in it"),
+    (
+        r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,80}:[^\s:/@]{4,80}@[\w.-]+",
+        "an address with a password in it",
+    ),
 )
 FINDERS = tuple((re.compile(pattern), what) for pattern, what in KEYS)
-# The word, what joins, and something with a letter and a digit, as passwords are and the words after "is" are not.
+# The word, what joins, and something with a letter and a digit, as passwords are and the words
+# after "is" are not.
 PASSWORD = re.compile(
     r"(?:\b(?:pass(?:word|wd|phrase)|passwor[dt]|kennwort|zugangscode)\b|密码|密碼|口令)"
     r"(?:\s*(?:[:=：]|\b(?:is|ist|lautet)\b|是|为|為))+\s*[\"'“„»「]?(?P<value>[!-~]{6,64})",

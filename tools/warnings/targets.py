@@ -1,4 +1,5 @@
-"""Warnings about links and pictures: where they lead, what loads by itself, and what their addresses carry along.
+"""Warnings about links and pictures: where they lead, what loads by itself, and what their
+addresses carry along.
 
 Addresses are read as browsers read them (WHATWG), not as they look.
 """
@@ -19,7 +20,9 @@ from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.characters import without_invisible
 from tools.warnings.context import HTML_CHARACTERS, Context, own_words
 
-LONG_QUERY = 256  # campaign marks and shared documents stay below; what somebody wants carried out does not
+LONG_QUERY = (
+    256  # campaign marks and shared documents stay below; what somebody wants carried out does not
+)
 LONG_ADDRESS = 1_000  # of the whole address: names of folders and documents stay below
 BASE = "https://mail.invalid/"  # a mail has no address of its own: nothing may lead there
 NAMED = 3
@@ -37,8 +40,12 @@ FULL_STOP = re.compile(
 )  # browsers read it as a dot; in Chinese it ends a sentence
 DIGITS = re.compile(r"\d")
 A_NUMBER = re.compile(r"\+?[\d\s()./-]{7,30}")
-FILE_ENDINGS = frozenset("pdf doc docx xls xlsx ppt pptx txt csv zip png jpg html md py js net".split())
-WEB_ENDINGS = frozenset("com org net io de uk eu example info biz co fr it nl ch at cn jp us".split())
+FILE_ENDINGS = frozenset(
+    "pdf doc docx xls xlsx ppt pptx txt csv zip png jpg html md py js net".split()
+)
+WEB_ENDINGS = frozenset(
+    "com org net io de uk eu example info biz co fr it nl ch at cn jp us".split()
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +57,10 @@ class Link:
 def link_mismatch(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     for link in _links(_judged_html(message)):
         leads = _leads_to(link.target)
-        wrong = next((shown for shown in _shown_in(link.text) if leads and not _same_house(shown, leads)), None)
+        wrong = next(
+            (shown for shown in _shown_in(link.text) if leads and not _same_house(shown, leads)),
+            None,
+        )
         if wrong:
             return PreviewWarning(
                 code="link_mismatch",
@@ -80,13 +90,18 @@ def long_query(message: OutgoingMessage, context: Context) -> PreviewWarning | N
 
 
 def remote_content(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Pictures that a recipient's program loads from elsewhere: whoever is there learns when and where it is read, and
-    gets all that the address says."""
-    addresses = [url for source in _pictures(message.request.content.html or "") if (url := remote(source))]
+    """Pictures that a recipient's program loads from elsewhere: whoever is there learns when and
+    where it is read, and gets all that the address says.
+    """
+    addresses = [
+        url for source in _pictures(message.request.content.html or "") if (url := remote(source))
+    ]
     if not addresses:
         return None
     hosts = sorted({url.hostname for url in addresses})
-    named = ", ".join(hosts[:NAMED]) + (f" and {len(hosts) - NAMED} more hosts" if len(hosts) > NAMED else "")
+    named = ", ".join(hosts[:NAMED]) + (
+        f" and {len(hosts) - NAMED} more hosts" if len(hosts) > NAMED else ""
+    )
     data = sum(carried(url) for url in addresses)
     many = "A picture comes" if len(addresses) == 1 else f"{len(addresses)} pictures come"
     return PreviewWarning(
@@ -112,17 +127,29 @@ def remote(source: str) -> URL | None:
     """Return the address of a picture if it is fetched from somewhere."""
     url = parsed(source)
     return (
-        url if url is not None and url.protocol in ("http:", "https:", "ftp:") and url.host != "mail.invalid" else None
+        url
+        if url is not None
+        and url.protocol in ("http:", "https:", "ftp:")
+        and url.host != "mail.invalid"
+        else None
     )
 
 
 def carried(url: URL) -> int:
-    """Return how many characters the address can carry: all but the scheme and the last two labels of the host."""
+    """Return how many characters the address can carry: all but the scheme and the last two labels
+    of the host.
+    """
     labels = url.hostname.split(".")
     host = len(".".join(labels[:-2]))
-    return host + len(url.username) + len(url.password) + len(url.port) + len(url.pathname.strip("/")) + len(
-        url.search.lstrip("?")
-    ) + len(url.hash.lstrip("#"))  # fmt: skip
+    return (
+        host
+        + len(url.username)
+        + len(url.password)
+        + len(url.port)
+        + len(url.pathname.strip("/"))
+        + len(url.search.lstrip("?"))
+        + len(url.hash.lstrip("#"))
+    )
 
 
 def _judged_html(message: OutgoingMessage) -> str:
@@ -177,7 +204,9 @@ def _pictures(html: str) -> list[str]:
 
 
 def _shown_in(text: str) -> Iterator[str]:
-    """The hosts that the text of a link shows, in ASCII; of an address its domain, of a telephone number its digits."""
+    """The hosts that the text of a link shows, in ASCII; of an address its domain, of a telephone
+    number its digits.
+    """
     text = FULL_STOP.sub(".", unicodedata.normalize("NFKC", without_invisible(text))).strip()
     if A_NUMBER.fullmatch(text):
         yield _number(text)
@@ -203,12 +232,16 @@ def _is_meant_as_host(found: re.Match[str], word: str, *, only: bool) -> bool:
 
 
 def _leads_to(target: str) -> frozenset[str]:
-    """Where a link leads: hosts in ASCII, the domains of addresses, the digits of a telephone number."""
+    """Where a link leads: hosts in ASCII, the domains of addresses, the digits of a telephone
+    number.
+    """
     url = parsed(target)
     if url is None:
         return frozenset()
     if url.protocol in ("http:", "https:", "ftp:"):
-        return frozenset() if url.hostname == "mail.invalid" else frozenset({url.hostname.rstrip(".")})
+        return (
+            frozenset() if url.hostname == "mail.invalid" else frozenset({url.hostname.rstrip(".")})
+        )
     if url.protocol == "tel:":
         return frozenset({_number(unquote(url.pathname))})
     if url.protocol == "mailto:":
@@ -242,7 +275,9 @@ def _in_ascii(host: str) -> str:
 
 
 def _same_house(shown: str, leads: frozenset[str]) -> bool:
-    """Return True if all that a link leads to is the shown host or a part of it, or the host that it is a part of."""
+    """Return True if all that a link leads to is the shown host or a part of it, or the host that
+    it is a part of.
+    """
     if shown.isdigit():
         return all(not each.isdigit() or each[-7:] == shown[-7:] for each in leads)
     shown = shown.removeprefix("www.")

@@ -1,4 +1,6 @@
-"""Warnings about what is written, seen or not: hidden text, secrets, orders to a machine, reversed text."""
+"""Warnings about what is written, seen or not: hidden text, secrets, orders to a machine, reversed
+text.
+"""
 
 from html import unescape
 
@@ -10,11 +12,20 @@ from tools.warnings.context import JUDGED_CHARACTERS, Context, own_words, unseen
 
 MANY_LEFT_OVER = 3  # one or two come along when text is copied
 OVERRIDES = "\u202d\u202e"
-OPENING = {"\u202a": "\u202c", "\u202b": "\u202c", "\u2066": "\u2069", "\u2067": "\u2069", "\u2068": "\u2069"}
+OPENING = {
+    "\u202a": "\u202c",
+    "\u202b": "\u202c",
+    "\u2066": "\u2069",
+    "\u2067": "\u2069",
+    "\u2068": "\u2069",
+}
 
 
 def hidden_text(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Text that nobody would have seen as it was proposed. In HTML it was made visible, or it was taken out."""
+    """Text that nobody would have seen as it was proposed.
+
+    In HTML it was made visible, or it was taken out.
+    """
     content, subject = message.request.content, message.request.subject
     unseen = unseen_in(content)
     written = content.proposed_html or content.body
@@ -23,24 +34,37 @@ def hidden_text(message: OutgoingMessage, context: Context) -> PreviewWarning | 
     if not unseen and not spelled and left_over < MANY_LEFT_OVER and in_subject < MANY_LEFT_OVER:
         return None
     return PreviewWarning(
-        code="hidden_text", title="Hidden text.",
+        code="hidden_text",
+        title="Hidden text.",
         text="The proposal hid a part of its text from the reader. What you see here is everything that leaves."
-        if not in_subject else "Something is written in the subject that its reader would not see.",
+        if not in_subject
+        else "Something is written in the subject that its reader would not see.",
         severity="risk" if in_subject else "notice",
-    )  # fmt: skip
+    )
 
 
 def secret(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     request = message.request
-    written = request.content.text[:JUDGED_CHARACTERS] if request.kind == "forward" else own_words(message)
+    written = (
+        request.content.text[:JUDGED_CHARACTERS]
+        if request.kind == "forward"
+        else own_words(message)
+    )
     found = secrets.found_in(f"{request.subject}\n{written}")
     for attachment in request.attachments:
-        if not found and len(attachment.content) <= JUDGED_CHARACTERS and b"\0" not in attachment.content:
+        if (
+            not found
+            and len(attachment.content) <= JUDGED_CHARACTERS
+            and b"\0" not in attachment.content
+        ):
             found = secrets.found_in(attachment.content.decode("utf-8", "replace"))
     if not found:
         return None
     return PreviewWarning(
-        code="secret", title="This may be a secret.", text=f"It holds what looks like {found}.", severity="risk"
+        code="secret",
+        title="This may be a secret.",
+        text=f"It holds what looks like {found}.",
+        severity="risk",
     )
 
 
@@ -56,10 +80,16 @@ def injection(message: OutgoingMessage, context: Context) -> PreviewWarning | No
 
 
 def bidi(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Text whose order on screen is not the order it is in. Marks and closed embeddings are ordinary in right-to-left
-    text; overrides never are."""
+    """Text whose order on screen is not the order it is in.
+
+    Marks and closed embeddings are ordinary in right-to-left text; overrides never are.
+    """
     request = message.request
-    names = [request.subject, request.from_name, *(attachment.name for attachment in request.attachments)]
+    names = [
+        request.subject,
+        request.from_name,
+        *(attachment.name for attachment in request.attachments),
+    ]
     lines = [*names, *own_words(message).split("\n")]
     if not any(_turned(line) for line in lines):
         return None

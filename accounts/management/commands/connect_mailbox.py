@@ -24,25 +24,43 @@ class Command(BaseCommand):
         imap.add_argument("--imap", required=True, metavar="HOST:PORT[:tls|starttls|plain]")
         imap.add_argument("--smtp", required=True, metavar="HOST:PORT[:tls|starttls|plain]")
         imap.add_argument("--username", help="when it is not the address")
-        imap.add_argument("--password-stdin", action="store_true", required=True, help="one line on standard input")
-        microsoft_365 = kinds.add_parser("microsoft", help="Microsoft 365: prints where to sign in, with a code")
-        microsoft_365.add_argument(
-            "--application", action="store_true", help="by the application's own permissions, without a person"
+        imap.add_argument(
+            "--password-stdin",
+            action="store_true",
+            required=True,
+            help="one line on standard input",
+        )
+        microsoft_365 = kinds.add_parser(
+            "microsoft", help="Microsoft 365: prints where to sign in, with a code"
         )
         microsoft_365.add_argument(
-            "--permissions", nargs="+", choices=microsoft.PERMISSIONS, default=[],
+            "--application",
+            action="store_true",
+            help="by the application's own permissions, without a person",
+        )
+        microsoft_365.add_argument(
+            "--permissions",
+            nargs="+",
+            choices=microsoft.PERMISSIONS,
+            default=[],
             help="what to ask for, or what the application was given; else MICROSOFT_PERMISSIONS",
-        )  # fmt: skip
+        )
         gmail = kinds.add_parser("gmail", help="Gmail: prints a link and takes the pasted answer")
-        gmail.add_argument("--token-file", type=Path, help="authorized-user file as google-auth writes it")
+        gmail.add_argument(
+            "--token-file", type=Path, help="authorized-user file as google-auth writes it"
+        )
         for kind in (imap, microsoft_365, gmail):
             kind.add_argument("--address", required=True)
-            kind.add_argument("--owner", required=True, help="e-mail address of the person who will manage it")
+            kind.add_argument(
+                "--owner", required=True, help="e-mail address of the person who will manage it"
+            )
 
     def handle(self, *args: Any, kind: str, address: str, owner: str, **options: Any) -> None:
         user = user_named(owner)
         try:
-            mailbox = {"imap": _imap, "microsoft": self._microsoft, "gmail": self._gmail}[kind](user, address, options)
+            mailbox = {"imap": _imap, "microsoft": self._microsoft, "gmail": self._gmail}[kind](
+                user, address, options
+            )
         except ValueError as error:
             raise CommandError(str(error)) from None
         except ConnectError as error:
@@ -54,7 +72,9 @@ class Command(BaseCommand):
         except AnotherAccount:
             raise CommandError(ANOTHER_ACCOUNT) from None
         except PermissionError:
-            raise CommandError("This mailbox is connected already and has another manager.") from None
+            raise CommandError(
+                "This mailbox is connected already and has another manager."
+            ) from None
         self.stdout.write(str(mailbox.id))
 
     def _microsoft(self, owner: User, address: str, options: dict[str, Any]) -> Mailbox:
@@ -64,14 +84,19 @@ class Command(BaseCommand):
             if {microsoft.READ, microsoft.DRAFT} & set(granted.scopes):
                 microsoft.prove_application(address, granted.secrets["access_token"])
             else:
-                self.stderr.write("The mailbox itself was not tested: that takes a permission to read.")
+                self.stderr.write(
+                    "The mailbox itself was not tested: that takes a permission to read."
+                )
         else:
             granted = microsoft.by_device_code(self.stderr.write, options["permissions"])
             microsoft.refuse_another(address, granted)
         return connect_mailbox(
-            owner=owner, address=address, provider=Mailbox.Provider.MICROSOFT,
-            secrets=granted.secrets, scopes=list(granted.scopes),
-        )  # fmt: skip
+            owner=owner,
+            address=address,
+            provider=Mailbox.Provider.MICROSOFT,
+            secrets=granted.secrets,
+            scopes=list(granted.scopes),
+        )
 
     def _gmail(self, owner: User, address: str, options: dict[str, Any]) -> Mailbox:
         default = Path(settings.GMAIL_TOKEN_PATH) if settings.GMAIL_TOKEN_PATH else None
@@ -80,16 +105,21 @@ class Command(BaseCommand):
         if google.address_of(grant).lower() != address.strip().lower():
             raise google.CannotConnect("Google signed in another address than this one.")
         return connect_mailbox(
-            owner=owner, address=address, provider=Mailbox.Provider.GMAIL, secrets=dict(grant.secrets),
+            owner=owner,
+            address=address,
+            provider=Mailbox.Provider.GMAIL,
+            secrets=dict(grant.secrets),
             scopes=grant.abilities,
-        )  # fmt: skip
+        )
 
     def _pasted_grant(self, address: str) -> google.Grant:
         """The link and the question go to standard error, like all but the id."""
         client = google.configured_client()
         authorization = google.begin(client, login_hint=address)
         self.stderr.write(f"Open this in a browser and allow the access:\n\n{authorization.url}\n")
-        self.stderr.write("Then paste the address of the page that cannot be shown (it begins with http://127.0.0.1):")
+        self.stderr.write(
+            "Then paste the address of the page that cannot be shown (it begins with http://127.0.0.1):"
+        )
         return google.finish(client, authorization, sys.stdin.readline())
 
 
@@ -102,6 +132,9 @@ def _imap(owner: User, address: str, options: dict[str, Any]) -> Mailbox:
     )
     prove(access)
     return connect_mailbox(
-        owner=owner, address=address, provider=Mailbox.Provider.IMAP, secrets=access.as_secrets(),
+        owner=owner,
+        address=address,
+        provider=Mailbox.Provider.IMAP,
+        secrets=access.as_secrets(),
         scopes=["read", "draft", "send"],
-    )  # fmt: skip
+    )

@@ -22,16 +22,30 @@ class Command(BaseCommand):
         parser.add_argument("--days", type=int, help="how long it is valid; for ever when left out")
 
     def handle(
-        self, *args: Any, user: str, name: str, scopes: str, mailboxes: str, days: int | None, **options: Any
+        self,
+        *args: Any,
+        user: str,
+        name: str,
+        scopes: str,
+        mailboxes: str,
+        days: int | None,
+        **options: Any,
     ) -> None:
         owner = user_named(user)
         wanted = [scope.strip() for scope in scopes.split(",") if scope.strip()]
         unknown = [scope for scope in wanted if scope not in SCOPES]
         if unknown or not wanted:
-            raise CommandError(f"Unknown scope: {', '.join(unknown) or 'none given'}. There are: {', '.join(SCOPES)}.")
+            raise CommandError(
+                f"Unknown scope: {', '.join(unknown) or 'none given'}. There are: {', '.join(SCOPES)}."
+            )
         bound = [mailbox_named(address) for address in mailboxes.split(",") if address.strip()]
-        if Membership.objects.filter(user=owner, mailbox__in=bound).count() != len(bound) or not bound:
-            raise CommandError("A token can be bound to mailboxes of its owner alone, and to at least one.")
+        if (
+            Membership.objects.filter(user=owner, mailbox__in=bound).count() != len(bound)
+            or not bound
+        ):
+            raise CommandError(
+                "A token can be bound to mailboxes of its owner alone, and to at least one."
+            )
         try:
             with transaction.atomic():
                 token, secret = ApiToken.issue(

@@ -28,7 +28,9 @@ class Command(BaseCommand):
                 user = User.objects.create_user(
                     email, first_name=first, last_name=last, is_staff=staff, is_superuser=staff
                 )
-                record_event("person_added", person=None, subject=user, is_staff=staff, is_superuser=staff)
+                record_event(
+                    "person_added", person=None, subject=user, is_staff=staff, is_superuser=staff
+                )
                 prove_account(user, how="command")
         except ValidationError:
             raise CommandError("This is not an e-mail address.") from None

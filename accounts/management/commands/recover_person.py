@@ -15,12 +15,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", required=True, help="e-mail address")
-        parser.add_argument("--revoke-tokens", action="store_true", help="also revoke the tokens of their programs")
+        parser.add_argument(
+            "--revoke-tokens", action="store_true", help="also revoke the tokens of their programs"
+        )
 
     def handle(self, *args: Any, user: str, revoke_tokens: bool, **options: Any) -> None:
         """The link alone goes to standard output."""
         person = user_named(user)
         secret = recover(person, revoke_tokens=revoke_tokens)
         if not mail_recovery(person):
-            self.stderr.write("No e-mail was sent. Tell the person yourself that their access was reset.")
+            self.stderr.write(
+                "No e-mail was sent. Tell the person yourself that their access was reset."
+            )
         self.stdout.write(settings.MAILHUB_PUBLIC_URL + reverse("sign_in_by_link", args=[secret]))

@@ -25,10 +25,16 @@ class Command(BaseCommand):
     requires_system_checks = []  # a person waits; the servers have made them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="say what differs, and change nothing")
-        parser.add_argument("--yes", action="store_true", help="do not ask before mail may leave again")
         parser.add_argument(
-            "--force", action="store_true", help="go through it even if mailhub has found no difference by itself"
+            "--dry-run", action="store_true", help="say what differs, and change nothing"
+        )
+        parser.add_argument(
+            "--yes", action="store_true", help="do not ask before mail may leave again"
+        )
+        parser.add_argument(
+            "--force",
+            action="store_true",
+            help="go through it even if mailhub has found no difference by itself",
         )
 
     def handle(self, *args: Any, dry_run: bool, yes: bool, force: bool, **options: Any) -> None:
@@ -45,13 +51,16 @@ class Command(BaseCommand):
             return
         leaving = PendingAction.objects.filter(status=Status.EXECUTING).count()
         if leaving:
-            raise CommandError(f"{leaving} are leaving now or were when the copy was made. Run this again in a minute.")
+            raise CommandError(
+                f"{leaving} are leaving now or were when the copy was made. Run this again in a minute."
+            )
         tally: Counter[str] = Counter()
         for each in restore.reconcile_after_restore():
             tally[each.found] += 1
             self.stdout.write(f"{each.action_id}: {WORDS[each.found]}")
         self.stdout.write(
-            "\n".join(f"{count} {WORDS[found]}" for found, count in sorted(tally.items())) or "Nothing to do."
+            "\n".join(f"{count} {WORDS[found]}" for found, count in sorted(tally.items()))
+            or "Nothing to do."
         )
         if not yes and input("Let mail leave again? [y/N] ").strip().lower() != "y":
             self.stdout.write("Everything stays paused. Run this again when you are ready.")

@@ -7,7 +7,10 @@ from approvals import guards
 
 
 class Command(flush.Command):
-    """Django's flush. On SQLite it deletes row by row, which the guards refuse; PostgreSQL truncates."""
+    """Django's flush.
+
+    On SQLite it deletes row by row, which the guards refuse; PostgreSQL truncates.
+    """
 
     def handle(self, **options: Any) -> None:
         connection = connections[options["database"]]

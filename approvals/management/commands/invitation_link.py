@@ -11,7 +11,9 @@ from approvals.mailboxes.members import new_link
 
 
 class Command(BaseCommand):
-    help = "Prints the link of an open invitation, for an operator who hands it to the invited person."
+    help = (
+        "Prints the link of an open invitation, for an operator who hands it to the invited person."
+    )
     requires_system_checks = []  # a person waits; the servers have made them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -22,5 +24,7 @@ class Command(BaseCommand):
         try:
             secret = new_link(mailbox=mailbox_named(mailbox), email=email)
         except Problem:
-            raise CommandError("No open invitation for this address. A manager of the mailbox invites it.") from None
+            raise CommandError(
+                "No open invitation for this address. A manager of the mailbox invites it."
+            ) from None
         self.stdout.write(settings.MAILHUB_PUBLIC_URL + reverse("invitation", args=[secret]))

@@ -16,7 +16,9 @@ class Command(BaseCommand):
     requires_system_checks = [GATE]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--every", type=float, metavar="SECONDS", help="stay, and sweep so often, until SIGTERM")
+        parser.add_argument(
+            "--every", type=float, metavar="SECONDS", help="stay, and sweep so often, until SIGTERM"
+        )
 
     def handle(self, *args: Any, every: float | None, **options: Any) -> None:
         if every is None:

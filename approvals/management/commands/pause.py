@@ -12,14 +12,18 @@ class Command(BaseCommand):
     requires_system_checks = []  # a person waits; the servers have made them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--mailbox", help="the address of one mailbox; everything when left out")
+        parser.add_argument(
+            "--mailbox", help="the address of one mailbox; everything when left out"
+        )
         parser.add_argument("--dry-run", action="store_true", help="say what would happen")
 
     def handle(self, *args: Any, mailbox: str | None, dry_run: bool, **options: Any) -> None:
         named = mailbox_named(mailbox) if mailbox else None
         waiting, leaving = switch.under_way(named)
         if dry_run:
-            self.stdout.write(f"Would pause {named or 'everything'}: {waiting} approved would wait.")
+            self.stdout.write(
+                f"Would pause {named or 'everything'}: {waiting} approved would wait."
+            )
             return
         new = switch.pause(mailbox=named, actor="command")
         self.stdout.write(

@@ -13,14 +13,18 @@ class Command(BaseCommand):
     requires_system_checks = []  # a person waits; the servers have made them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--mailbox", help="the address of one mailbox; the pause of everything when left out")
+        parser.add_argument(
+            "--mailbox", help="the address of one mailbox; the pause of everything when left out"
+        )
         parser.add_argument("--dry-run", action="store_true", help="say what would happen")
 
     def handle(self, *args: Any, mailbox: str | None, dry_run: bool, **options: Any) -> None:
         named = mailbox_named(mailbox) if mailbox else None
         waiting, _ = switch.under_way(named)
         if dry_run:
-            self.stdout.write(f"Would end the pause of {named or 'everything'}: {waiting} approved may leave.")
+            self.stdout.write(
+                f"Would end the pause of {named or 'everything'}: {waiting} approved may leave."
+            )
             return
         try:
             ended = switch.resume(mailbox=named, actor="command")

@@ -20,9 +20,15 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        lost = [str(pk) for pk in Mailbox.objects.values_list("pk", flat=True) if not self._rotated(pk)]
+        lost = [
+            str(pk) for pk in Mailbox.objects.values_list("pk", flat=True) if not self._rotated(pk)
+        ]
         lost += [f"one-time codes {pk}" for pk in self._factors() if not self._factor_rotated(pk)]
-        lost += [f"webhook {webhook}" for webhook in Webhook.objects.all() if not self._webhook_rotated(webhook)]
+        lost += [
+            f"webhook {webhook}"
+            for webhook in Webhook.objects.all()
+            if not self._webhook_rotated(webhook)
+        ]
         lost += [*rotation.reseal(), *rotation.encrypt_content()]
         if lost:
             raise CommandError(f"No configured key opens: {', '.join(lost)}. All others are done.")
@@ -39,7 +45,11 @@ class Command(BaseCommand):
         if factor is None:
             return True
         try:
-            anew = {name: encrypt(decrypt(factor.data[name])) for name in ("secret", "seed") if name in factor.data}
+            anew = {
+                name: encrypt(decrypt(factor.data[name]))
+                for name in ("secret", "seed")
+                if name in factor.data
+            }
         except CannotDecrypt:
             return False
         factor.data.update(anew)
@@ -48,7 +58,9 @@ class Command(BaseCommand):
 
     @transaction.atomic
     def _rotated(self, mailbox_id: Any) -> bool:
-        """One row at a time, locked: a refresh that stores new tokens waits, and overwrites nothing."""
+        """One row at a time, locked: a refresh that stores new tokens waits, and overwrites
+        nothing.
+        """
         mailbox = Mailbox.objects.select_for_update(no_key=True).filter(pk=mailbox_id).first()
         if mailbox is None:
             return True
@@ -64,7 +76,9 @@ class Command(BaseCommand):
         """Nothing else ever writes it, so no lock is needed."""
         name = bound_to(webhook)
         try:
-            anew = credentials.encrypt_text(credentials.decrypt_text(webhook.secret, bound_to=name), bound_to=name)
+            anew = credentials.encrypt_text(
+                credentials.decrypt_text(webhook.secret, bound_to=name), bound_to=name
+            )
         except CannotDecrypt:
             return False
         Webhook.objects.filter(pk=webhook.pk).update(secret=anew)

@@ -9,7 +9,10 @@ from approvals.queues.rq import keep_working
 
 
 class Command(rqworker.Command):
-    """django-rq's own command. Its app is not installed: it would bring an admin page that can run jobs."""
+    """django-rq's own command.
+
+    Its app is not installed: it would bring an admin page that can run jobs.
+    """
 
     help = "Carries out approved actions (MAILHUB_QUEUE=rq) and sweeps; ends on SIGTERM after the send under way."
     requires_system_checks = [GATE]

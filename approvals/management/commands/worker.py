@@ -24,6 +24,13 @@ class Command(BaseCommand):
                 call_command("rqworker")  # with its own defaults
             case "celery":
                 app = import_string(settings.MAILHUB_CELERY_APP)
-                app.worker_main(["worker", "--without-mingle", "--without-gossip", f"--concurrency={max(threads, 1)}"])
+                app.worker_main(
+                    [
+                        "worker",
+                        "--without-mingle",
+                        "--without-gossip",
+                        f"--concurrency={max(threads, 1)}",
+                    ]
+                )
             case _:
                 Worker(threads=max(threads, 1)).run()

@@ -24,11 +24,13 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if _answers(ENV.HOST, ENV.PORT):
-            raise CommandError(f"Port {ENV.PORT} on {ENV.HOST} is in use; choose another with PORT=…")
+            raise CommandError(
+                f"Port {ENV.PORT} on {ENV.HOST} is in use; choose another with PORT=…"
+            )
         supervisor = Supervisor()
         try:
-            # Side by side, since each takes a second to load. The worker comes last: without one /readyz says no, so
-            # what a script needs stands in sandbox.json before it says yes.
+            # Side by side, since each takes a second to load. The worker comes last: without one
+            # /readyz says no, so what a script needs stands in sandbox.json before it says yes.
             with_sandbox = settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
             if with_sandbox:
                 supervisor.start("sandbox", [*MANAGE, "sandbox"])
@@ -52,7 +54,11 @@ class Command(BaseCommand):
         deadline = time.monotonic() + SANDBOX_SECONDS
         while time.monotonic() < deadline and not supervisor.stopping:
             state = load_state(settings.MAILHUB_HOME)
-            if state and _answers(state.host, state.imap_port) and _answers(state.host, state.smtp_port):
+            if (
+                state
+                and _answers(state.host, state.imap_port)
+                and _answers(state.host, state.smtp_port)
+            ):
                 return state
             time.sleep(POLL_SECONDS / 4)
         raise CommandError("The sandbox mail server did not start.")
@@ -61,10 +67,14 @@ class Command(BaseCommand):
         lines = [f"mailhub   {settings.MAILHUB_PUBLIC_URL}"]
         if prepared:
             lines.append(f"sign in   {prepared['sign_in_url']}  (once)")
-            lines.append(f"try it    {settings.MAILHUB_PUBLIC_URL}/welcome/  (a token, and the lines to paste)")
+            lines.append(
+                f"try it    {settings.MAILHUB_PUBLIC_URL}/welcome/  (a token, and the lines to paste)"
+            )
             lines.append(f"sandbox   {settings.MAILHUB_HOME / 'sandbox.json'}")
         else:
-            lines.append("sign in   manage.py create_user --email …, then manage.py sign_in_link --user …")
+            lines.append(
+                "sign in   manage.py create_user --email …, then manage.py sign_in_link --user …"
+            )
             lines.append("sandbox   none: it is for a server on loopback alone")
         self.stdout.write("\n".join([*lines, "Ctrl-C ends it."]))
         self.stdout.flush()

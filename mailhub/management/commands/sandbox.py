@@ -8,7 +8,9 @@ from mailhub.sandbox.server import run
 
 
 class Command(BaseCommand):
-    help = "The mail server of the first run: IMAP and SMTP on loopback, with three seeded mailboxes."
+    help = (
+        "The mail server of the first run: IMAP and SMTP on loopback, with three seeded mailboxes."
+    )
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,5 @@
-"""HTML of a message that is to leave: cleaned once, at the proposal; what is stored, shown and sent is the result.
+"""HTML of a message that is to leave: cleaned once, at the proposal; what is stored, shown and sent
+is the result.
 
 Also what a reader sees of foreign HTML, and the plain-text reading of both. Pure.
 """
@@ -32,7 +33,18 @@ _ATTRIBUTES = {
 # Without those that hide their content (details, ruby) or turn it around (bdo).
 _HIDING_TAGS = set("area bdo details map rp rt rtc ruby summary".split())
 _TAGS = (nh3.ALLOWED_TAGS | {"font", "tt", "big"}) - _HIDING_TAGS
-_WITH_CONTENT = {"script", "style", "title", "noscript", "template", "svg", "math", "iframe", "object", "select"}
+_WITH_CONTENT = {
+    "script",
+    "style",
+    "title",
+    "noscript",
+    "template",
+    "svg",
+    "math",
+    "iframe",
+    "object",
+    "select",
+}
 _SEEN_BY = {"style", "class", "id", "hidden", "open", "dir", "lang", "bgcolor", "background", "color", "size", "align",
             "valign", "width", "height", "href", "src", "alt", "cellpadding", "cellspacing", "border",
             "colspan", "rowspan", "face", "start"}  # fmt: skip
@@ -40,9 +52,11 @@ WRITTEN_OUT = {("a", "href"), ("img", "src"), ("img", "alt")}
 # What a parser adds or drops without anybody losing anything.
 _SCAFFOLD = {"html", "head", "body", "tbody", "meta", "title", "colgroup"}
 _SCHEMES = {"http", "https", "mailto", "tel", "cid"}
-# A fragment has no body of its own: its ground would be lost, and light text on it would be taken for hidden.
+# A fragment has no body of its own: its ground would be lost, and light text on it would be taken
+# for hidden.
 _BODY = re.compile(r"<body(?=[\s/])", re.IGNORECASE)
-# An element that holds nothing: it stands for a body while the bodies are looked for, and mail does not use it.
+# An element that holds nothing: it stands for a body while the bodies are looked for, and mail does
+# not use it.
 _MARK = "basefont"
 _MARK_OF_OTHERS = re.compile(rf"<(?={_MARK})", re.IGNORECASE)
 _TAG_NAME = re.compile(r"<([a-z][^\s/>\x00]{0,60})", re.IGNORECASE)
@@ -84,12 +98,15 @@ def cleaned(html: str) -> str:
 
 
 def seen_by_reader(html: str) -> Seen:
-    """Return what a person sees of foreign HTML, still to be cleaned, and the text that they do not see."""
+    """Return what a person sees of foreign HTML, still to be cleaned, and the text that they do not
+    see.
+    """
     return seen(ordered(html), "\n".join(match[1] for match in _STYLE_SHEET.finditer(html)))
 
 
 def ordered(html: str) -> str:
-    """Return foreign HTML as a browser's parser understands it, with its styles and all its elements but scripts.
+    """Return foreign HTML as a browser's parser understands it, with its styles and all its
+    elements but scripts.
 
     It is for judging only: it must not be shown or sent.
     """
@@ -108,7 +125,9 @@ def ordered(html: str) -> str:
 
 
 def _prepared(html: str) -> str:
-    """Return the HTML with its body as a block, and without elements that are too deep in others; texts stay."""
+    """Return the HTML with its body as a block, and without elements that are too deep in others;
+    texts stay.
+    """
     html = _with_body_as_block(html)
     if html.count("<") <= DEEPEST:
         return html
@@ -127,15 +146,19 @@ def _prepared(html: str) -> str:
 def _with_body_as_block(html: str) -> str:
     """Return the HTML inside a block that has the attributes of its body.
 
-    A body that is written in a comment or an attribute is none. Of several, the first one wins for each attribute,
-    and its end tag ends nothing: browsers do the same.
+    A body that is written in a comment or an attribute is none. Of several, the first one wins for
+    each attribute, and its end tag ends nothing: browsers do the same.
     """
     if _BODY.search(html) is None:
         return html
     # The empty block ends elements that a body ends too, such as a picture.
     marked = _BODY.sub(f"<div></div><{_MARK}", _MARK_OF_OTHERS.sub("<x-", html))
     reader = _Bodies()
-    reader.feed(nh3.clean(marked, tags={_MARK}, attributes={_MARK: _SEEN_BY}, clean_content_tags=_WITH_CONTENT))
+    reader.feed(
+        nh3.clean(
+            marked, tags={_MARK}, attributes={_MARK: _SEEN_BY}, clean_content_tags=_WITH_CONTENT
+        )
+    )
     if not reader.attributes:
         return html
     attributes = "".join(f' {name}="{escape(value)}"' for name, value in reader.attributes.items())
@@ -156,8 +179,11 @@ class _Bodies(HTMLParser):
 
 
 def text_of(html: str) -> str:
-    """The plain-text reading of HTML; a nesting too deep for the renderer falls back to the bare text."""
-    # The renderer decodes once more what its parser has decoded: "&amp;lt;" is the text "&lt;", and no tag.
+    """The plain-text reading of HTML; a nesting too deep for the renderer falls back to the bare
+    text.
+    """
+    # The renderer decodes once more what its parser has decoded: "&amp;lt;" is the text "&lt;", and
+    # no tag.
     once = html.replace("&amp;", "&amp;amp;")
     try:
         return str(get_text(once, ParserConfig(display_links=False))).strip("\n")
@@ -202,7 +228,10 @@ class _Tally(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
-        if tag in _SCAFFOLD and (given.get("http-equiv") or "content-type").lower() == "content-type":
+        if (
+            tag in _SCAFFOLD
+            and (given.get("http-equiv") or "content-type").lower() == "content-type"
+        ):
             return
         self.counts["div" if tag == "body" else tag] += 1
         self.counts.update(f"{tag} {name}" for name in given if name not in ("class", "style"))

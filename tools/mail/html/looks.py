@@ -1,6 +1,8 @@
-"""How a browser would show an element of a mail: its colours, what lies behind them, and the size of its letters.
+"""How a browser would show an element of a mail: its colours, what lies behind them, and the size
+of its letters.
 
-Both readers of HTML in `tools.mail.html.visibility` judge by this, so that reading, previewing and warning agree. Pure.
+Both readers of HTML in `tools.mail.html.visibility` judge by this, so that reading, previewing and
+warning agree. Pure.
 """
 
 from collections.abc import Mapping
@@ -26,7 +28,8 @@ FACTORS = {"h1": 2.0, "h2": 1.5, "h3": 1.17, "h5": 0.83, "h6": 0.67, "small": 5 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`grounds` are all colours that lie behind an element or around it: its text may stick out of its own box.
+    """`grounds` are all colours that lie behind an element or around it: its text may stick out of
+    its own box.
 
     `pictured`: a picture lies behind it, so nobody can say which colour its text is seen on.
     """
@@ -42,8 +45,12 @@ class Look:
         return self.pictured or (not self.faded and contrast(self.ink, self.ground) >= LEGIBLE)
 
 
-def size_of(tag: str, attributes: Attributes, style: Mapping[str, str], parent: float) -> tuple[float, bool]:
-    """Return the height of a letter in pixels, and whether the style says it (else the tag and the parent do)."""
+def size_of(
+    tag: str, attributes: Attributes, style: Mapping[str, str], parent: float
+) -> tuple[float, bool]:
+    """Return the height of a letter in pixels, and whether the style says it (else the tag and the
+    parent do).
+    """
     given = style.get("font-size", "")
     if given in SIZES:
         return SIZES[given], True
@@ -68,7 +75,9 @@ def _font_size(given: str) -> float | None:
     return FONT_SIZES[min(7, max(1, steps))]
 
 
-def ink_of(tag: str, attributes: Attributes, style: Mapping[str, str]) -> tuple[Colour, float] | None:
+def ink_of(
+    tag: str, attributes: Attributes, style: Mapping[str, str]
+) -> tuple[Colour, float] | None:
     """Return the colour of the text that the element itself names."""
     for name in ("-webkit-text-fill-color", "color"):
         if (found := colour(style.get(name, ""))) is not None:
@@ -76,7 +85,9 @@ def ink_of(tag: str, attributes: Attributes, style: Mapping[str, str]) -> tuple[
     return legacy_colour(attributes.get("color", "")) if tag == "font" else None
 
 
-def ground_of(tag: str, attributes: Attributes, style: Mapping[str, str]) -> tuple[Colour, float] | None:
+def ground_of(
+    tag: str, attributes: Attributes, style: Mapping[str, str]
+) -> tuple[Colour, float] | None:
     """Return the colour that the element itself lays behind its text."""
     found = colour(style.get("background-color", ""))
     if found is None and "bgcolor" in attributes:
@@ -85,19 +96,26 @@ def ground_of(tag: str, attributes: Attributes, style: Mapping[str, str]) -> tup
 
 
 def legacy_colour(value: str) -> tuple[Colour, float] | None:
-    """Return the colour of an attribute. Browsers make a colour of any word there; only real colours count here."""
+    """Return the colour of an attribute.
+
+    Browsers make a colour of any word there; only real colours count here.
+    """
     value = value.strip().lower()
     if value == "transparent" or "(" in value:
         return None
     return colour(value) or colour(f"#{value}")
 
 
-def painted(look: Look, *, ink: tuple[Colour, float] | None, ground: tuple[Colour, float] | None) -> Look:
+def painted(
+    look: Look, *, ink: tuple[Colour, float] | None, ground: tuple[Colour, float] | None
+) -> Look:
     """Return the look with another colour of the text, another colour behind it, or both."""
     if ground is not None:
         behind = blend(ground, look.ground)
         grounds = look.grounds | {behind}
-        look = replace(look, ground=behind, grounds=grounds if len(grounds) <= GROUNDS else look.grounds)
+        look = replace(
+            look, ground=behind, grounds=grounds if len(grounds) <= GROUNDS else look.grounds
+        )
     if ink is not None:
         look = replace(look, ink=blend(ink, look.ground), faded=ink[1] < 0.1)
     return look

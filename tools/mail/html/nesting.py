@@ -6,7 +6,9 @@ from collections import Counter
 MAX_DEPTH = 256  # libxml2 drops in silence what lies deeper
 TAG = re.compile(r"<(/?+)([a-z][a-z0-9]*+)", re.IGNORECASE)
 # They do not nest: they are empty, or the next one closes them.
-FLAT = frozenset("area base br col dd dt embed hr img input li link meta option p param source td th tr wbr".split())
+FLAT = frozenset(
+    "area base br col dd dt embed hr img input li link meta option p param source td th tr wbr".split()
+)
 
 
 class TooDeep(ValueError):

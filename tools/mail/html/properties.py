@@ -1,7 +1,8 @@
-"""Which styles and attributes a mail may have when it leaves: known names with values that hide nothing. Pure.
+"""Which styles and attributes a mail may have when it leaves: known names with values that hide
+nothing. Pure.
 
-Everything else is dropped. A value that is kept is written anew from what was understood, so no two programs can read
-it in two ways.
+Everything else is dropped. A value that is kept is written anew from what was understood, so no two
+programs can read it in two ways.
 """
 
 import re
@@ -46,8 +47,12 @@ PICTURE_FONTS = re.compile(
 HARMLESS = ("mso-", "-ms-", "-webkit-", "-moz-")
 
 
-def kept_properties(tag: str, style: Mapping[str, str], *, size: float, rtl: bool) -> dict[str, str]:
-    """Return the styles that may stay, but for colours and the size of the font, which depend on what is around."""
+def kept_properties(
+    tag: str, style: Mapping[str, str], *, size: float, rtl: bool
+) -> dict[str, str]:
+    """Return the styles that may stay, but for colours and the size of the font, which depend on
+    what is around.
+    """
     block = tag not in INLINE or style.get("display") in ("block", "inline-block")
     found: dict[str, str] = {}
     for name, value in style.items():
@@ -75,7 +80,10 @@ def _kept(tag: str, name: str, value: str, *, size: float, block: bool, rtl: boo
 
 
 def _line_height(value: str, size: float, tag: str) -> str | None:
-    """A factor, which each font inside multiplies with its own size. A length would let larger letters overlap."""
+    """A factor, which each font inside multiplies with its own size.
+
+    A length would let larger letters overlap.
+    """
     if value == "normal":
         return value
     factor = number(value)
@@ -102,8 +110,12 @@ RULES: Mapping[str, Callable[[str, float, str], str | None]] = {
     "line-height": _line_height,
     "font-family": _family,
     "display": _display,
-    "letter-spacing": lambda value, size, tag: "normal" if value == "normal" else _length(value, size, most=size * 0.4),
-    "word-spacing": lambda value, size, tag: "normal" if value == "normal" else _length(value, size, most=size),
+    "letter-spacing": lambda value, size, tag: (
+        "normal" if value == "normal" else _length(value, size, most=size * 0.4)
+    ),
+    "word-spacing": lambda value, size, tag: (
+        "normal" if value == "normal" else _length(value, size, most=size)
+    ),
     "text-indent": lambda value, size, tag: _length(value, size, most=60.0),
 }
 
@@ -119,7 +131,12 @@ def _width(tag: str, name: str, value: str, size: float) -> str | None:
     part = percent(value)
     if part is not None:
         return f"{round(part, 1):g}%" if (10 if tag not in CELLS else 1) <= part <= 100 else None
-    return _length(value, size, most=1000.0 if name != "min-width" else 320.0, least=0.0 if tag in CELLS else 40.0)
+    return _length(
+        value,
+        size,
+        most=1000.0 if name != "min-width" else 320.0,
+        least=0.0 if tag in CELLS else 40.0,
+    )
 
 
 def _border(name: str, value: str, size: float, *, block: bool) -> str | None:
@@ -130,11 +147,19 @@ def _border(name: str, value: str, size: float, *, block: bool) -> str | None:
     if name == "border-spacing":
         parts = [_length(word, size, most=40.0) for word in value.split()[:2]]
         return " ".join(part for part in parts if part) if all(parts) else None
-    if name.removeprefix("border-").rpartition("-")[2] not in ("border", "width", "style", "color", *SIDES):
+    if name.removeprefix("border-").rpartition("-")[2] not in (
+        "border",
+        "width",
+        "style",
+        "color",
+        *SIDES,
+    ):
         return None
     words = []
     for word in value.split():
-        length = {"thin": "1px", "medium": "3px", "thick": "5px"}.get(word) or _length(word, size, most=most)
+        length = {"thin": "1px", "medium": "3px", "thick": "5px"}.get(word) or _length(
+            word, size, most=most
+        )
         shade = colour(word)
         if length is None and word not in BORDER_STYLES and shade is None:
             return None
@@ -145,7 +170,12 @@ def _border(name: str, value: str, size: float, *, block: bool) -> str | None:
 def _whole(least: int, most: int) -> Callable[[str], str | None]:
     def check(value: str) -> str | None:
         digits = value.strip().removesuffix("px").strip()
-        fits = digits.isascii() and digits.isdigit() and len(digits) <= 6 and least <= int(digits) <= most
+        fits = (
+            digits.isascii()
+            and digits.isdigit()
+            and len(digits) <= 6
+            and least <= int(digits) <= most
+        )
         return str(int(digits)) if fits else None
 
     return check
@@ -209,7 +239,11 @@ def kept_attributes(tag: str, attributes: Mapping[str, str], *, rtl: bool) -> di
     rules = {**EVERYWHERE, **BY_TAG.get(tag, {})}
     for name, value in attributes.items():
         rule = rules.get(name)
-        if rule is None or (tag in NO_GROUND and name == "bgcolor") or (rtl and name == "width" and tag != "img"):
+        if (
+            rule is None
+            or (tag in NO_GROUND and name == "bgcolor")
+            or (rtl and name == "width" and tag != "img")
+        ):
             continue
         kept = rule(value)
         if kept is not None:

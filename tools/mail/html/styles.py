@@ -1,4 +1,7 @@
-"""CSS values of mail: parsed by tinycss2, and reduced to numbers, colours and words. Pure, linear in the length."""
+"""CSS values of mail: parsed by tinycss2, and reduced to numbers, colours and words.
+
+Pure, linear in the length.
+"""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -12,7 +15,15 @@ Colour = tuple[int, int, int]
 LONGEST = 10_000  # characters of one style: more is written by nobody
 DEEPEST = 20  # brackets inside each other: the parser is recursive
 POINT = 4 / 3
-LENGTHS = {"px": 1.0, "pt": POINT, "pc": 16.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "q": 96 / 101.6}
+LENGTHS = {
+    "px": 1.0,
+    "pt": POINT,
+    "pc": 16.0,
+    "in": 96.0,
+    "cm": 96 / 2.54,
+    "mm": 96 / 25.4,
+    "q": 96 / 101.6,
+}
 FONT_UNITS = {"em": 1.0, "ex": 0.5, "ch": 0.5, "rem": 0.0, "lh": 1.2, "rlh": 1.2}
 VIEWPORT_UNITS = {"vw": 8.0, "vh": 6.0, "vmin": 6.0, "vmax": 8.0}
 LIGHTNESS = {"lab": 100, "lch": 100, "oklab": 1, "oklch": 1}
@@ -22,11 +33,15 @@ SIDES = ("top", "right", "bottom", "left")
 
 @lru_cache(maxsize=4096)
 def declared(style: str) -> Mapping[str, str]:
-    """Return the declarations of a style attribute: names and values in lower case, the winner of each name.
+    """Return the declarations of a style attribute: names and values in lower case, the winner of
+    each name.
 
-    Margins and paddings are split into their four sides; `background` becomes a colour, an image, or both.
+    Margins and paddings are split into their four sides; `background` becomes a colour, an image,
+    or both.
     """
-    found = parse_blocks_contents(_shallow(style[:LONGEST]), skip_comments=True, skip_whitespace=True)
+    found = parse_blocks_contents(
+        _shallow(style[:LONGEST]), skip_comments=True, skip_whitespace=True
+    )
     plain: dict[str, str] = {}
     important: dict[str, str] = {}
     for each in found:
@@ -42,10 +57,13 @@ def declared(style: str) -> Mapping[str, str]:
 def sheet(css: str) -> Mapping[str, Mapping[str, str]]:
     """Return the declarations by simple selector (`p`, `.note`, `#top`, `p.note`) of a style sheet.
 
-    Rules with other selectors, and those inside @media, are left out: where they apply cannot be told here.
+    Rules with other selectors, and those inside @media, are left out: where they apply cannot be
+    told here.
     """
     found: dict[str, dict[str, str]] = {}
-    for rule in parse_stylesheet(_shallow(css[: LONGEST * 5]), skip_comments=True, skip_whitespace=True):
+    for rule in parse_stylesheet(
+        _shallow(css[: LONGEST * 5]), skip_comments=True, skip_whitespace=True
+    ):
         if rule.type != "qualified-rule":
             continue
         declarations = declared(serialize(rule.content))
@@ -76,7 +94,11 @@ def _longhands(name: str, value: str) -> Iterable[tuple[str, str]]:
     if name == "background":
         found = [("background-image", value)] if "url(" in value or "gradient(" in value else []
         colours = [word for word in _words(value) if colour(word) is not None]
-        return [*found, ("background-color", colours[0])] if colours else [*found, ("background", value)]
+        return (
+            [*found, ("background-color", colours[0])]
+            if colours
+            else [*found, ("background", value)]
+        )
     return [(name, value)]
 
 
@@ -102,7 +124,9 @@ def colour(value: str) -> tuple[Colour, float] | None:
         found = parse_color(value)
         if found is None or isinstance(found, str):
             return None
-        if found.space in LIGHTNESS:  # its hue is not worked out: how light it is decides what can be read
+        if (
+            found.space in LIGHTNESS
+        ):  # its hue is not worked out: how light it is decides what can be read
             red = green = blue = (found.coordinates[0] or 0.0) / LIGHTNESS[found.space]
         else:
             red, green, blue = found.to("srgb").coordinates
@@ -110,13 +134,17 @@ def colour(value: str) -> tuple[Colour, float] | None:
     except (ValueError, NotImplementedError, TypeError, OverflowError, ZeroDivisionError):
         return None
     channels = tuple(min(255, max(0, round(255 * (part or 0.0)))) for part in (red, green, blue))
-    return (channels[0], channels[1], channels[2]), min(1.0, max(0.0, float(1.0 if alpha is None else alpha)))
+    return (channels[0], channels[1], channels[2]), min(
+        1.0, max(0.0, float(1.0 if alpha is None else alpha))
+    )
 
 
 def blend(top: tuple[Colour, float], below: Colour) -> Colour:
     """Return the colour that is seen when one that lets light through lies on another."""
     (red, green, blue), alpha = top
-    mixed = [round(alpha * a + (1 - alpha) * b) for a, b in zip((red, green, blue), below, strict=True)]
+    mixed = [
+        round(alpha * a + (1 - alpha) * b) for a, b in zip((red, green, blue), below, strict=True)
+    ]
     return mixed[0], mixed[1], mixed[2]
 
 

@@ -3,13 +3,17 @@
 import re
 from html import unescape
 
-TAG = re.compile(r"(?s)<(style|script|head)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^>]*(>|$)", re.IGNORECASE)
+TAG = re.compile(
+    r"(?s)<(style|script|head)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^>]*(>|$)", re.IGNORECASE
+)
 CHARACTERS = 100_000
 TOO_COMPLEX = "[The HTML of this mail is too complex to be shown. This is its bare text, with any hidden text in it.]"
 
 
 def bare_text(html: str) -> str:
-    """Return the words of the HTML below a note that says what they are, in time linear in its length."""
+    """Return the words of the HTML below a note that says what they are, in time linear in its
+    length.
+    """
     lines = unescape(TAG.sub("\n", html[:CHARACTERS])).split("\n")
     words = "\n".join(line for line in (" ".join(line.split()) for line in lines) if line)
     more = "\n[…]" if len(html) > CHARACTERS else ""

@@ -1,8 +1,10 @@
-"""What a person sees of HTML: the one judgement for reading a mail, for showing one, and for warning about one.
+"""What a person sees of HTML: the one judgement for reading a mail, for showing one, and for
+warning about one.
 
-`seen` leaves out of foreign HTML what its reader would not see. `legible` rewrites HTML that is to leave until
-nothing in it is hidden. Both take what an HTML parser has put in order (`tools.mail.html.clean`), read it once without
-recursion, and keep a few numbers for each open element. Pure.
+`seen` leaves out of foreign HTML what its reader would not see. `legible` rewrites HTML that is to
+leave until nothing in it is hidden. Both take what an HTML parser has put in order
+(`tools.mail.html.clean`), read it once without recursion, and keep a few numbers for each open
+element. Pure.
 """
 
 from collections.abc import Mapping
@@ -25,7 +27,14 @@ from tools.mail.html.looks import (
     size_of,
     sticks_out,
 )
-from tools.mail.html.properties import CELLS, HARMLESS, INLINE, NO_GROUND, kept_attributes, kept_properties
+from tools.mail.html.properties import (
+    CELLS,
+    HARMLESS,
+    INLINE,
+    NO_GROUND,
+    kept_attributes,
+    kept_properties,
+)
 from tools.mail.html.styles import SIDES, Colour, as_hex, contrast, declared, number, pixels, sheet
 from tools.mail.text.characters import without_invisible
 
@@ -47,7 +56,9 @@ MARKED = ((255, 255, 0), 1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """`html` without what nobody sees; `unseen` is the beginning of that text, one line for each element."""
+    """`html` without what nobody sees; `unseen` is the beginning of that text, one line for each
+    element.
+    """
 
     html: str
     unseen: tuple[str, ...] = ()
@@ -62,7 +73,10 @@ class Legible:
 
 
 def seen(html: str, css: str = "") -> Seen:
-    """Leave out the elements and texts of `html` that its reader would not see. `css` holds its style sheets."""
+    """Leave out the elements and texts of `html` that its reader would not see.
+
+    `css` holds its style sheets.
+    """
     reader = _Seen(sheet(css) if css else {})
     reader.feed(html)
     reader.close()
@@ -70,7 +84,9 @@ def seen(html: str, css: str = "") -> Seen:
 
 
 def legible(html: str) -> Legible:
-    """Keep of `html` only styles and attributes that hide nothing, and put a ground behind text that needs one."""
+    """Keep of `html` only styles and attributes that hide nothing, and put a ground behind text
+    that needs one.
+    """
     writer = _Legible()
     writer.feed(html)
     writer.close()
@@ -82,7 +98,10 @@ Given = list[tuple[str, str | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Box:
-    """An open element. `carries`: it is a part of a line and lays its ground behind its own text only."""
+    """An open element.
+
+    `carries`: it is a part of a line and lays its ground behind its own text only.
+    """
 
     tag: str = ""
     look: Look = field(default_factory=Look)
@@ -210,18 +229,26 @@ def _box(tag: str, attributes: Attributes, style: Mapping[str, str], parent: _Bo
     elif ground is not None and ground[1] > 0.5:
         look = replace(look, pictured=False)
     size, _ = size_of(tag, attributes, style, parent.look.size)
-    unseen = {"hidden": True, "collapse": True, "visible": False}.get(style.get("visibility", ""), parent.unseen)
+    unseen = {"hidden": True, "collapse": True, "visible": False}.get(
+        style.get("visibility", ""), parent.unseen
+    )
     return _Box(
-        tag=tag, look=replace(look, size=size, faded=look.faded or size < TINY), unseen=unseen,
+        tag=tag,
+        look=replace(look, size=size, faded=look.faded or size < TINY),
+        unseen=unseen,
         opacity=parent.opacity * opacity_of(style),
-    )  # fmt: skip
+    )
 
 
 def _vanishes(tag: str, attributes: Attributes, style: Mapping[str, str], size: float) -> bool:
     """Return True if the element is not seen, whatever is inside."""
     if "hidden" in attributes or tag == "rp" or (tag == "dialog" and "open" not in attributes):
         return True
-    if style.get("display") == "none" or style.get("mso-hide") == "all" or style.get("content-visibility") == "hidden":
+    if (
+        style.get("display") == "none"
+        or style.get("mso-hide") == "all"
+        or style.get("content-visibility") == "hidden"
+    ):
         return True
     return _has_no_room(tag, style, size) or _is_moved_away(style, size)
 
@@ -232,7 +259,10 @@ def _has_no_room(tag: str, style: Mapping[str, str], size: float) -> bool:
     names = ("max-height", "max-width") if grows else ("height", "max-height", "width", "max-width")
     narrow = [style.get(name, "") for name in names]
     room = [length for value in narrow if (length := pixels(value, size)) is not None]
-    cut_off = any(style.get(name, "") in ("hidden", "clip") for name in ("overflow", "overflow-x", "overflow-y"))
+    cut_off = any(
+        style.get(name, "") in ("hidden", "clip")
+        for name in ("overflow", "overflow-x", "overflow-y")
+    )
     if room and (min(room) <= 0 or (cut_off and min(room) <= TINY)):
         return True
     clip = style.get("clip-path", "") or style.get("clip", "")
@@ -241,7 +271,10 @@ def _has_no_room(tag: str, style: Mapping[str, str], size: float) -> bool:
         lengths = [pixels(word, size) for word in numbers]
         if clip.startswith("inset("):
             return any((part := _share(word)) is not None and part >= 45 for word in numbers)
-        return all(length is not None and length <= TINY for length in lengths) or numbers[:1] in (["0"], ["0%"])
+        return all(length is not None and length <= TINY for length in lengths) or numbers[:1] in (
+            ["0"],
+            ["0%"],
+        )
     return number(style.get("zoom", "")) == 0
 
 
@@ -251,7 +284,9 @@ def _share(word: str) -> float | None:
 
 def _is_moved_away(style: Mapping[str, str], size: float) -> bool:
     moved = [style.get("text-indent", ""), *(style.get(side, "") for side in SIDES)]
-    moved += [style.get(f"margin-{side}", "") for side in SIDES] + [style.get(f"padding-{side}", "") for side in SIDES]
+    moved += [style.get(f"margin-{side}", "") for side in SIDES] + [
+        style.get(f"padding-{side}", "") for side in SIDES
+    ]
     lengths = [length for value in moved if value and (length := pixels(value, size)) is not None]
     if any(length <= -FAR or length >= BEYOND for length in lengths):
         return True
@@ -267,11 +302,15 @@ def _is_turned_away(functions: str, size: float) -> bool:
         values = inside.replace(",", " ").split()
         numbers = [number(value.removesuffix("deg").removesuffix("%")) for value in values]
         lengths = [pixels(value, size) or 0.0 for value in values]
-        if name.startswith(("scale", "opacity")) and any(n is not None and abs(n) < 0.1 for n in numbers):
+        if name.startswith(("scale", "opacity")) and any(
+            n is not None and abs(n) < 0.1 for n in numbers
+        ):
             return True
         if name.startswith("translate") and any(abs(length) >= FAR for length in lengths):
             return True
-        if name in ("rotatex", "rotatey") and any(n is not None and abs(n) % 180 == 90 for n in numbers):
+        if name in ("rotatex", "rotatey") and any(
+            n is not None and abs(n) % 180 == 90 for n in numbers
+        ):
             return True
     return False
 
@@ -298,14 +337,22 @@ class _Legible(_Reader):
                 continue
             del named[name]  # it was not legible
         lost = [name for name in style if name not in kept and not name.startswith(HARMLESS)]
-        self.changed = self.changed or bool(lost) or any(n not in named and n != "style" for n in attributes)
+        self.changed = (
+            self.changed or bool(lost) or any(n not in named and n != "style" for n in attributes)
+        )
         if kept:
             named["style"] = "; ".join(f"{name}: {value}" for name, value in kept.items())
-        self.out.append(f"<{tag}{''.join(f' {name}={_quoted(value)}' for name, value in sorted(named.items()))}>")
+        self.out.append(
+            f"<{tag}{''.join(f' {name}={_quoted(value)}' for name, value in sorted(named.items()))}>"
+        )
         if tag not in VOID:
             inline = tag in INLINE and "display" not in kept
             carries = inline and "background-color" in kept
-            self.open.append(_Box(tag=tag, look=replace(look, size=size), indent=indent, rtl=rtl, carries=carries))
+            self.open.append(
+                _Box(
+                    tag=tag, look=replace(look, size=size), indent=indent, rtl=rtl, carries=carries
+                )
+            )
 
     def end(self, tag: str) -> None:
         self.out.append(f"</{tag}>")
@@ -342,7 +389,8 @@ def _kept_colours(
 ) -> tuple[Look, dict[str, str]]:
     """Return the look with the element's own colours as far as its text can be read with them.
 
-    A ground is kept and gets a text that can be read on it; a colour of the text that cannot be read is dropped.
+    A ground is kept and gets a text that can be read on it; a colour of the text that cannot be
+    read is dropped.
     """
     ink = ink_of(tag, attributes, style)
     ground = None if tag in NO_GROUND else ground_of(tag, attributes, style)
@@ -350,23 +398,35 @@ def _kept_colours(
     shade = ground or (MARKED if marked else None)
     if shade is not None and len(parent.grounds) >= GROUNDS:
         ground = shade = None
-    own = {"background-color": as_hex(painted(parent, ink=None, ground=ground).ground)} if ground is not None else {}
+    own = (
+        {"background-color": as_hex(painted(parent, ink=None, ground=ground).ground)}
+        if ground is not None
+        else {}
+    )
     if ink is not None and (look := painted(parent, ink=ink, ground=shade)).is_seen():
         return look, {**own, "color": as_hex(look.ink)}
     usual = (BLACK, 1.0) if marked else (LINK, 1.0) if link else None
     look = painted(parent, ink=usual, ground=shade)
-    if look.is_seen() and (not link or min(contrast(blue, look.ground) for blue in (LINK, PLAIN_LINK)) >= LINK_SEEN):
+    if look.is_seen() and (
+        not link or min(contrast(blue, look.ground) for blue in (LINK, PLAIN_LINK)) >= LINK_SEEN
+    ):
         return look, own
     plain = painted(parent, ink=None, ground=shade)
     if not plain.is_seen():
-        plain = replace(plain, ink=max((BLACK, WHITE), key=lambda each: contrast(each, plain.ground)))
+        plain = replace(
+            plain, ink=max((BLACK, WHITE), key=lambda each: contrast(each, plain.ground))
+        )
     return plain, {**own, "color": as_hex(plain.ink)}
 
 
 def _indented(tag: str, named: dict[str, str], kept: dict[str, str], so_far: float) -> float:
-    """Return by how many pixels the element is narrower than its parent; what would leave no room is taken out."""
+    """Return by how many pixels the element is narrower than its parent; what would leave no room
+    is taken out.
+    """
     names = [f"{sort}-{side}" for sort in ("margin", "padding") for side in ("left", "right")]
-    own = sum(float(kept[name].removesuffix("px")) for name in names if kept.get(name, "auto") != "auto")
+    own = sum(
+        float(kept[name].removesuffix("px")) for name in names if kept.get(name, "auto") != "auto"
+    )
     usual = USUAL_INDENT.get(tag, 0.0)
     padding = 2.0 * float(named.get("cellpadding", "0")) if tag == "table" else 0.0
     if so_far + own + usual + padding <= INDENTED:

@@ -10,10 +10,12 @@ from approvals.core.types import Passage
 from tools.mail.html.clean import attribute_values, text_of
 from tools.mail.text.characters import without_invisible
 
-# A word, a number with its separators, or a sign that changes an amount. Decoration such as "> " and "---" is none.
+# A word, a number with its separators, or a sign that changes an amount. Decoration such as "> "
+# and "---" is none.
 WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W\d_]+|[%‰$€£¥₩₹¢]")
 URL = re.compile(
-    r"(?:https?://|mailto:|tel:|www\.)[^\s<>\"'\])]+|[^\s<>\"'()\[\]@:]{1,64}@[\w.-]{1,255}", re.IGNORECASE
+    r"(?:https?://|mailto:|tel:|www\.)[^\s<>\"'\])]+|[^\s<>\"'()\[\]@:]{1,64}@[\w.-]{1,255}",
+    re.IGNORECASE,
 )
 # How programs that turn HTML into text write a picture: [image: Logo], [cid:part1], [Logo].
 PICTURE = re.compile(r"\[(?:image:\s{0,9}|cid:)?([^\[\]]{1,200})\]")
@@ -23,14 +25,17 @@ MARKED_CHARACTERS = 40_000  # of a text; the page shows no more of it
 def differ(text: str, html: str) -> bool:
     """Return True if the words of the plain text are not the words of the HTML, in their order.
 
-    White space, quote marks, decoration, upper and lower case, and the addresses of links are not compared.
+    White space, quote marks, decoration, upper and lower case, and the addresses of links are not
+    compared.
     """
     ours, theirs = _words_of_both(text, html)
     return ours != theirs
 
 
 def passages(text: str, html: str) -> tuple[Passage, ...]:
-    """Return the plain text in stretches, marked where the HTML lacks its words; empty if both say the same."""
+    """Return the plain text in stretches, marked where the HTML lacks its words; empty if both say
+    the same.
+    """
     ours, theirs = _words_of_both(text, html)
     if ours == theirs:
         return ()
@@ -54,7 +59,9 @@ def passages(text: str, html: str) -> tuple[Passage, ...]:
 def _words_of_both(text: str, html: str) -> tuple[list[str], list[str]]:
     addresses = {_address(value) for value in attribute_values(html)}
     names = {" ".join(_words(value)) for value in attribute_values(html)}
-    return _words(_without(text, addresses, names)), _words(_without(text_of(html), addresses, names))
+    return _words(_without(text, addresses, names)), _words(
+        _without(text_of(html), addresses, names)
+    )
 
 
 def _without(text: str, addresses: set[str], names: set[str]) -> str:

@@ -18,7 +18,9 @@ PRIORITY = {"high": "1 (Highest)", "low": "5 (Lowest)"}
 # What may stand in References and In-Reply-To: the ids of foreign mail are foreign text.
 MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,500}>")
 MAX_REFERENCES = 100
-MAX_TOTAL_BYTES = 25 * 1024 * 1024  # of attachments: what nearly every server takes, once it is in base64
+MAX_TOTAL_BYTES = (
+    25 * 1024 * 1024
+)  # of attachments: what nearly every server takes, once it is in base64
 # Possessive: a subject is foreign text, and backtracking over its blanks would take quadratic time.
 REPLY_PREFIX = re.compile(r"^(?:\s*+(?:re|aw|sv|antw)\s*+(?:\[\d++\])?\s*+:\s*+)++", re.IGNORECASE)
 FORWARD_PREFIX = re.compile(r"^(?:\s*+(?:fwd?|wg)\s*+:\s*+)++", re.IGNORECASE)
@@ -27,9 +29,11 @@ SUBJECT_CHARACTERS = 255
 
 
 class _Wire(policy.EmailPolicy):
-    """Lines end in CRLF; 8-bit bodies are encoded, so any server can take them; lists of ids are folded between ids.
+    """Lines end in CRLF; 8-bit bodies are encoded, so any server can take them; lists of ids are
+    folded between ids.
 
-    The library would fold a long list of ids into encoded words, which no mail program reads as ids.
+    The library would fold a long list of ids into encoded words, which no mail program reads as
+    ids.
     """
 
     def _folded_ids(self, name: str, value: str) -> str | None:
@@ -54,7 +58,9 @@ class ComposeError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Attachment:
-    """Bytes that travel with a message; `content_id`, without brackets, makes it a picture inside the HTML."""
+    """Bytes that travel with a message; `content_id`, without brackets, makes it a picture inside
+    the HTML.
+    """
 
     name: str
     type: str
@@ -66,12 +72,20 @@ class Attachment:
         return hashlib.sha256(self.content).hexdigest()
 
     def seal(self) -> dict[str, str | int]:
-        return {"name": self.name, "type": self.type, "size": len(self.content), "sha256": self.sha256}
+        return {
+            "name": self.name,
+            "type": self.type,
+            "size": len(self.content),
+            "sha256": self.sha256,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is to be sent. Addresses are bare addr-specs in ASCII; `from_name` is the mailbox's own."""
+    """What is to be sent.
+
+    Addresses are bare addr-specs in ASCII; `from_name` is the mailbox's own.
+    """
 
     kind: Literal["send", "reply", "forward"] = "send"
     from_address: str
@@ -110,8 +124,8 @@ class OutgoingMessage:
 
 
 def new_message(request: Request, *, message_id: str = "") -> OutgoingMessage:
-    """Compose the message with a Message-ID of our own, or the one it has had before, and check that the bytes say
-    what was asked for.
+    """Compose the message with a Message-ID of our own, or the one it has had before, and check
+    that the bytes say what was asked for.
 
     Raises ComposeError when they do not.
     """
@@ -132,7 +146,9 @@ def new_message(request: Request, *, message_id: str = "") -> OutgoingMessage:
         message["Importance"] = request.importance
         message["X-Priority"] = PRIORITY[request.importance]
     _fill(message, request)
-    outgoing = OutgoingMessage(request=request, message_id=message_id, source=message.as_bytes(policy=WIRE))
+    outgoing = OutgoingMessage(
+        request=request, message_id=message_id, source=message.as_bytes(policy=WIRE)
+    )
     check(outgoing)
     return outgoing
 
@@ -148,9 +164,13 @@ def _fill(message: EmailMessage, request: Request) -> None:
         for picture in inline:
             maintype, subtype = picture.type.split("/", 1)
             page.add_related(
-                picture.content, maintype, subtype, cid=f"<{picture.content_id}>", disposition="inline",
+                picture.content,
+                maintype,
+                subtype,
+                cid=f"<{picture.content_id}>",
+                disposition="inline",
                 filename=picture.name,
-            )  # fmt: skip
+            )
     for attachment in request.attachments:
         if attachment not in inline:
             maintype, subtype = attachment.type.split("/", 1)
@@ -158,7 +178,9 @@ def _fill(message: EmailMessage, request: Request) -> None:
 
 
 def check(outgoing: OutgoingMessage) -> None:
-    """Generate, parse, compare: headers, addresses, texts and attachments in the bytes are those asked for."""
+    """Generate, parse, compare: headers, addresses, texts and attachments in the bytes are those
+    asked for.
+    """
     request = outgoing.request
     parsed = message_from_bytes(outgoing.source, policy=policy.default)
     content = request.content
@@ -172,7 +194,10 @@ def check(outgoing: OutgoingMessage) -> None:
         "in-reply-to": (str(parsed["In-Reply-To"] or ""), request.in_reply_to),
         "references": (tuple(str(parsed["References"] or "").split()), request.references),
         "text": (_part(parsed, "plain"), content.text.strip("\n")),
-        "html": (_part(parsed, "html"), content.html.strip("\n") if content.html is not None else None),
+        "html": (
+            _part(parsed, "html"),
+            content.html.strip("\n") if content.html is not None else None,
+        ),
         "attachments": (
             Counter((a.name, a.type, a.sha256) for a in _attached(parsed)),
             Counter((a.name, a.type, a.sha256) for a in request.attachments),
@@ -189,7 +214,8 @@ def attachments_in(source: bytes) -> tuple[Attachment, ...]:
 
 
 def stamped(source: bytes, *, date: str, bcc: tuple[str, ...] = ()) -> bytes:
-    """The bytes with their Date in front; with `bcc` for the copy in Sent or a draft, never for the wire.
+    """The bytes with their Date in front; with `bcc` for the copy in Sent or a draft, never for the
+    wire.
 
     `date` is an RFC 5322 date.
     """
@@ -211,7 +237,11 @@ def forward_subject(subject: str) -> str:
 
 def chain(original: Original) -> tuple[str, ...]:
     """The References of an answer: the whole chain and the message itself (RFC 5322 3.6.4)."""
-    ids = [known for known in (*original.references, original.message_id) if MESSAGE_ID.fullmatch(known)]
+    ids = [
+        known
+        for known in (*original.references, original.message_id)
+        if MESSAGE_ID.fullmatch(known)
+    ]
     unique = tuple(dict.fromkeys(ids))
     # The first names the conversation, the last the message: in the middle is what can be spared.
     return unique if len(unique) <= MAX_REFERENCES else (unique[0], *unique[1 - MAX_REFERENCES :])
@@ -223,8 +253,11 @@ def parent(original: Original) -> str:
 
 
 def media_type(claimed: str) -> str:
-    """A type that can stand in a header. A message inside is carried as plain bytes: its own encoding could not
-    survive a 7-bit way otherwise (RFC 2046 5.2.1)."""
+    """A type that can stand in a header.
+
+    A message inside is carried as plain bytes: its own encoding could not survive a 7-bit way
+    otherwise (RFC 2046 5.2.1).
+    """
     claimed = claimed.lower()
     if not MEDIA_TYPE.fullmatch(claimed) or claimed.startswith(("message/", "multipart/")):
         return "application/octet-stream"
@@ -232,7 +265,11 @@ def media_type(claimed: str) -> str:
 
 
 def _short(subject: str) -> str:
-    return subject if len(subject) <= SUBJECT_CHARACTERS else subject[: SUBJECT_CHARACTERS - 1].rstrip() + "…"
+    return (
+        subject
+        if len(subject) <= SUBJECT_CHARACTERS
+        else subject[: SUBJECT_CHARACTERS - 1].rstrip() + "…"
+    )
 
 
 def _from(request: Request) -> str:
@@ -266,7 +303,9 @@ def _header_names(parsed: EmailMessage) -> Counter[str]:
 
 
 def _addresses(parsed: EmailMessage, header: str) -> tuple[str, ...]:
-    return tuple(address.addr_spec for address in parsed[header].addresses) if parsed[header] else ()
+    return (
+        tuple(address.addr_spec for address in parsed[header].addresses) if parsed[header] else ()
+    )
 
 
 def _leaves(parsed: EmailMessage) -> Iterator[EmailMessage]:
@@ -290,6 +329,8 @@ def _attached(parsed: EmailMessage) -> Iterator[Attachment]:
             content = part.get_payload(decode=True)
             assert isinstance(content, bytes)
             yield Attachment(
-                name=part.get_filename() or "", type=part.get_content_type(), content=content,
+                name=part.get_filename() or "",
+                type=part.get_content_type(),
+                content=content,
                 content_id=str(part["Content-ID"] or "").strip(" <>"),
-            )  # fmt: skip
+            )

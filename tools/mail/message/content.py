@@ -19,7 +19,8 @@ BLANK = re.compile(r"^ | (?= )")
 class Content:
     """`body` is what the caller wrote, `text` and `html` what will be sent; `html` is clean.
 
-    `proposed_html` is the HTML as the caller wrote it, for the warnings to judge; empty when they wrote text.
+    `proposed_html` is the HTML as the caller wrote it, for the warnings to judge; empty when they
+    wrote text.
     """
 
     body: str
@@ -52,14 +53,19 @@ def written(body: str, body_type: Literal["text", "html"]) -> Content:
         return Content(body=body, text=without_invisible(body))
     found = clean(body)
     return Content(
-        body=body, text=text_of(found.html), html=found.html, proposed_html=body, content_removed=found.removed
+        body=body,
+        text=text_of(found.html),
+        html=found.html,
+        proposed_html=body,
+        content_removed=found.removed,
     )
 
 
 def answering(comment: Content, original: Original) -> Content:
     """The comment above the quoted original; in HTML too when either is HTML.
 
-    An HTML original is quoted from its HTML in both parts: its own plain text may say something else.
+    An HTML original is quoted from its HTML in both parts: its own plain text may say something
+    else.
     """
     line = f"On {_when(original)}, {_who(original)} wrote:"
     page = _page(original)
@@ -83,7 +89,9 @@ def forwarding(comment: Content | None, original: Original) -> Content:
     head += [f"Cc: {', '.join(original.cc)}"] if original.cc else []
     text = "\n".join([*head, "", original.text.rstrip("\n")])
     html = "<p>" + "<br>".join(escape(row) for row in head) + "</p>"
-    return _with_original(comment or Content(body="", text=""), original, text, html, _page(original))
+    return _with_original(
+        comment or Content(body="", text=""), original, text, html, _page(original)
+    )
 
 
 def _page(original: Original) -> str | None:
@@ -93,7 +101,9 @@ def _page(original: Original) -> str | None:
     return cleaned(original.html)
 
 
-def _with_original(comment: Content, original: Original, text: str, head: str, page: str | None) -> Content:
+def _with_original(
+    comment: Content, original: Original, text: str, head: str, page: str | None
+) -> Content:
     joined = f"{comment.text}\n\n{text}\n" if comment.text else f"{text}\n"
     removed = comment.content_removed or (page is None and original.html is not None)
     if comment.html is None and page is None:
@@ -111,12 +121,17 @@ def _with_original(comment: Content, original: Original, text: str, head: str, p
 
 def as_html(text: str) -> str:
     """Text as paragraphs."""
-    return "".join(f"<p>{escape(part).replace(chr(10), '<br>')}</p>" for part in text.split("\n\n") if part.strip())
+    return "".join(
+        f"<p>{escape(part).replace(chr(10), '<br>')}</p>"
+        for part in text.split("\n\n")
+        if part.strip()
+    )
 
 
 def told(comment: str, original: Original) -> str:
-    """The comment for a provider that completes an answer itself and pastes the comment above the original: where that
-    is HTML, in HTML too, unless it reads the same."""
+    """The comment for a provider that completes an answer itself and pastes the comment above the
+    original: where that is HTML, in HTML too, unless it reads the same.
+    """
     return comment if original.html is None or same_in_html(comment) else in_html(comment)
 
 
@@ -132,7 +147,11 @@ def in_html(text: str) -> str:
 
 
 def _who(original: Original) -> str:
-    return f"{original.from_name} <{original.from_address}>" if original.from_name else original.from_address
+    return (
+        f"{original.from_name} <{original.from_address}>"
+        if original.from_name
+        else original.from_address
+    )
 
 
 def _when(original: Original) -> str:

@@ -1,4 +1,7 @@
-"""From a draft as it lies in the mailbox to what is to be sent: a job for a limited process. Pure."""
+"""From a draft as it lies in the mailbox to what is to be sent: a job for a limited process.
+
+Pure.
+"""
 
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -12,12 +15,19 @@ from tools.mail.message.content import Content
 from tools.mail.text.addresses import bare_address, file_name, header_text
 from tools.mail.text.characters import without_invisible
 
-# What only its own author's program can make again: recomposed, the seal would be broken or the text lost.
-SEALED = ("multipart/signed", "multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime")
+# What only its own author's program can make again: recomposed, the seal would be broken or the
+# text lost.
+SEALED = (
+    "multipart/signed",
+    "multipart/encrypted",
+    "application/pkcs7-mime",
+    "application/x-pkcs7-mime",
+)
 
 
 def read_draft(source: bytes, address: str, name: str) -> Request | str:
-    """Return what the draft says, as a request from this address and name, or the sentence why it cannot be sent.
+    """Return what the draft says, as a request from this address and name, or the sentence why it
+    cannot be sent.
 
     What cannot be carried over is refused, never dropped.
     """
@@ -30,9 +40,15 @@ def read_draft(source: bytes, address: str, name: str) -> Request | str:
 def _request(source: bytes, address: str, name: str) -> Request:
     draft = message_from_bytes(source, policy=policy.default)
     if draft.get_content_type() in SEALED:
-        raise Problem("invalid_input", "A signed or encrypted draft can only be sent from the program that made it.")
+        raise Problem(
+            "invalid_input",
+            "A signed or encrypted draft can only be sent from the program that made it.",
+        )
     if _addresses(draft, "Reply-To"):
-        raise Problem("invalid_input", "The draft asks for answers elsewhere (Reply-To), which cannot be kept.")
+        raise Problem(
+            "invalid_input",
+            "The draft asks for answers elsewhere (Reply-To), which cannot be kept.",
+        )
     to = _addresses(draft, "To")
     if not to:
         raise Problem("invalid_input", "The draft has no recipient in To.")
@@ -53,7 +69,9 @@ def _request(source: bytes, address: str, name: str) -> Request:
         importance=_importance(draft),
         attachments=_attachments(draft),
         in_reply_to=in_reply_to if MESSAGE_ID.fullmatch(in_reply_to) else "",
-        references=tuple(known for known in str(draft["References"] or "").split() if MESSAGE_ID.fullmatch(known)),
+        references=tuple(
+            known for known in str(draft["References"] or "").split() if MESSAGE_ID.fullmatch(known)
+        ),
     )
 
 
@@ -63,7 +81,9 @@ def _addresses(draft: EmailMessage, header: str) -> tuple[str, ...]:
     try:
         return tuple(bare_address(address.addr_spec) for address in draft[header].addresses)
     except ValueError:
-        raise Problem("invalid_input", f"An address in the draft's {header} is not a plain e-mail address.") from None
+        raise Problem(
+            "invalid_input", f"An address in the draft's {header} is not a plain e-mail address."
+        ) from None
 
 
 def _content(draft: EmailMessage) -> Content:
@@ -86,7 +106,11 @@ def _content(draft: EmailMessage) -> Content:
 
 
 def _attachments(draft: EmailMessage) -> tuple[Attachment, ...]:
-    bodies = {id(part) for part in (draft.get_body(("plain",)), draft.get_body(("html",))) if part is not None}
+    bodies = {
+        id(part)
+        for part in (draft.get_body(("plain",)), draft.get_body(("html",)))
+        if part is not None
+    }
     found = []
     for part in draft.walk():
         if part.is_multipart() and part.get_content_maintype() == "multipart":
@@ -109,7 +133,10 @@ def _attachments(draft: EmailMessage) -> tuple[Attachment, ...]:
             )
         )
         if part.is_multipart():
-            raise Problem("invalid_input", "The draft holds a whole mail as attachment: forward that mail instead.")
+            raise Problem(
+                "invalid_input",
+                "The draft holds a whole mail as attachment: forward that mail instead.",
+            )
     return tuple(found)
 
 
@@ -122,7 +149,9 @@ def _named(name: str) -> str:
     try:
         return file_name(name) or "attachment"
     except ValueError:
-        raise Problem("invalid_input", "The name of an attachment of the draft cannot stand in a mail.") from None
+        raise Problem(
+            "invalid_input", "The name of an attachment of the draft cannot stand in a mail."
+        ) from None
 
 
 def _importance(draft: EmailMessage) -> Literal["low", "normal", "high"]:

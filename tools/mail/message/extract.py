@@ -1,6 +1,7 @@
 """The text of an attachment, drawn out in a limited process.
 
-Documents come from strangers: a bomb in one costs that process its memory and time limits, never the server.
+Documents come from strangers: a bomb in one costs that process its memory and time limits, never
+the server.
 """
 
 import csv
@@ -30,19 +31,25 @@ class CannotExtract(Exception):
 
 
 def kind_of(media_type: str, name: str) -> str | None:
-    """The kind of document, by its type, else by its name; None when no text can be drawn out of it."""
+    """The kind of document, by its type, else by its name; None when no text can be drawn out of
+    it.
+    """
     claimed = media_type.lower().partition(";")[0].strip()
     if claimed in ("application/pdf", WORD, EXCEL, "text/csv", "text/html"):
         return claimed
     by_name = BY_SUFFIX.get(PurePath(name.lower()).suffix)
-    return by_name or ("text/plain" if claimed.startswith("text/") or claimed == "application/json" else None)
+    return by_name or (
+        "text/plain" if claimed.startswith("text/") or claimed == "application/json" else None
+    )
 
 
 def text_from(content: bytes, *, media_type: str, name: str) -> str:
     """The text of a document, at most a million characters. Raises CannotExtract."""
     kind = kind_of(media_type, name)
     if kind is None:
-        raise CannotExtract("No text can be read from this type of file. Ask for it as link or base64.")
+        raise CannotExtract(
+            "No text can be read from this type of file. Ask for it as link or base64."
+        )
     try:
         return FILES.run(extracted, kind, content)
     except Unparsable as error:
@@ -50,8 +57,12 @@ def text_from(content: bytes, *, media_type: str, name: str) -> str:
             case "busy":
                 raise
             case "slow":
-                raise CannotExtract("The file takes too long or too much memory to read. Ask for it as link.") from None
-        raise CannotExtract("The file could not be read: it is damaged, protected or too large inside.") from None
+                raise CannotExtract(
+                    "The file takes too long or too much memory to read. Ask for it as link."
+                ) from None
+        raise CannotExtract(
+            "The file could not be read: it is damaged, protected or too large inside."
+        ) from None
 
 
 def extracted(kind: str, content: bytes) -> str:
@@ -88,7 +99,11 @@ def _word(content: bytes) -> str:
     from docx import Document
 
     document = Document(_unpackable(content))
-    rows = ["\t".join(cell.text for cell in row.cells) for table in document.tables for row in table.rows]
+    rows = [
+        "\t".join(cell.text for cell in row.cells)
+        for table in document.tables
+        for row in table.rows
+    ]
     return "\n".join([*(paragraph.text for paragraph in document.paragraphs), *rows])
 
 
@@ -99,7 +114,9 @@ def _excel(content: bytes) -> str:
     lines = []
     for sheet in book.worksheets:
         lines.append(f"# {sheet.title}")
-        lines += ["\t".join("" if cell is None else str(cell) for cell in row) for row in sheet.values]
+        lines += [
+            "\t".join("" if cell is None else str(cell) for cell in row) for row in sheet.values
+        ]
     return "\n".join(lines)
 
 

@@ -1,6 +1,9 @@
-"""Which texts a proposal hid from its reader, and what became of each. Pure, linear in the length of the proposal.
+"""Which texts a proposal hid from its reader, and what became of each.
 
-The person who approves cannot tell from the cleaned message alone which of its words were meant to stay unseen.
+Pure, linear in the length of the proposal.
+
+The person who approves cannot tell from the cleaned message alone which of its words were meant to
+stay unseen.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +19,8 @@ from tools.mail.message.alternatives import passages
 from tools.mail.message.content import Content
 from tools.mail.text.characters import spelled_in, without_invisible
 
-# `leaves`: it leaves, and its reader does not see it. `shown`: it leaves, and is visible now. `removed`: it stays here.
+# `leaves`: it leaves, and its reader does not see it. `shown`: it leaves, and is visible now.
+# `removed`: it stays here.
 Fate = Literal["leaves", "shown", "removed"]
 HTML_CHARACTERS = 500_000  # of HTML that is parsed
 MOST_TEXTS = 20
@@ -35,17 +39,23 @@ class HiddenText:
 
 
 def hidden_texts(content: Content, subject: str = "") -> tuple[HiddenText, ...]:
-    """Return the first texts that the proposal hid, in this order: invisible characters, hidden HTML, removed HTML."""
+    """Return the first texts that the proposal hid, in this order: invisible characters, hidden
+    HTML, removed HTML.
+    """
     proposed = content.proposed_html[:HTML_CHARACTERS]
     found: list[tuple[str, Fate]] = [
         (spelled_in(subject), "leaves"),
         (spelled_in(unescape((proposed or content.body)[:HTML_CHARACTERS])), "removed"),
     ]
     if proposed:
-        visible = _squeezed(content.text if content.html is None else text_of(content.html[: 2 * HTML_CHARACTERS]))
+        visible = _squeezed(
+            content.text if content.html is None else text_of(content.html[: 2 * HTML_CHARACTERS])
+        )
         unseen = seen_by_reader(proposed).unseen
         found += [(text, "shown" if _squeezed(text) in visible else "removed") for text in unseen]
-        found += [(text, "removed") for text in _removed(proposed) if _squeezed(text) not in visible]
+        found += [
+            (text, "removed") for text in _removed(proposed) if _squeezed(text) not in visible
+        ]
     return _listed(found)
 
 
@@ -61,14 +71,17 @@ def unseen_texts(html: str) -> tuple[str, ...]:
 
 
 def compared(text: str, html: str) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
-    """Return where text and HTML differ, and `unseen_texts` of the HTML: one job for a limited process."""
+    """Return where text and HTML differ, and `unseen_texts` of the HTML: one job for a limited
+    process.
+    """
     return passages(text, html), unseen_texts(html)
 
 
 def _listed(found: Sequence[tuple[str, Any]]) -> tuple[HiddenText, ...]:
     texts = list(dict.fromkeys((text, fate) for text, fate in found if text))[:MOST_TEXTS]
     return tuple(
-        HiddenText(text=text[:MOST_CHARACTERS], fate=fate, cut=len(text) > MOST_CHARACTERS) for text, fate in texts
+        HiddenText(text=text[:MOST_CHARACTERS], fate=fate, cut=len(text) > MOST_CHARACTERS)
+        for text, fate in texts
     )
 
 

@@ -1,7 +1,8 @@
 """What is made of foreign HTML, each as one job for a limited process.
 
-The functions above the line are the jobs. Those below it are for callers: they raise Unparsable, or say in the result
-that only the bare text could be read. If no process is free in time, all of them raise Unparsable.
+The functions above the line are the jobs. Those below it are for callers: they raise Unparsable, or
+say in the result that only the bare text could be read. If no process is free in time, all of them
+raise Unparsable.
 """
 
 from typing import Literal
@@ -42,7 +43,11 @@ def written_html(body: str) -> Content:
 
 def author_content(body: str, body_type: Literal["text", "html"]) -> Content:
     """Return what a caller wrote. Raises Unparsable for HTML that cannot be read safely."""
-    return written(body, "text") if body_type == "text" else run(written_html, body, small=is_small(body))
+    return (
+        written(body, "text")
+        if body_type == "text"
+        else run(written_html, body, small=is_small(body))
+    )
 
 
 def answer_content(comment: Content, original: Original) -> Content:
@@ -90,7 +95,8 @@ def whole_text(html: str) -> str:
 
 
 def compared_texts(text: str, html: str) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
-    """Return where text and HTML of a message differ, and the texts of the HTML that its reader would not see.
+    """Return where text and HTML of a message differ, and the texts of the HTML that its reader
+    would not see.
 
     If they cannot be compared in time, all of the text counts as different.
     """

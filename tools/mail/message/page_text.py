@@ -1,6 +1,7 @@
 """What a message says to its reader: hidden text taken out, quotes folded. Pure.
 
-A mail can hold text that no person sees and every program reads. It is removed here, and that is said.
+A mail can hold text that no person sees and every program reads. It is removed here, and that is
+said.
 """
 
 import re
@@ -30,8 +31,8 @@ class Readable:
 def readable(message: "Message", *, in_time: bool = True) -> Readable:
     """Return the text of a message for a reader: its plain part, else its HTML as text.
 
-    HTML that cannot be read safely gives its bare text; so does all that is not small, if it is not `in_time`.
-    Raises Unparsable if too much is being read at once.
+    HTML that cannot be read safely gives its bare text; so does all that is not small, if it is not
+    `in_time`. Raises Unparsable if too much is being read at once.
     """
     if message.text is not None:
         return _finished(message.text, hidden=False)
@@ -62,6 +63,10 @@ def visible(html: str) -> tuple[str, bool]:
 def _finished(text: str, *, hidden: bool) -> Readable:
     _, spelled = invisible_in(text)
     folded = QUOTED.sub(
-        lambda match: f"[{match[0].rstrip().count(chr(10)) + 1} quoted lines]\n", without_invisible(text)
+        lambda match: f"[{match[0].rstrip().count(chr(10)) + 1} quoted lines]\n",
+        without_invisible(text),
     )
-    return Readable(text=re.sub(r"\n{3,}", "\n\n", folded).strip("\n"), hidden_text_removed=hidden or spelled > 0)
+    return Readable(
+        text=re.sub(r"\n{3,}", "\n\n", folded).strip("\n"),
+        hidden_text_removed=hidden or spelled > 0,
+    )

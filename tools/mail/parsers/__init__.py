@@ -1,7 +1,9 @@
-"""Foreign content is parsed here: in a limited process of its own, unless it is too small to cost anything.
+"""Foreign content is parsed here: in a limited process of its own, unless it is too small to cost
+anything.
 
-`run(function, *arguments)` calls a module-level function of `tools` and returns its result. It raises Unparsable if
-the function took too long, needed too much memory, or could not read the content.
+`run(function, *arguments)` calls a module-level function of `tools` and returns its result. It
+raises Unparsable if the function took too long, needed too much memory, or could not read the
+content.
 """
 
 from collections.abc import Callable
@@ -12,21 +14,28 @@ from tools.mail.parsers.pool import Limits, Pool, Unparsable
 __all__ = ["FILES", "MAIL", "Unparsable", "is_small", "run"]
 
 T = TypeVar("T")
-# Below both, the worst of 574 hostile pages took 75 ms of processor time, and no other thread waits longer for it.
+# Below both, the worst of 574 hostile pages took 75 ms of processor time, and no other thread waits
+# longer for it.
 SMALL_CHARACTERS = 16_000
 SMALL_MARKUP = 500
 
-# The processor time that one mail may cost its reader, and the memory that a process may need for it.
+# The processor time that one mail may cost its reader, and the memory that a process may need for
+# it.
 MAIL = Pool(
     Limits(seconds=1.5, memory=768 * 1024**2, processes=2),
     preload=("tools.mail.message.markup", "tools.mail.message.draft_source", "tools.warnings"),
 )
 # Documents may take longer, and have processes of their own, so that no file holds up a mail.
-FILES = Pool(Limits(seconds=20.0, memory=1024**3, processes=2), preload=("tools.mail.message.extract",))
+FILES = Pool(
+    Limits(seconds=20.0, memory=1024**3, processes=2), preload=("tools.mail.message.extract",)
+)
 
 
 def run(function: Callable[..., T], *arguments: Any, small: bool = False) -> T:
-    """Return what a function of foreign content returns; `small` content is read in this process. Raises Unparsable."""
+    """Return what a function of foreign content returns; `small` content is read in this process.
+
+    Raises Unparsable.
+    """
     if not small:
         return MAIL.run(function, *arguments)
     try:

@@ -1,6 +1,9 @@
-"""The process in which foreign content is parsed. It has no secrets, no network, and limits on all it can use.
+"""The process in which foreign content is parsed.
 
-Started by `tools.mail.parsers.pool` as `python -I child.py MEMORY SECONDS MODULE...`; standard input is a socket.
+It has no secrets, no network, and limits on all it can use.
+
+Started by `tools.mail.parsers.pool` as `python -I child.py MEMORY SECONDS MODULE...`; standard
+input is a socket.
 """
 
 import contextlib
@@ -48,11 +51,16 @@ def result_of(function: Callable[..., Any]) -> TypeAdapter[Any]:
 def _adapter(*types: Any) -> TypeAdapter[Any]:
     # A tuple around them, since a dataclass takes no configuration from outside.
     wrapped: Any = tuple
-    return TypeAdapter(wrapped[types], config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"))
+    return TypeAdapter(
+        wrapped[types], config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+    )
 
 
 def confine(memory: int) -> None:
-    """Give up what parsing does not need. What a kernel forbids to give up stays; the other limits hold without it."""
+    """Give up what parsing does not need.
+
+    What a kernel forbids to give up stays; the other limits hold without it.
+    """
     os.nice(KINDNESS)
     for limit, value in (
         (resource.RLIMIT_AS, memory),
@@ -67,7 +75,9 @@ def confine(memory: int) -> None:
         system = ctypes.CDLL(None)
         system.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         system.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-        system.unshare(CLONE_NEWUSER | CLONE_NEWNET)  # an own network without any interface that is up
+        system.unshare(
+            CLONE_NEWUSER | CLONE_NEWNET
+        )  # an own network without any interface that is up
 
 
 def main() -> None:
@@ -89,7 +99,8 @@ def _serve(parent: socket.socket, seconds: float) -> bool:
     """Do one job, and return whether another may follow."""
     _, size = HEAD.unpack(_received(parent, HEAD.size))
     job = _received(parent, size)
-    # Processor time is what a job may use: on a busy machine, harmless content waits longer without costing more.
+    # Processor time is what a job may use: on a busy machine, harmless content waits longer without
+    # costing more.
     signal.setitimer(signal.ITIMER_PROF, seconds)
     # If the parent is gone, nobody else ends a job that hangs.
     signal.setitimer(signal.ITIMER_REAL, seconds + WAITING_SECONDS + 1)
@@ -112,7 +123,9 @@ def _done(job: bytes) -> tuple[bytes, bytes]:
         name, _, arguments = job.partition(b"\n")
         module, function_name = name.decode().split(":")
         function = getattr(importlib.import_module(module), function_name)
-        return SAID, result_of(function).dump_json((function(*arguments_of(function).validate_json(arguments)),))
+        return SAID, result_of(function).dump_json(
+            (function(*arguments_of(function).validate_json(arguments)),)
+        )
     except MemoryError:
         return NO_MEMORY, b""
     except BaseException:  # a parser may raise anything on content that was made for it

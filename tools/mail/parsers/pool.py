@@ -34,18 +34,26 @@ RETRY_SECONDS = 5
 class Unparsable(Problem):
     """Content could not be read within the limits.
 
-    `reason` is slow (time or memory ran out), broken (the parser failed), or busy (no process was free in time).
+    `reason` is slow (time or memory ran out), broken (the parser failed), or busy (no process was
+    free in time).
     """
 
     def __init__(self, reason: Reason) -> None:
         self.reason = reason
         if reason == "busy":
-            super().__init__("transient", "Too much content is being read right now.", retry_after=RETRY_SECONDS)
+            super().__init__(
+                "transient", "Too much content is being read right now.", retry_after=RETRY_SECONDS
+            )
         else:
-            super().__init__("invalid_input", "The content is too deeply nested, too large or too damaged to be read.")
+            super().__init__(
+                "invalid_input",
+                "The content is too deeply nested, too large or too damaged to be read.",
+            )
 
     def raise_if_busy(self) -> None:
-        """Raise this again if the content was not even tried: then a retry helps, and no replacement is needed."""
+        """Raise this again if the content was not even tried: then a retry helps, and no
+        replacement is needed.
+        """
         if self.reason == "busy":
             raise self
 
@@ -64,14 +72,17 @@ class Limits:
 
 
 class Pool:
-    """Processes are started when they are needed, and end when they are idle or when this process ends."""
+    """Processes are started when they are needed, and end when they are idle or when this process
+    ends.
+    """
 
     def __init__(self, limits: Limits, *, preload: tuple[str, ...] = ()) -> None:
         self._limits = limits
         self._preload = preload
         self._prepare()
         atexit.register(self.close)
-        # A forked process must not talk to the processes of its parent: both would read the same answers.
+        # A forked process must not talk to the processes of its parent: both would read the same
+        # answers.
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def _prepare(self) -> None:
@@ -82,11 +93,14 @@ class Pool:
         self._refused: OrderedDict[bytes, tuple[Reason, float]] = OrderedDict()
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a module-level function in one of the processes. It takes and returns plain data or dataclasses.
+        """Call a module-level function in one of the processes.
+
+        It takes and returns plain data or dataclasses.
 
         Raises Unparsable. A job that failed is not tried again for ten minutes.
         """
-        # Answers are checked against the function's types: a process that read a stranger's file is foreign.
+        # Answers are checked against the function's types: a process that read a stranger's file is
+        # foreign.
         try:
             given = arguments_of(function).dump_json(arguments, warnings="error")
         except PydanticSerializationError:
@@ -190,16 +204,32 @@ class _Child:
         self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-X", "utf8", str(CHILD), str(limits.memory), str(limits.seconds), *preload],
-                stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", env={},
-            )  # fmt: skip
+                [
+                    sys.executable,
+                    "-I",
+                    "-X",
+                    "utf8",
+                    str(CHILD),
+                    str(limits.memory),
+                    str(limits.seconds),
+                    *preload,
+                ],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+            )
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def ask(self, job: bytes) -> tuple[bytes, bytes]:
-        """Return how the job ended, and its answer. Raises Unparsable if the process has to go, and _Ended."""
+        """Return how the job ended, and its answer.
+
+        Raises Unparsable if the process has to go, and _Ended.
+        """
         try:
             if not self._is_ready:
                 self._received(1, time.monotonic() + START_SECONDS)
@@ -216,7 +246,9 @@ class _Child:
         except OSError:
             if self._ended_well():
                 raise _Ended from None
-            raise Unparsable("slow" if self._is_ready else "busy") from None  # killed by a limit, or crashed
+            raise Unparsable(
+                "slow" if self._is_ready else "busy"
+            ) from None  # killed by a limit, or crashed
 
     def end(self) -> None:
         """End the process now. It holds nothing that could be lost."""

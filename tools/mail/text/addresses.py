@@ -1,4 +1,6 @@
-"""Addresses and header texts as callers may give them: one bare addr-spec, no control characters, no tricks."""
+"""Addresses and header texts as callers may give them: one bare addr-spec, no control characters,
+no tricks.
+"""
 
 import re
 import unicodedata
@@ -13,10 +15,11 @@ BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def bare_address(value: str) -> str:
-    """The address with its domain in ASCII (IDNA), as it goes into envelope and header; ValueError otherwise.
+    """The address with its domain in ASCII (IDNA), as it goes into envelope and header; ValueError
+    otherwise.
 
-    Groups, comments, display names, quoted local parts, literals, routes, pipes and options are refused: an address
-    that reads as one thing and goes to another deceives a person.
+    Groups, comments, display names, quoted local parts, literals, routes, pipes and options are
+    refused: an address that reads as one thing and goes to another deceives a person.
     """
     if BIDI.search(value):
         raise ValueError("is not a plain e-mail address")
@@ -34,7 +37,8 @@ def domain_of(address: str) -> str:
 
 
 def header_text(value: str) -> str:
-    """A text that may stand in a header: no control or line characters, no encoded words; ValueError otherwise.
+    """A text that may stand in a header: no control or line characters, no encoded words;
+    ValueError otherwise.
 
     Python before 3.11.10 turns an encoded newline into a header of its own (CVE-2024-6923).
     """

@@ -1,8 +1,8 @@
 """Characters that no font shows, and the few places where they belong. Pure, linear.
 
-Unicode calls them default-ignorable. A program reads them, a person does not: tags and variation selectors can spell
-whole sentences. They stay only where they change what is seen: in emoji, in flags, in scripts that join their letters,
-and as one variant of a Han character.
+Unicode calls them default-ignorable. A program reads them, a person does not: tags and variation
+selectors can spell whole sentences. They stay only where they change what is seen: in emoji, in
+flags, in scripts that join their letters, and as one variant of a Han character.
 """
 
 import re
@@ -14,7 +14,8 @@ INVISIBLE = re.compile(
     "\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 SOFT_HYPHEN = "\u00ad"  # marks where a word may be divided: taken out, and never counted
-# Left over by word processors and web pages in honest text. The others have no honest use where they do not belong.
+# Left over by word processors and web pages in honest text. The others have no honest use where
+# they do not belong.
 LEFT_OVER = "\u200b\u200c\u200d\u2060\ufeff\ufe0e\ufe0f"
 JOINERS = "\u200c\u200d"
 EMOJI_STYLES = "\ufe0e\ufe0f"
@@ -22,13 +23,17 @@ KEYCAP = "\u20e3"
 FLAG, FLAG_ENDS = "\U0001f3f4", "\U000e007f"
 # The flags that Unicode recommends for interchange; any other sequence could spell anything.
 FLAGS = frozenset(
-    FLAG + "".join(chr(0xE0000 + ord(c)) for c in name) + FLAG_ENDS for name in ("gbeng", "gbsct", "gbwls")
+    FLAG + "".join(chr(0xE0000 + ord(c)) for c in name) + FLAG_ENDS
+    for name in ("gbeng", "gbsct", "gbwls")
 )
 FLAG_LENGTH = 7
 TAGS = 0xE0000
 TAG_LETTERS = frozenset(chr(TAGS + letter) for letter in range(0x20, 0x7F))
-# Scripts in which a joiner between two letters changes their shape: Arabic and its neighbours, and those of India.
-JOINING = re.compile("[\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u17ff\u1800-\u18af\ufb50-\ufdff\ufe70-\ufefc]")
+# Scripts in which a joiner between two letters changes their shape: Arabic and its neighbours, and
+# those of India.
+JOINING = re.compile(
+    "[\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u17ff\u1800-\u18af\ufb50-\ufdff\ufe70-\ufefc]"
+)
 HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
@@ -41,7 +46,9 @@ def without_invisible(text: str) -> str:
 
 
 def invisible_in(text: str) -> tuple[int, int]:
-    """Count the invisible characters that do not belong where they are: (left over by programs, others)."""
+    """Count the invisible characters that do not belong where they are: (left over by programs,
+    others).
+    """
     if INVISIBLE.search(text) is None:
         return 0, 0
     found = [text[place] for place in _misplaced(text) if text[place] != SOFT_HYPHEN]
@@ -50,10 +57,14 @@ def invisible_in(text: str) -> tuple[int, int]:
 
 
 def spelled_in(text: str) -> str:
-    """Return the sentence that misplaced tag characters spell; each stands for one character of ASCII."""
+    """Return the sentence that misplaced tag characters spell; each stands for one character of
+    ASCII.
+    """
     if INVISIBLE.search(text) is None:
         return ""
-    return "".join(chr(ord(text[place]) - TAGS) for place in _misplaced(text) if text[place] in TAG_LETTERS).strip()
+    return "".join(
+        chr(ord(text[place]) - TAGS) for place in _misplaced(text) if text[place] in TAG_LETTERS
+    ).strip()
 
 
 def _misplaced(text: str) -> Iterator[int]:
@@ -78,7 +89,9 @@ def _belongs(text: str, place: int) -> bool:
         return True
     if character == "\u200d":
         return (
-            bool(after) and _is_pictograph(after) and (_is_pictograph(before) or before in (*EMOJI_STYLES, FLAG_ENDS))
+            bool(after)
+            and _is_pictograph(after)
+            and (_is_pictograph(before) or before in (*EMOJI_STYLES, FLAG_ENDS))
         )
     if "\U000e0100" <= character <= "\U000e01ef":
         return HAN.match(before) is not None

@@ -1,7 +1,8 @@
-"""The character sets that mail is read in: those that mail programs write, and no other codec of Python.
+"""The character sets that mail is read in: those that mail programs write, and no other codec of
+Python.
 
-`punycode` takes quadratic time, `unicode_escape` and `idna` are no character sets, and some names load code. A label
-that is not here is treated as if none was given.
+`punycode` takes quadratic time, `unicode_escape` and `idna` are no character sets, and some names
+load code. A label that is not here is treated as if none was given.
 """
 
 from encodings.aliases import aliases

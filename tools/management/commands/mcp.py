@@ -13,7 +13,8 @@ from tools.surfaces.mcp import serve_stdio, toolsets_of
 
 class Command(BaseCommand):
     help = "Serves the tools to a desktop client over standard input and output; the token stands in MAILHUB_TOKEN."
-    requires_system_checks = []  # a person waits for the client to start; the web server has made them
+    # a person waits for the client to start; the web server has made them
+    requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--toolsets", help="which tools to show, comma-separated: mail,send")
@@ -28,8 +29,8 @@ class Command(BaseCommand):
         except Problem as problem:
             where = "MAILHUB_TOKEN: " if problem.code == "unauthenticated" else ""
             raise CommandError(f"{where}{problem.detail}") from None
-        # A thread waits in a read of standard input, and Python would wait for it. Nothing is half done when the
-        # process ends at once: what a call writes, it writes in one transaction.
+        # A thread waits in a read of standard input, and Python would wait for it. Nothing is half
+        # done when the process ends at once: what a call writes, it writes in one transaction.
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, signal.SIG_DFL)
         serve_stdio(secret=secret, toolsets=shown)

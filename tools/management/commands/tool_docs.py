@@ -24,7 +24,9 @@ class Command(BaseCommand):
 def _row(tool: Tool) -> str:
     schema = tool.parameters.model_json_schema()
     needed = set(schema.get("required", ()))
-    names = [f"**`{name}`**" if name in needed else f"`{name}`" for name in schema["properties"] if name != "mailbox"]
-    return (
-        f"| `{tool.name}` | {tool.effect.value} | `{tool.scope}` | {', '.join(names) or 'none'} | {tool.description} |"
-    )
+    names = [
+        f"**`{name}`**" if name in needed else f"`{name}`"
+        for name in schema["properties"]
+        if name != "mailbox"
+    ]
+    return f"| `{tool.name}` | {tool.effect.value} | `{tool.scope}` | {', '.join(names) or 'none'} | {tool.description} |"

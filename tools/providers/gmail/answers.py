@@ -1,7 +1,7 @@
 """What an answer of the Gmail API that is no success says, for reading and for sending. Pure.
 
-Errors are told apart by status and reason, never by their text, which is for people and may hold mail content
-(https://developers.google.com/workspace/gmail/api/guides/handle-errors).
+Errors are told apart by status and reason, never by their text, which is for people and may hold
+mail content (https://developers.google.com/workspace/gmail/api/guides/handle-errors).
 """
 
 import json
@@ -11,20 +11,37 @@ from datetime import datetime
 from typing import Any
 
 from approvals.lifecycle.backoff import parse_retry_after
-from tools.providers.base import NotPermitted, OutcomeUnknown, ProviderError, Refused, TokenRefused, Unavailable
+from tools.providers.base import (
+    NotPermitted,
+    OutcomeUnknown,
+    ProviderError,
+    Refused,
+    TokenRefused,
+    Unavailable,
+)
 
 SCOPES = "https://www.googleapis.com/auth/"
 READ_SCOPE = f"{SCOPES}gmail.readonly"
 COMPOSE_SCOPE = f"{SCOPES}gmail.compose"
 TOO_OFTEN = frozenset(
-    {"rateLimitExceeded", "userRateLimitExceeded", "dailyLimitExceeded", "quotaExceeded", "RATE_LIMIT_EXCEEDED"}
+    {
+        "rateLimitExceeded",
+        "userRateLimitExceeded",
+        "dailyLimitExceeded",
+        "quotaExceeded",
+        "RATE_LIMIT_EXCEEDED",
+    }
 )
 NO_PERMISSION = frozenset({"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"})
 # The account cannot be served as it is; nothing is said about what was asked for.
 FAILED_PRECONDITION = "failedPrecondition"
-NO_MESSAGE = "There is no such message. Check message_id: it comes from a list or a search of this mailbox."
+NO_MESSAGE = (
+    "There is no such message. Check message_id: it comes from a list or a search of this mailbox."
+)
 CONNECT_AGAIN = "`manage.py connect_mailbox gmail` connects it again."
-TOKEN_REFUSED = f"Gmail refused the access token. Should it refuse the next one too: {CONNECT_AGAIN}"
+TOKEN_REFUSED = (
+    f"Gmail refused the access token. Should it refuse the next one too: {CONNECT_AGAIN}"
+)
 SENTENCES = {
     "too_large": "Gmail takes at most 25 MB, attachments included.",
     "invalid_recipient": "Gmail refused a recipient or a header of the mail.",
@@ -58,7 +75,9 @@ class Answer:
 def parsed(status: int, headers: Mapping[str, Any], content: bytes, *, now: datetime) -> Answer:
     """An answer by its parts; what cannot be read of it is left out."""
     return Answer(
-        status=status, reason=_reason(content), retry_after=parse_retry_after(headers.get("retry-after"), now=now)
+        status=status,
+        reason=_reason(content),
+        retry_after=parse_retry_after(headers.get("retry-after"), now=now),
     )
 
 
@@ -75,13 +94,18 @@ def of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
     """For every call but the sending one: whatever it says, nothing was sent."""
     if answer.is_too_often:
         return Unavailable(
-            "rate_limited", "Gmail asks to come back later.", retry_after=answer.retry_after, pauses=True
+            "rate_limited",
+            "Gmail asks to come back later.",
+            retry_after=answer.retry_after,
+            pauses=True,
         )
     match answer.status:
         case 401:
             return TokenRefused("auth_error", TOKEN_REFUSED)
         case 403 if answer.reason in NO_PERMISSION:
-            return NotPermitted(scope, f"The mailbox was connected without the permission {scope}. {CONNECT_AGAIN}")
+            return NotPermitted(
+                scope, f"The mailbox was connected without the permission {scope}. {CONNECT_AGAIN}"
+            )
         case 404:
             return Refused("not_found", NO_MESSAGE)
         case 413:
@@ -89,10 +113,14 @@ def of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
         case 400 if answer.reason != FAILED_PRECONDITION:
             return BadRequest("refused", SENTENCES["refused"])
         case 403:
-            return Refused("refused", "Gmail forbids it. Is the Gmail API switched on for the project?")
+            return Refused(
+                "refused", "Gmail forbids it. Is the Gmail API switched on for the project?"
+            )
         case status if 400 <= status < 500 and status != 408:
             return Refused("refused", SENTENCES["refused"])
-    return Unavailable("provider_error", "Gmail is not available right now.", retry_after=answer.retry_after)
+    return Unavailable(
+        "provider_error", "Gmail is not available right now.", retry_after=answer.retry_after
+    )
 
 
 def of_sending(answer: Answer) -> ProviderError:

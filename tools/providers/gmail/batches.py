@@ -1,4 +1,7 @@
-"""Several reads in one request (https://developers.google.com/workspace/gmail/api/guides/batch). Pure."""
+"""Several reads in one request (https://developers.google.com/workspace/gmail/api/guides/batch).
+
+Pure.
+"""
 
 import json
 import re
@@ -16,14 +19,20 @@ NUMBERED = re.compile(rb"(?im)^Content-ID:[ \t]*<response-([0-9]{1,4})>[ \t]*\r?
 
 
 def written(uris: Sequence[str]) -> tuple[str, bytes]:
-    """The content type and the body of a batch that gets all of them; the token of the whole counts for each."""
+    """The content type and the body of a batch that gets all of them; the token of the whole counts
+    for each.
+    """
     boundary = f"batch_{secrets.token_hex(12)}"
     parts = []
     for place, uri in enumerate(uris):
         asked = urlsplit(uri)
         head = f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <{place}>\r\n\r\n"
-        parts.append(f"{head}GET {asked.path}?{asked.query} HTTP/1.1\r\nAccept: application/json\r\n\r\n")
-    return f'multipart/mixed; boundary="{boundary}"', ("".join(parts) + f"--{boundary}--\r\n").encode("ascii")
+        parts.append(
+            f"{head}GET {asked.path}?{asked.query} HTTP/1.1\r\nAccept: application/json\r\n\r\n"
+        )
+    return f'multipart/mixed; boundary="{boundary}"', (
+        "".join(parts) + f"--{boundary}--\r\n"
+    ).encode("ascii")
 
 
 def read(content_type: str, content: bytes, *, count: int) -> list[dict[str, Any] | Answer]:
@@ -42,13 +51,18 @@ def read(content_type: str, content: bytes, *, count: int) -> list[dict[str, Any
 
 
 def _parts(content_type: str, content: bytes) -> list[bytes]:
-    """What stands between the boundaries. Python's own parser takes longer for it than the rest of a search does."""
+    """What stands between the boundaries.
+
+    Python's own parser takes longer for it than the rest of a search does.
+    """
     kind = Message()
     kind["Content-Type"] = content_type
     boundary = kind.get_boundary()
     if not boundary:
         raise ValueError("no batch")
-    line = re.compile(rb"(?:\A|\r?\n)--" + re.escape(boundary.encode()) + rb"(?:--)?[ \t]*(?=\r?\n|\Z)")
+    line = re.compile(
+        rb"(?:\A|\r?\n)--" + re.escape(boundary.encode()) + rb"(?:--)?[ \t]*(?=\r?\n|\Z)"
+    )
     # What stands before the first boundary and after the last one is of no use.
     return line.split(content)[1:-1]
 

@@ -1,7 +1,9 @@
-"""Calls of the Gmail API: googleapiclient writes the requests, one kept HTTP client carries each of them once.
+"""Calls of the Gmail API: googleapiclient writes the requests, one kept HTTP client carries each of
+them once.
 
-Its own transport (httplib2) posts a second time when an answer is lost, so it never gets to the wire here: no retry,
-no redirect, no resend happens below the loop in `GmailClient._read`, and nothing that sends goes through that loop.
+Its own transport (httplib2) posts a second time when an answer is lost, so it never gets to the
+wire here: no retry, no redirect, no resend happens below the loop in `GmailClient._read`, and
+nothing that sends goes through that loop.
 """
 
 import functools
@@ -34,8 +36,8 @@ from tools.providers.gmail.answers import (
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 3  # requests on one mailbox, in this process
-# Gmail carries a batch out all at once and refuses what is too much for one person: of 100 most, of 25 none
-# (https://github.com/googleapis/google-api-dotnet-client/issues/1982).
+# Gmail carries a batch out all at once and refuses what is too much for one person: of 100 most, of
+# 25 none (https://github.com/googleapis/google-api-dotnet-client/issues/1982).
 TOGETHER = 25
 READ_SECONDS = 30.0
 CONNECT_SECONDS = 15.0
@@ -52,7 +54,9 @@ PLACE = "0-the-id-0"  # where the id of one of many comes to stand
 # https://developers.google.com/workspace/gmail/api/guides/batch
 BATCH_PATH, OTHER_BATCH_PATH = "batch", "batch/gmail/v1"
 _batch_paths: dict[str, str] = {}
-_slots: defaultdict[object, threading.BoundedSemaphore] = defaultdict(lambda: threading.BoundedSemaphore(AT_ONCE))
+_slots: defaultdict[object, threading.BoundedSemaphore] = defaultdict(
+    lambda: threading.BoundedSemaphore(AT_ONCE)
+)
 _slots_lock = threading.Lock()
 
 
@@ -73,7 +77,9 @@ class Failed(Exception):
 
 
 class GmailClient:
-    """One mailbox's calls. `token` gives an access token that can be used now, and is told one that was refused.
+    """One mailbox's calls.
+
+    `token` gives an access token that can be used now, and is told one that was refused.
 
     `token` raises NotAuthorized or Unavailable. `sleep` waits between two tries of a read.
     """
@@ -96,8 +102,8 @@ class GmailClient:
     def read(self, name: str, build: Build, *, patient: bool = True) -> Any:
         """Make a read that `build` writes on the users resource. Raises NotSent errors.
 
-        Tried again when Gmail says too often (3 times, after 1, 2 and 4 s) or is broken (twice, after 1 and 2 s),
-        unless somebody else does that (`patient=False`).
+        Tried again when Gmail says too often (3 times, after 1, 2 and 4 s) or is broken (twice,
+        after 1 and 2 s), unless somebody else does that (`patient=False`).
         """
         return self._again(lambda: self._once(name, build), patient=patient)
 
@@ -111,7 +117,10 @@ class GmailClient:
             raise Unavailable("connection_lost", "Gmail did not answer.") from None
 
     def send(self, name: str, build: Build, *, wire_started: Callable[[], None]) -> Any:
-        """Make the one call after which the mail may have gone out. Raises NotSent errors or OutcomeUnknown."""
+        """Make the one call after which the mail may have gone out.
+
+        Raises NotSent errors or OutcomeUnknown.
+        """
         try:
             return self._once(name, build, sending=wire_started)
         except Failed as failed:
@@ -122,8 +131,8 @@ class GmailClient:
             raise OutcomeUnknown("answer_lost", "The connection to Gmail broke off.") from None
 
     def each(self, name: str, build: BuildOne, ids: Sequence[str], *, again: bool) -> list[Any]:
-        """Make the same read of several things, 25 in one request; answers in order, a ProviderError in the place of
-        one that failed.
+        """Make the same read of several things, 25 in one request; answers in order, a
+        ProviderError in the place of one that failed.
 
         `again`: what failed for now is asked for again, in a smaller batch.
         """
@@ -164,7 +173,9 @@ class GmailClient:
             wait = next(waits, None)
             if wait is None or asked > LONGEST_WAIT:
                 raise error
-            log.warning("gmail_asked_again", provider="gmail", code=error.code, retry_after=max(wait, asked))
+            log.warning(
+                "gmail_asked_again", provider="gmail", code=error.code, retry_after=max(wait, asked)
+            )
             self._sleep(max(wait, asked))
 
     def _once(self, name: str, build: Build, *, sending: Callable[[], None] | None = None) -> Any:
@@ -179,7 +190,9 @@ class GmailClient:
         return self._carried(name, call, sending)
 
     def _batch(self, name: str, uris: Sequence[str]) -> list[Any]:
-        """By the way of the library's description, or by the one of Gmail's guide where a server knows that alone."""
+        """By the way of the library's description, or by the one of Gmail's guide where a server
+        knows that alone.
+        """
         try:
             return self._batch_at(_batch_paths.get(self._base_url, BATCH_PATH), name, uris)
         except Failed as failed:
@@ -189,7 +202,9 @@ class GmailClient:
         return self._batch_at(OTHER_BATCH_PATH, name, uris)
 
     def _batch_at(self, path: str, name: str, uris: Sequence[str]) -> list[Any]:
-        """The library's own batch insists on ids in the answer, and sends all again when the token was refused."""
+        """The library's own batch insists on ids in the answer, and sends all again when the token
+        was refused.
+        """
         kind, body = batches.written(uris)
         uri = f"{self._base_url.rstrip('/')}/{path}"
 
@@ -200,7 +215,8 @@ class GmailClient:
             return batches.read(answer["content-type"], content, count=len(uris))
 
         answers: list[dict[str, Any] | Answer] = self._carried(f"batch.{name}", call, None)
-        # A batch is answered with 200 whatever became of what is in it, and each of that counts for Gmail's limits.
+        # A batch is answered with 200 whatever became of what is in it, and each of that counts for
+        # Gmail's limits.
         counts = Counter(each.counted_as if isinstance(each, Answer) else "200" for each in answers)
         for status, count in counts.items():
             metrics.REQUESTS.labels(method=name, status=status).inc(count)
@@ -208,8 +224,11 @@ class GmailClient:
             log.warning("gmail_asked_too_often", provider="gmail", route=name, count=counts["429"])
         return [each if isinstance(each, dict) else of_reading(each) for each in answers]
 
-    def _carried(self, name: str, call: Callable[["_Carrier"], Any], sending: Callable[[], None] | None) -> Any:
-        # Imported where it is used: it costs 0.5 s and 33 MB, and not every installation has a Gmail mailbox.
+    def _carried(
+        self, name: str, call: Callable[["_Carrier"], Any], sending: Callable[[], None] | None
+    ) -> Any:
+        # Imported where it is used: it costs 0.5 s and 33 MB, and not every installation has a
+        # Gmail mailbox.
         from googleapiclient.errors import HttpError
 
         token = self._token("")
@@ -221,7 +240,9 @@ class GmailClient:
         except (HttpError, Failed) as error:
             failed = error if isinstance(error, Failed) else Failed(_answer_of(error))
             if carrier.status == 401:
-                self._token(token)  # renewed for the next call, or NotAuthorized; this one is not made again
+                self._token(
+                    token
+                )  # renewed for the next call, or NotAuthorized; this one is not made again
             raise failed from None
         except UNREADABLE:
             if sending and 200 <= carrier.status < 300:
@@ -231,21 +252,30 @@ class GmailClient:
             status = failed.answer.counted_as if failed else str(carrier.status or "none")
             metrics.REQUESTS.labels(method=name, status=status).inc()
             log.info(
-                "gmail_called", provider="gmail", route=name, status=carrier.status,
+                "gmail_called",
+                provider="gmail",
+                route=name,
+                status=carrier.status,
                 duration_ms=round((time.monotonic() - started) * 1000),
-            )  # fmt: skip
+            )
 
 
 class _Carrier:
-    """What googleapiclient is given to put its requests on the wire: each goes out as it is, once, with the token."""
+    """What googleapiclient is given to put its requests on the wire: each goes out as it is, once,
+    with the token.
+    """
 
-    def __init__(self, *, token: str, sending: Callable[[], None] | None, answer_seconds: float) -> None:
+    def __init__(
+        self, *, token: str, sending: Callable[[], None] | None, answer_seconds: float
+    ) -> None:
         self._token = token
         self._sending = sending
         self._answer_seconds = answer_seconds
         self.status = 0
 
-    def request(self, uri: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any) -> Any:
+    def request(
+        self, uri: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any
+    ) -> Any:
         from httplib2 import Response  # a header map that googleapiclient expects; loaded with it
 
         http = _clients().sending if self._sending else _clients().reading
@@ -254,9 +284,12 @@ class _Carrier:
             self._sending()
         try:
             answer = http.request(
-                method, uri, content=body, headers={**(headers or {}), "authorization": f"Bearer {self._token}"},
+                method,
+                uri,
+                content=body,
+                headers={**(headers or {}), "authorization": f"Bearer {self._token}"},
                 timeout=httpx2.Timeout(seconds, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS),
-            )  # fmt: skip
+            )
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
             raise NotOnTheWire from None
         except (httpx2.HTTPError, httpx2.InvalidURL):
@@ -267,23 +300,32 @@ class _Carrier:
 
 @dataclass(frozen=True, kw_only=True)
 class _Clients:
-    """Reads share kept connections. The sending call has one of its own: a kept one may be dead without saying so,
-    and the mail would be in doubt for nothing."""
+    """Reads share kept connections.
+
+    The sending call has one of its own: a kept one may be dead without saying so, and the mail
+    would be in doubt for nothing.
+    """
 
     reading: httpx2.Client
     sending: httpx2.Client
 
 
 def _clients() -> _Clients:
-    return _clients_of(os.getpid())  # two processes on one connection would read each other's answers
+    return _clients_of(
+        os.getpid()
+    )  # two processes on one connection would read each other's answers
 
 
 @functools.cache
 def _clients_of(_pid: int) -> _Clients:
     def opened(limits: httpx2.Limits) -> httpx2.Client:
-        return httpx2.Client(verify=tls_context(), follow_redirects=False, trust_env=False, limits=limits)
+        return httpx2.Client(
+            verify=tls_context(), follow_redirects=False, trust_env=False, limits=limits
+        )
 
-    return _Clients(reading=opened(httpx2.Limits()), sending=opened(httpx2.Limits(max_keepalive_connections=0)))
+    return _Clients(
+        reading=opened(httpx2.Limits()), sending=opened(httpx2.Limits(max_keepalive_connections=0))
+    )
 
 
 def _slots_of(key: object) -> threading.BoundedSemaphore:
@@ -292,11 +334,15 @@ def _slots_of(key: object) -> threading.BoundedSemaphore:
 
 
 class _Users:
-    """The library's resource of a user, with what is in it made once: it makes all of it anew at each mention."""
+    """The library's resource of a user, with what is in it made once: it makes all of it anew at
+    each mention.
+    """
 
     def __init__(self, users: Any) -> None:
         self._users = users
-        self._made = {name: getattr(users, name)() for name in ("messages", "drafts", "labels", "threads")}
+        self._made = {
+            name: getattr(users, name)() for name in ("messages", "drafts", "labels", "threads")
+        }
 
     def __getattr__(self, name: str) -> Any:
         made = self._made.get(name)

@@ -10,23 +10,30 @@ from tools.providers.gmail import payload, queries
 from tools.providers.gmail.mailbox import DRAFT_ID, ID
 from tools.providers.gmail.reading import GmailReading
 
-# From here on the bytes travel as they are: in JSON they would be a third larger, and Gmail takes less of it.
+# From here on the bytes travel as they are: in JSON they would be a third larger, and Gmail takes
+# less of it.
 MEDIA_BYTES = 1024 * 1024
-# What an upload may have: https://gmail.googleapis.com/$discovery/rest?version=v1, `maxSize` of drafts.create.
+# What an upload may have: https://gmail.googleapis.com/$discovery/rest?version=v1, `maxSize` of
+# drafts.create.
 LARGEST = 35 * 1024 * 1024
 DRAFTS_LOOKED_AT = 500
 DRAFT_GONE = "The draft is gone, or was changed by its person: list_drafts names what is there."
 
 
 class GmailDrafts(GmailReading):
-    """What happens to drafts. An id holds the draft and the message it was: a changed draft is another one."""
+    """What happens to drafts.
+
+    An id holds the draft and the message it was: a changed draft is another one.
+    """
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
         old = self._draft_named(replaces) if replaces is not None else None
         parent = self._parent(lenient.headers(source))
         thread = str(parent.get("threadId") or (old or {}).get("message", {}).get("threadId", ""))
         stored = self._put(source, thread=thread, draft_id=old["id"] if old else None)
-        return StoredDraft(id=f"{stored['id']}.{stored['message']['id']}", number=None, source=source)
+        return StoredDraft(
+            id=f"{stored['id']}.{stored['message']['id']}", number=None, source=source
+        )
 
     def read_draft(self, draft_id: str) -> StoredDraft:
         named = self._draft_named(draft_id)
@@ -34,11 +41,15 @@ class GmailDrafts(GmailReading):
         if stored["message"]["id"] != named["message"]["id"]:
             raise Refused("not_found", DRAFT_GONE)
         source = payload.decoded(stored["message"].get("raw", ""))
-        return StoredDraft(id=f"{stored['id']}.{stored['message']['id']}", number=None, source=source)
+        return StoredDraft(
+            id=f"{stored['id']}.{stored['message']['id']}", number=None, source=source
+        )
 
     def delete_draft(self, draft_id: str) -> None:
         named = self._draft_named(draft_id)
-        self._client.write("drafts.delete", lambda users: users.drafts().delete(userId="me", id=named["id"]))
+        self._client.write(
+            "drafts.delete", lambda users: users.drafts().delete(userId="me", id=named["id"])
+        )
 
     def _draft_named(self, draft_id: str) -> dict[str, Any]:
         """The draft as it is, if it is still the one that was seen."""
@@ -55,7 +66,8 @@ class GmailDrafts(GmailReading):
             raise Refused("not_a_draft", NOT_A_DRAFT)
         # A search names a draft by its message alone.
         answer = self._client.read(
-            "drafts.list", lambda users: users.drafts().list(userId="me", maxResults=DRAFTS_LOOKED_AT)
+            "drafts.list",
+            lambda users: users.drafts().list(userId="me", maxResults=DRAFTS_LOOKED_AT),
         )
         for draft in answer.get("drafts", ()):
             if draft["message"]["id"] == draft_id:
@@ -65,7 +77,9 @@ class GmailDrafts(GmailReading):
     def _draft(self, id_: str, *, fmt: str, patient: bool = True) -> dict[str, Any]:
         try:
             return self._refused_as_missing(
-                "drafts.get", lambda users: users.drafts().get(userId="me", id=id_, format=fmt), patient=patient
+                "drafts.get",
+                lambda users: users.drafts().get(userId="me", id=id_, format=fmt),
+                patient=patient,
             )
         except Refused as error:
             if error.code != "not_found":
@@ -96,20 +110,26 @@ class GmailDrafts(GmailReading):
         return dict(self._client.write("drafts.update" if draft_id else "drafts.create", build))
 
     def _parent(self, block: Block, *, patient: bool = True) -> dict[str, Any]:
-        """The id and the conversation of the message which this one answers; empty when it is not found."""
+        """The id and the conversation of the message which this one answers; empty when it is not
+        found.
+        """
         parents = lenient.REFERENCE.findall(str(block["In-Reply-To"] or ""))
         if not parents:
             return {}
         query = queries.message_id_term(parents[0])
         answer = self._client.read(
-            "messages.list", lambda users: users.messages().list(userId="me", q=query, maxResults=1), patient=patient
+            "messages.list",
+            lambda users: users.messages().list(userId="me", q=query, maxResults=1),
+            patient=patient,
         )
         return dict(next(iter(answer.get("messages", ())), {}))
 
 
 def refuse_too_large(size: int) -> None:
     if size > LARGEST:
-        raise Refused("too_large", f"Gmail takes mails of at most {LARGEST:,} bytes; this one has {size:,}.")
+        raise Refused(
+            "too_large", f"Gmail takes mails of at most {LARGEST:,} bytes; this one has {size:,}."
+        )
 
 
 def _media(source: bytes) -> Any:

@@ -14,11 +14,18 @@ from tools.providers.base import NotAuthorized, Refused, Unavailable, role_of
 from tools.providers.gmail.answers import CONNECT_AGAIN, NO_MESSAGE
 from tools.providers.gmail.client import GmailClient
 
-LABEL_OF_ROLE = {"inbox": "INBOX", "sent": "SENT", "drafts": "DRAFT", "junk": "SPAM", "trash": "TRASH"}
+LABEL_OF_ROLE = {
+    "inbox": "INBOX",
+    "sent": "SENT",
+    "drafts": "DRAFT",
+    "junk": "SPAM",
+    "trash": "TRASH",
+}
 ROLE_OF_LABEL = {label: role for role, label in LABEL_OF_ROLE.items()}
 NO_FOLDER = "There is no such folder; list_folders names them."
 ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
-# A draft has an id that stays and a message that is another one after every change: both together name what was seen.
+# A draft has an id that stays and a message that is another one after every change: both together
+# name what was seen.
 DRAFT_ID = re.compile(r"([A-Za-z0-9_-]{1,200})\.([A-Za-z0-9_-]{1,200})")
 
 
@@ -55,7 +62,10 @@ class GmailMailbox:
 
 
 def message_part(id_: str) -> str:
-    """The message that an id names, which may be a draft's. Raises Refused("not_found") when it can be none of ours."""
+    """The message that an id names, which may be a draft's.
+
+    Raises Refused("not_found") when it can be none of ours.
+    """
     draft = DRAFT_ID.fullmatch(id_)
     if draft:
         return draft[2]
@@ -71,7 +81,9 @@ def _token_of(mailbox: Mailbox) -> Callable[[str], str]:
         try:
             return access_token(mailbox.id, google.refreshed, known=known, rejected=rejected)
         except GrantEnded:
-            raise NotAuthorized("auth_error", f"Google ended the access to the mailbox. {CONNECT_AGAIN}") from None
+            raise NotAuthorized(
+                "auth_error", f"Google ended the access to the mailbox. {CONNECT_AGAIN}"
+            ) from None
         except NoToken as error:
             detail = error.detail or "Google gave no access token."
             raise Unavailable("no_token", detail, retry_after=error.retry_after) from None

@@ -51,15 +51,26 @@ class Part:
         return lenient.is_attachment(self.type, self.disposition, self.name)
 
     def info(self, *, size: int | None = None) -> AttachmentInfo:
-        inline = bool(self.content_id) and self.disposition != "attachment" and self.type.startswith("image/")
+        inline = (
+            bool(self.content_id)
+            and self.disposition != "attachment"
+            and self.type.startswith("image/")
+        )
         return AttachmentInfo(
-            id=self.id, name=self.name, type=self.type, size=self.size if size is None else size, inline=inline,
+            id=self.id,
+            name=self.name,
+            type=self.type,
+            size=self.size if size is None else size,
+            inline=inline,
             content_id=self.content_id,
-        )  # fmt: skip
+        )
 
 
 def leaves(payload: Mapping[str, Any], depth: int = 0) -> Iterator[Part]:
-    """The leaves in order; an attached message is one. What is nested too deep or in too many parts is cut off."""
+    """The leaves in order; an attached message is one.
+
+    What is nested too deep or in too many parts is cut off.
+    """
     kind = str(payload.get("mimeType", "")).lower()
     if kind.startswith("multipart/"):
         if depth <= MAX_DEPTH:
@@ -111,32 +122,51 @@ def text(part: Part, data: bytes) -> str:
 
 
 def body_part(parts: list[Part], subtype: str) -> Part | None:
-    return next((part for part in parts if part.type == f"text/{subtype}" and not part.is_attachment), None)
+    return next(
+        (part for part in parts if part.type == f"text/{subtype}" and not part.is_attachment), None
+    )
 
 
 def message(answer: Mapping[str, Any], *, id_: str, text: str | None, html: str | None) -> Message:
     block = headers(answer.get("payload", {}))
     name, address = lenient.sender(block)
     return Message(
-        id=id_, from_address=address, from_name=name,
-        to=_addresses(block, "To"), cc=_addresses(block, "Cc"), reply_to=_addresses(block, "Reply-To"),
-        subject=lenient.decoded(block["Subject"]), date=lenient.date_of(block, arrived(answer)),
-        message_id=lenient.decoded(block["Message-ID"]), references=lenient.references(block), text=text, html=html,
-        thread_id=str(answer.get("threadId", "")), own_mark=lenient.own_mark(block),
-        attachments=tuple(part.info() for part in leaves(answer.get("payload", {})) if part.is_attachment),
-    )  # fmt: skip
+        id=id_,
+        from_address=address,
+        from_name=name,
+        to=_addresses(block, "To"),
+        cc=_addresses(block, "Cc"),
+        reply_to=_addresses(block, "Reply-To"),
+        subject=lenient.decoded(block["Subject"]),
+        date=lenient.date_of(block, arrived(answer)),
+        message_id=lenient.decoded(block["Message-ID"]),
+        references=lenient.references(block),
+        text=text,
+        html=html,
+        thread_id=str(answer.get("threadId", "")),
+        own_mark=lenient.own_mark(block),
+        attachments=tuple(
+            part.info() for part in leaves(answer.get("payload", {})) if part.is_attachment
+        ),
+    )
 
 
 def card(answer: Mapping[str, Any], *, id_: str) -> Card:
     block = headers(answer.get("payload", {}))
     name, address = lenient.sender(block)
     return Card(
-        id=id_, from_address=address, from_name=name, to=_addresses(block, "To", most=lenient.ROW_CHARACTERS),
-        subject=lenient.decoded(block["Subject"]), date=lenient.date_of(block, arrived(answer)),
-        snippet=snippet(answer), unread="UNREAD" in answer.get("labelIds", ()),
-        thread_id=str(answer.get("threadId", "")), own_mark=lenient.own_mark(block),
+        id=id_,
+        from_address=address,
+        from_name=name,
+        to=_addresses(block, "To", most=lenient.ROW_CHARACTERS),
+        subject=lenient.decoded(block["Subject"]),
+        date=lenient.date_of(block, arrived(answer)),
+        snippet=snippet(answer),
+        unread="UNREAD" in answer.get("labelIds", ()),
+        thread_id=str(answer.get("threadId", "")),
+        own_mark=lenient.own_mark(block),
         attachments=sum(part.is_attachment for part in leaves(answer.get("payload", {}))),
-    )  # fmt: skip
+    )
 
 
 def snippet(answer: Mapping[str, Any]) -> str:
@@ -151,5 +181,7 @@ def arrived(answer: Mapping[str, Any]) -> datetime | None:
         return None
 
 
-def _addresses(block: Block, header: str, *, most: int = lenient.LIST_CHARACTERS) -> tuple[str, ...]:
+def _addresses(
+    block: Block, header: str, *, most: int = lenient.LIST_CHARACTERS
+) -> tuple[str, ...]:
     return tuple(address for _, address in lenient.addresses(block, header, most=most))

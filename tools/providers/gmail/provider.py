@@ -14,4 +14,6 @@ class GmailProvider(GmailSending):
     def test(self) -> None:
         profile = self._client.read("getProfile", lambda users: users.getProfile(userId="me"))
         if str(profile.get("emailAddress", "")).lower() != self._address.lower():
-            raise NotAuthorized("auth_error", "Google signs in another account than this mailbox's.")
+            raise NotAuthorized(
+                "auth_error", "Google signs in another account than this mailbox's."
+            )

@@ -1,4 +1,6 @@
-"""From what is looked for to Gmail's search language (https://support.google.com/mail/answer/7190). Pure.
+"""From what is looked for to Gmail's search language (https://support.google.com/mail/answer/7190).
+
+Pure.
 
 A query is handed on as it is: Gmail understands what people type there. What is added is quoted.
 """
@@ -17,7 +19,10 @@ PLAIN = re.compile(r"[\w.@+-]+")
 
 
 def built(query: str, *, newer_than_days: int | None, label_ids: Sequence[str]) -> str:
-    """The query with its filters: `from:test newer_than:7d label:INBOX`. Raises Refused("invalid_query")."""
+    """The query with its filters: `from:test newer_than:7d label:INBOX`.
+
+    Raises Refused("invalid_query").
+    """
     terms = [_safe(query).strip()]
     if newer_than_days is not None:
         terms.append(f"newer_than:{newer_than_days}d")
@@ -26,7 +31,9 @@ def built(query: str, *, newer_than_days: int | None, label_ids: Sequence[str]) 
 
 
 def ids_of(label_ids: Sequence[str]) -> list[str]:
-    """What is asked for by id: the person's own labels that are named so, and those that a query alone may not find."""
+    """What is asked for by id: the person's own labels that are named so, and those that a query
+    alone may not find.
+    """
     ids = [label.upper() if label.upper() in LEFT_OUT else label for label in label_ids]
     return [label for label in ids if label in LEFT_OUT or LABEL_ID.fullmatch(label)]
 
@@ -34,7 +41,12 @@ def ids_of(label_ids: Sequence[str]) -> list[str]:
 def terms(query: SearchQuery) -> str:
     """What a search asks for, but its folder. Raises Refused("invalid_query")."""
     found = [built(query.raw, newer_than_days=query.newer_than_days, label_ids=query.label_ids)]
-    for operator, value in (("from:", query.from_), ("to:", query.to), ("subject:", query.subject), ("", query.text)):
+    for operator, value in (
+        ("from:", query.from_),
+        ("to:", query.to),
+        ("subject:", query.subject),
+        ("", query.text),
+    ):
         if value.strip():
             found.append(f"{operator}{_quoted(value)}")
     if query.since:

@@ -99,7 +99,11 @@ class GmailReading(GmailMailbox):
             seconds = time.monotonic() - started
             metrics.SECONDS.observe(seconds)
             log.info(
-                "gmail_searched", provider="gmail", outcome=outcome, count=len(rows), duration_ms=round(seconds * 1000)
+                "gmail_searched",
+                provider="gmail",
+                outcome=outcome,
+                count=len(rows),
+                duration_ms=round(seconds * 1000),
             )
         return FoundPage(rows=(*filled, *rows[ENRICHED:]), next_token=token)
 
@@ -112,13 +116,17 @@ class GmailReading(GmailMailbox):
             snippet=payload.snippet(answer),
         )
 
-    def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
+    def list_messages(
+        self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
+    ) -> Page:
         query = "" if unread is None else "is:unread" if unread else "is:read"
         return self._page(folder, query, (), limit=limit, page_token=page_token)
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
         labels = queries.ids_of(query.label_ids)
-        return self._page(query.folder or None, queries.terms(query), labels, limit=limit, page_token=page_token)
+        return self._page(
+            query.folder or None, queries.terms(query), labels, limit=limit, page_token=page_token
+        )
 
     def list_folders(self) -> tuple[Folder, ...]:
         labels = [label for label in self._labels() if label["id"] not in HIDDEN_LABELS]
@@ -126,7 +134,9 @@ class GmailReading(GmailMailbox):
         ids = [str(label["id"]) for label in counted]
         answers = self._client.each("labels.get", _get_label, ids, again=True)
         counts = {
-            id_: answer for id_, answer in zip(ids, answers, strict=True) if not isinstance(answer, ProviderError)
+            id_: answer
+            for id_, answer in zip(ids, answers, strict=True)
+            if not isinstance(answer, ProviderError)
         }
         return tuple(
             Folder(
@@ -141,7 +151,9 @@ class GmailReading(GmailMailbox):
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
         fields = None if body else payload.OUTLINE
-        return self._read(self._message(message_part(message_id), fields=fields), id_=message_id, body=body)
+        return self._read(
+            self._message(message_part(message_id), fields=fields), id_=message_id, body=body
+        )
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
         """A message names its conversation; a conversation's own id is taken too."""
@@ -156,12 +168,23 @@ class GmailReading(GmailMailbox):
         answer = self._refused_as_missing(
             "threads.get", lambda users: users.threads().get(userId="me", id=thread, fields=fields)
         )
-        told = [each for each in answer.get("messages", ()) if not {"DRAFT", "TRASH"} & set(each.get("labelIds", ()))]
-        return tuple(self._read(each, id_=each["id"], body=body) for each in (told or answer["messages"])[-limit:])
+        told = [
+            each
+            for each in answer.get("messages", ())
+            if not {"DRAFT", "TRASH"} & set(each.get("labelIds", ()))
+        ]
+        return tuple(
+            self._read(each, id_=each["id"], body=body)
+            for each in (told or answer["messages"])[-limit:]
+        )
 
-    def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
+    def fetch_attachment(
+        self, message_id: str, attachment_id: str, *, limit: int
+    ) -> tuple[AttachmentInfo, bytes]:
         answer = self._message(message_part(message_id))
-        found = (each for each in payload.leaves(answer.get("payload", {})) if each.id == attachment_id)
+        found = (
+            each for each in payload.leaves(answer.get("payload", {})) if each.id == attachment_id
+        )
         part = next((each for each in found if each.is_attachment), None)
         if part is None:
             raise Refused("not_found", "There is no such attachment; list_attachments names them.")
@@ -176,11 +199,19 @@ class GmailReading(GmailMailbox):
         raise Refused("not_found", "Gmail has no numbers for messages; use message_id.")
 
     def _page(
-        self, folder: str | None, query: str, labels: Sequence[str], *, limit: int, page_token: str | None
+        self,
+        folder: str | None,
+        query: str,
+        labels: Sequence[str],
+        *,
+        limit: int,
+        page_token: str | None,
     ) -> Page:
         """A page of a folder, or of the whole mailbox without spam and trash."""
         role = role_of(folder) if folder is not None else None
-        if role == "drafts" and not labels:  # drafts.list knows none; what a search finds is named by its message
+        if (
+            role == "drafts" and not labels
+        ):  # drafts.list knows none; what a search finds is named by its message
             return self._drafts_page(query, limit=limit, page_token=page_token)
         if role == "archive":
             query = f"in:archive {query}".strip()
@@ -198,7 +229,10 @@ class GmailReading(GmailMailbox):
             ),
             page_token,
         )
-        ids = {row["message"]["id"]: f"{row['id']}.{row['message']['id']}" for row in answer.get("drafts", ())}
+        ids = {
+            row["message"]["id"]: f"{row['id']}.{row['message']['id']}"
+            for row in answer.get("drafts", ())
+        }
         return Page(cards=self._cards(ids), next_token=answer.get("nextPageToken"))
 
     def _cards(self, ids: Mapping[str, str]) -> tuple[Card, ...]:
@@ -227,7 +261,8 @@ class GmailReading(GmailMailbox):
                 found[row["id"]] = Found(id=row["id"], thread_id=row.get("threadId", ""))
             token = answer.get("nextPageToken")
             if any(row["id"] not in found for row in rows):
-                token = asked  # the page held more than was asked for: the next call begins with it again
+                # the page held more than was asked for: the next call begins with it again
+                token = asked
                 break
             if token is None or len(found) >= limit:
                 break
@@ -238,7 +273,9 @@ class GmailReading(GmailMailbox):
         if not rows:
             return []
         try:
-            answers = self._client.each("messages.get", _get_row, [row.id for row in rows], again=False)
+            answers = self._client.each(
+                "messages.get", _get_row, [row.id for row in rows], again=False
+            )
         except ProviderError as error:
             answers = [error] * len(rows)  # the search itself went well: its ids are worth having
         filled = []
@@ -250,22 +287,32 @@ class GmailReading(GmailMailbox):
             log.warning("gmail_rows_not_filled_in", provider="gmail", count=bare)
         return filled
 
-    def _listed(self, query: str, labels: Sequence[str], *, limit: int, page_token: str | None) -> dict[str, Any]:
+    def _listed(
+        self, query: str, labels: Sequence[str], *, limit: int, page_token: str | None
+    ) -> dict[str, Any]:
         return self._first_page_or_refused(
             "messages.list",
             lambda users: users.messages().list(
-                userId="me", q=query or None, labelIds=list(labels) or None, maxResults=limit,
-                pageToken=page_token or None, includeSpamTrash=bool(queries.LEFT_OUT & set(labels)) or None,
+                userId="me",
+                q=query or None,
+                labelIds=list(labels) or None,
+                maxResults=limit,
+                pageToken=page_token or None,
+                includeSpamTrash=bool(queries.LEFT_OUT & set(labels)) or None,
             ),
             page_token,
-        )  # fmt: skip
+        )
 
-    def _first_page_or_refused(self, name: str, build: Build, page_token: str | None) -> dict[str, Any]:
+    def _first_page_or_refused(
+        self, name: str, build: Build, page_token: str | None
+    ) -> dict[str, Any]:
         try:
             return dict(self._client.read(name, build))
         except BadRequest:
             if page_token:
-                raise Refused("invalid_page_token", "The page token is not one that this list gave.") from None
+                raise Refused(
+                    "invalid_page_token", "The page token is not one that this list gave."
+                ) from None
             raise Refused("invalid_query", "Gmail does not understand the query.") from None
 
     def _message(
@@ -273,11 +320,15 @@ class GmailReading(GmailMailbox):
     ) -> dict[str, Any]:
         return self._refused_as_missing(
             "messages.get",
-            lambda users: users.messages().get(userId="me", id=message_id, format=fmt, fields=fields),
+            lambda users: users.messages().get(
+                userId="me", id=message_id, format=fmt, fields=fields
+            ),
             patient=patient,
         )
 
-    def _refused_as_missing(self, name: str, build: Build, *, patient: bool = True) -> dict[str, Any]:
+    def _refused_as_missing(
+        self, name: str, build: Build, *, patient: bool = True
+    ) -> dict[str, Any]:
         """Gmail calls an id that it could not have given a bad request."""
         try:
             return dict(self._client.read(name, build, patient=patient))
@@ -297,7 +348,11 @@ class GmailReading(GmailMailbox):
             return part.data or b""
         answer = self._refused_as_missing(
             "attachments.get",
-            lambda users: users.messages().attachments().get(userId="me", messageId=message_id, id=part.attachment_id),
+            lambda users: (
+                users.messages()
+                .attachments()
+                .get(userId="me", messageId=message_id, id=part.attachment_id)
+            ),
         )
         return payload.decoded(answer.get("data", ""))
 
@@ -305,9 +360,14 @@ class GmailReading(GmailMailbox):
 def _row(row: Found, answer: Mapping[str, Any]) -> Found:
     card = payload.card(answer, id_=row.id)
     return Found(
-        id=row.id, thread_id=row.thread_id or card.thread_id, from_address=card.from_address,
-        subject=card.subject, date=card.date, snippet=card.snippet, own_mark=card.own_mark or "",
-    )  # fmt: skip
+        id=row.id,
+        thread_id=row.thread_id or card.thread_id,
+        from_address=card.from_address,
+        subject=card.subject,
+        date=card.date,
+        snippet=card.snippet,
+        own_mark=card.own_mark or "",
+    )
 
 
 def _get_row(users: Any, id_: str) -> Any:

@@ -1,7 +1,8 @@
-"""Sending through Gmail: a draft of the approved bytes, read back and compared, then sent by its id, once.
+"""Sending through Gmail: a draft of the approved bytes, read back and compared, then sent by its
+id, once.
 
-The draft is what proves that nothing went out: as long as it lies there unchanged, it was not sent. It is sent by id
-alone: bytes given along would change it on the way, and with that the proof.
+The draft is what proves that nothing went out: as long as it lies there unchanged, it was not sent.
+It is sent by id alone: bytes given along would change it on the way, and with that the proof.
 """
 
 from collections import Counter
@@ -33,8 +34,9 @@ from tools.providers.gmail.mailbox import DRAFT_ID, message_part
 STAMP_BYTES = 64  # more than the Date has, which comes in front when it leaves
 LOOKED_AT = 20  # of the newest in Sent, beside what the search finds: its index may lag behind
 ID_HEADERS = ("Message-ID", "X-Google-Original-Message-ID", *lenient.ORIGINAL_ID_HEADERS)
-# Gmail may give what comes by its API another Message-ID and keep no copy of ours; what it does not know it leaves.
-# https://github.com/FlowCrypt/flowcrypt-browser/issues/4273, https://github.com/gauteh/lieer/issues/198
+# Gmail may give what comes by its API another Message-ID and keep no copy of ours; what it does not
+# know it leaves. https://github.com/FlowCrypt/flowcrypt-browser/issues/4273,
+# https://github.com/gauteh/lieer/issues/198
 MARK = "X-Mailhub-Mark"
 COMPARED = ("Subject", "In-Reply-To", "References", "Reply-To", MARK)
 MISMATCH = "What Gmail holds as the draft is not what was approved."
@@ -49,13 +51,18 @@ class GmailSending(GmailDrafts):
         refuse_too_large(len(_addressed(envelope, marker="")) + STAMP_BYTES)
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
-        """1. The draft: of an earlier try, or made now. 2. Read back and compared. 3. Sent, once."""
+        """1. The draft: of an earlier try, or made now. 2. Read back and compared. 3.
+
+        Sent, once.
+        """
         if not envelope.save_to_sent:
             raise Unsupported("refused", KEEPS_IT)
         marker = lenient.decoded(lenient.headers(envelope.source)["Message-ID"])
         try:
             notes = self._prepared(envelope, handover, marker)
-            self._compare(_addressed(envelope, marker), notes, made_before="draft" in handover.prepared)
+            self._compare(
+                _addressed(envelope, marker), notes, made_before="draft" in handover.prepared
+            )
         except _Gone:
             handover.wire_started()  # not by this try, but it may have gone out
             return self._sent_by_another(marker, envelope)
@@ -72,7 +79,9 @@ class GmailSending(GmailDrafts):
         return Receipt(at=datetime.now(UTC), reference=str((answer or {}).get("id", "")))
 
     def find_sent(self, message_id: str) -> str | None:
-        """By the search, and among the newest in Sent by our mark or any header that may hold the id."""
+        """By the search, and among the newest in Sent by our mark or any header that may hold the
+        id.
+        """
         found = self._in_sent(message_id)
         return found[1] if found else None
 
@@ -81,7 +90,9 @@ class GmailSending(GmailDrafts):
         if found is None:
             raise Refused("not_found")
         raw = self._message(found[0], fmt="raw", patient=False).get("raw", "")
-        is_, should_be = (_by_name(source) for source in (payload.decoded(raw), _addressed(envelope, message_id)))
+        is_, should_be = (
+            _by_name(source) for source in (payload.decoded(raw), _addressed(envelope, message_id))
+        )
         return tuple(name for name in should_be if is_[name] != should_be[name])
 
     def _in_sent(self, message_id: str) -> tuple[str, str] | None:
@@ -90,8 +101,12 @@ class GmailSending(GmailDrafts):
             raise Refused("invalid_message_id")
         query = queries.message_id_term(message_id)
         for build in (
-            lambda users: users.messages().list(userId="me", labelIds=["SENT"], q=query, maxResults=LOOKED_AT),
-            lambda users: users.messages().list(userId="me", labelIds=["SENT"], maxResults=LOOKED_AT),
+            lambda users: users.messages().list(
+                userId="me", labelIds=["SENT"], q=query, maxResults=LOOKED_AT
+            ),
+            lambda users: users.messages().list(
+                userId="me", labelIds=["SENT"], maxResults=LOOKED_AT
+            ),
         ):
             answer = self._client.read("messages.list", build, patient=False)
             found = self._marked([row["id"] for row in answer.get("messages", ())], message_id)
@@ -116,14 +131,18 @@ class GmailSending(GmailDrafts):
         self.destroy(notes)
 
     def destroy(self, prepared: Mapping[str, Any]) -> bool:
-        """Gmail deletes a draft for good and not into the bin, so an order that names it finds nothing.
+        """Gmail deletes a draft for good and not into the bin, so an order that names it finds
+        nothing.
 
         https://developers.google.com/workspace/gmail/api/reference/rest/v1/users.drafts/delete
         """
         if not self.is_unsent(prepared):
             return False
         try:
-            self._client.write("drafts.delete", lambda users: users.drafts().delete(userId="me", id=prepared["draft"]))
+            self._client.write(
+                "drafts.delete",
+                lambda users: users.drafts().delete(userId="me", id=prepared["draft"]),
+            )
         except Refused as error:
             if error.code != "not_found":
                 raise
@@ -131,13 +150,17 @@ class GmailSending(GmailDrafts):
         return True
 
     def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
-        """A draft is named by itself and its message, or by its message only. One whose creation was not confirmed is
-        known by its mark."""
+        """A draft is named by itself and its message, or by its message only.
+
+        One whose creation was not confirmed is known by its mark.
+        """
         named = DRAFT_ID.fullmatch(draft.id)
         if draft.id == prepared.get("message") or (named and named[1] == prepared.get("draft")):
             return True
         marker = str(prepared.get("marker", ""))
-        return bool(marker) and lenient.decoded(lenient.headers(draft.source)[MARK]) == _mark_of(marker)
+        return bool(marker) and lenient.decoded(lenient.headers(draft.source)[MARK]) == _mark_of(
+            marker
+        )
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
         """Nothing: Gmail keeps the copy itself."""
@@ -147,7 +170,10 @@ class GmailSending(GmailDrafts):
         message_part(message_id)
 
     def _prepared(self, envelope: Envelope, handover: Handover, marker: str) -> dict[str, Any]:
-        """The notes on the draft. An intent without a draft means that the answer to its creation was lost."""
+        """The notes on the draft.
+
+        An intent without a draft means that the answer to its creation was lost.
+        """
         notes = dict(handover.prepared)
         if "draft" in notes:
             return notes
@@ -174,10 +200,11 @@ class GmailSending(GmailDrafts):
             raise Refused("readback_mismatch", MISMATCH)
 
     def _thread(self, envelope: Envelope) -> str:
-        """The conversation that the mail answers in; the mail's own headers keep it together where there is none.
+        """The conversation that the mail answers in; the mail's own headers keep it together where
+        there is none.
 
-        The bytes say what is an answer: one that a reviewer has edited is none by its kind. Under another subject than
-        the original's Gmail takes it into no conversation
+        The bytes say what is an answer: one that a reviewer has edited is none by its kind. Under
+        another subject than the original's Gmail takes it into no conversation
         (https://developers.google.com/workspace/gmail/api/guides/threads).
         """
         block = lenient.headers(envelope.source)
@@ -186,7 +213,10 @@ class GmailSending(GmailDrafts):
         named = envelope.original or self._parent(block, patient=False).get("id", "")
         try:
             original = self._message(
-                message_part(named), fmt="metadata", fields="threadId,payload(headers)", patient=False
+                message_part(named),
+                fmt="metadata",
+                fields="threadId,payload(headers)",
+                patient=False,
             )
         except Refused as error:
             if error.code != "not_found":
@@ -198,15 +228,20 @@ class GmailSending(GmailDrafts):
     def _sent_by_another(self, marker: str, envelope: Envelope) -> Receipt:
         """The draft is gone: its person sent it, or threw it away. It is never made again.
 
-        That the looking failed says nothing about the mail: only of the looking is it certain that nothing was sent.
+        That the looking failed says nothing about the mail: only of the looking is it certain that
+        nothing was sent.
         """
         try:
             found = self.find_sent(marker)
             changed = self.differs_in_sent(marker, envelope) if found else ()
         except NotSent:
-            raise OutcomeUnknown("draft_gone", "The prepared draft is gone, and Sent could not be looked at.") from None
+            raise OutcomeUnknown(
+                "draft_gone", "The prepared draft is gone, and Sent could not be looked at."
+            ) from None
         if found is None:
-            raise OutcomeUnknown("draft_gone", "The prepared draft is gone and the mail is not in Sent.")
+            raise OutcomeUnknown(
+                "draft_gone", "The prepared draft is gone and the mail is not in Sent."
+            )
         return Receipt(at=datetime.now(UTC), changed=changed)
 
     def _lost_draft(self, marker: str) -> dict[str, Any] | None:
@@ -214,14 +249,18 @@ class GmailSending(GmailDrafts):
         if not marker:
             return None
         answer = self._client.read(
-            "drafts.list", lambda users: users.drafts().list(userId="me", maxResults=LOOKED_AT), patient=False
+            "drafts.list",
+            lambda users: users.drafts().list(userId="me", maxResults=LOOKED_AT),
+            patient=False,
         )
         drafts = {row["message"]["id"]: row["id"] for row in answer.get("drafts", ())}
         found = self._marked(list(drafts), marker)
         return {"draft": drafts[found[0]], "message": found[0]} if found else None
 
     def _marked(self, ids: list[str], marker: str) -> tuple[str, str] | None:
-        """The first of the messages that bears our mark or the id itself, with the Message-ID it shows."""
+        """The first of the messages that bears our mark or the id itself, with the Message-ID it
+        shows.
+        """
         if not ids:
             return None
         answers = self._client.each("messages.get", _get_markers, ids, again=True)
@@ -252,8 +291,9 @@ def _mark_of(message_id: str) -> str:
 
 
 def _addressed(envelope: Envelope, marker: str) -> bytes:
-    """The approved bytes with our mark and the blind copies in front: Gmail sends to whom the headers name, and takes
-    Bcc away."""
+    """The approved bytes with our mark and the blind copies in front: Gmail sends to whom the
+    headers name, and takes Bcc away.
+    """
     parsed = message_from_bytes(envelope.source, policy=policy.default)
     shown = {address.lower() for header in ("To", "Cc") for address in _addresses(parsed, header)}
     hidden = [address for address in envelope.recipients if address.lower() not in shown]
@@ -264,19 +304,35 @@ def _addressed(envelope: Envelope, marker: str) -> bytes:
 
 
 def _content(source: bytes) -> tuple[Any, ...]:
-    """What must be the same in the draft: everybody it reaches, what stands above it, and every part of it.
+    """What must be the same in the draft: everybody it reaches, what stands above it, and every
+    part of it.
 
-    Gmail may fold headers anew, put its own in front, and name the message anew; it may not change these.
+    Gmail may fold headers anew, put its own in front, and name the message anew; it may not change
+    these.
     """
     parsed = message_from_bytes(source, policy=policy.default)
-    everybody = Counter(address.lower() for header in ("To", "Cc", "Bcc") for address in _addresses(parsed, header))
+    everybody = Counter(
+        address.lower() for header in ("To", "Cc", "Bcc") for address in _addresses(parsed, header)
+    )
     parts = [
-        (part.get_content_type(), part.get_filename() or "", part.get_content_disposition() or "", _digest(part))
+        (
+            part.get_content_type(),
+            part.get_filename() or "",
+            part.get_content_disposition() or "",
+            _digest(part),
+        )
         for part in parsed.walk()
         if not part.is_multipart()
     ]
     headers = [" ".join(str(parsed[name] or "").split()) for name in COMPARED]
-    return everybody, _addresses(parsed, "From"), _addresses(parsed, "To"), _addresses(parsed, "Cc"), headers, parts
+    return (
+        everybody,
+        _addresses(parsed, "From"),
+        _addresses(parsed, "To"),
+        _addresses(parsed, "Cc"),
+        headers,
+        parts,
+    )
 
 
 def _by_name(source: bytes) -> dict[str, Any]:
@@ -292,16 +348,22 @@ def _by_name(source: bytes) -> dict[str, Any]:
 
 
 def _addresses(parsed: EmailMessage, header: str) -> tuple[str, ...]:
-    return tuple(address.addr_spec for each in parsed.get_all(header, ()) for address in each.addresses)
+    return tuple(
+        address.addr_spec for each in parsed.get_all(header, ()) for address in each.addresses
+    )
 
 
 def _digest(part: EmailMessage) -> str:
     content = part.get_payload(decode=True)
     assert isinstance(content, bytes)
     if part.get_content_maintype() == "text":
-        content = content.replace(b"\r\n", b"\n").rstrip(b"\n")  # line ends of a text are the carrier's
+        content = content.replace(b"\r\n", b"\n").rstrip(
+            b"\n"
+        )  # line ends of a text are the carrier's
     return sha256(content).hexdigest()
 
 
 def _get_markers(users: Any, id_: str) -> Any:
-    return users.messages().get(userId="me", id=id_, format="metadata", metadataHeaders=[MARK, *ID_HEADERS])
+    return users.messages().get(
+        userId="me", id=id_, format="metadata", metadataHeaders=[MARK, *ID_HEADERS]
+    )

@@ -1,4 +1,6 @@
-"""What Graph's answers say about the effect. Pure; decided by status and `error.code`, never by its text.
+"""What Graph's answers say about the effect.
+
+Pure; decided by status and `error.code`, never by its text.
 
 https://learn.microsoft.com/graph/errors
 """
@@ -11,15 +13,34 @@ from typing import Any
 from approvals.lifecycle.backoff import parse_retry_after
 from tools.providers.base import NotPermitted, ProviderError, Refused, Unavailable
 
-REQUEST_LIMIT = 4 * 1024 * 1024  # of one request: https://learn.microsoft.com/graph/throttling-limits
-INVALID_RECIPIENT = {"ErrorInvalidRecipients", "ErrorInvalidRecipientSubfolder", "ErrorMissingRecipients"}
+REQUEST_LIMIT = (
+    4 * 1024 * 1024
+)  # of one request: https://learn.microsoft.com/graph/throttling-limits
+INVALID_RECIPIENT = {
+    "ErrorInvalidRecipients",
+    "ErrorInvalidRecipientSubfolder",
+    "ErrorMissingRecipients",
+}
 SEND_AS = {"ErrorSendAsDenied", "ErrorSendOnBehalfOfDenied"}
 TOO_LARGE = {
-    "ErrorMessageSizeExceeded", "ErrorItemSizeExceeded", "ErrorAttachmentSizeLimitExceeded", "RequestBodyTooLarge",
+    "ErrorMessageSizeExceeded",
+    "ErrorItemSizeExceeded",
+    "ErrorAttachmentSizeLimitExceeded",
+    "RequestBodyTooLarge",
     "ErrorContentSizeExceeded",
-}  # fmt: skip
-NOT_FOUND = {"ErrorItemNotFound", "ErrorInvalidIdMalformed", "ErrorFolderNotFound", "ErrorInvalidMailboxItemId"}
-LATER = {"ErrorServerBusy", "ErrorTooManyObjectsOpened", "ApplicationThrottled", "ErrorExceededConnectionCount"}
+}
+NOT_FOUND = {
+    "ErrorItemNotFound",
+    "ErrorInvalidIdMalformed",
+    "ErrorFolderNotFound",
+    "ErrorInvalidMailboxItemId",
+}
+LATER = {
+    "ErrorServerBusy",
+    "ErrorTooManyObjectsOpened",
+    "ApplicationThrottled",
+    "ErrorExceededConnectionCount",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,22 +79,33 @@ def json_of(content: bytes) -> Any:
 
 
 def refusal(answer: Answer, *, scope: str) -> ProviderError:
-    """The error of an answer that is not 2xx, to a request that does nothing unless it is 2xx. `scope` names the
-    permission that the request needs."""
+    """The error of an answer that is not 2xx, to a request that does nothing unless it is 2xx.
+
+    `scope` names the permission that the request needs.
+    """
     wait = parse_retry_after(answer.retry_after, now=datetime.now(UTC))
     if answer.status == 429 or answer.code in LATER:
-        return Unavailable("rate_limited", "Microsoft 365 asks for a rest.", retry_after=wait, pauses=True)
+        return Unavailable(
+            "rate_limited", "Microsoft 365 asks for a rest.", retry_after=wait, pauses=True
+        )
     if answer.status == 401:
-        # A token that was just made is refused as well: only the end of the grant itself disconnects a mailbox.
-        return Unavailable("token_refused", "Microsoft 365 refused the access token.", retry_after=wait)
+        # A token that was just made is refused as well: only the end of the grant itself
+        # disconnects a mailbox.
+        return Unavailable(
+            "token_refused", "Microsoft 365 refused the access token.", retry_after=wait
+        )
     if answer.status >= 500 or answer.status in (408, 423, 425):
-        return Unavailable("unreachable", f"Microsoft 365 answered {answer.status}.", retry_after=wait)
+        return Unavailable(
+            "unreachable", f"Microsoft 365 answered {answer.status}.", retry_after=wait
+        )
     if answer.code in SEND_AS:
         return Refused("send_as_denied", "The mailbox may not send under this address.")
     if answer.status == 413 or answer.code in TOO_LARGE:
         return Refused("too_large", f"Microsoft 365 takes at most {REQUEST_LIMIT:,} bytes at once.")
     if answer.code in INVALID_RECIPIENT:
-        return Refused("invalid_recipient", "Microsoft 365 refused a recipient. Nobody has got the message.")
+        return Refused(
+            "invalid_recipient", "Microsoft 365 refused a recipient. Nobody has got the message."
+        )
     if answer.status == 404 or answer.code in NOT_FOUND:
         return Refused("not_found")
     if answer.status == 403:

@@ -1,6 +1,8 @@
-"""Calls to Graph: one HTTP request each, with a token, at most three at once on a mailbox, never repeated by a library.
+"""Calls to Graph: one HTTP request each, with a token, at most three at once on a mailbox, never
+repeated by a library.
 
-Reading may be asked again once with a new token; what sends is handed over once, on a connection of its own.
+Reading may be asked again once with a new token; what sends is handed over once, on a connection of
+its own.
 """
 
 import re
@@ -31,16 +33,23 @@ Transports = Callable[[], httpx2.BaseTransport]
 
 
 class GraphClient:
-    """`tokens(rejected)` gives a token that is not the rejected one; `root` is `/me` or `/users/{address}`.
+    """`tokens(rejected)` gives a token that is not the rejected one; `root` is `/me` or
+    `/users/{address}`.
 
-    `transport` serves all reads; `transports` opens a new one for each message that is handed over, so that no
-    connection that the server has just closed can lose it.
+    `transport` serves all reads; `transports` opens a new one for each message that is handed over,
+    so that no connection that the server has just closed can lose it.
     """
 
     def __init__(
-        self, base_url: str, root: str, *, tokens: Tokens, key: object, transport: httpx2.BaseTransport,
+        self,
+        base_url: str,
+        root: str,
+        *,
+        tokens: Tokens,
+        key: object,
+        transport: httpx2.BaseTransport,
         transports: Transports,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._base, self._root = base_url, root
         self._tokens, self._key = tokens, key
         self._transport, self._transports = transport, transports
@@ -50,13 +59,22 @@ class GraphClient:
         self._token()
 
     def get(
-        self, path: str, params: Params | None = None, *, scope: str = "Mail.Read", prefer: str = "", raw: bool = False
+        self,
+        path: str,
+        params: Params | None = None,
+        *,
+        scope: str = "Mail.Read",
+        prefer: str = "",
+        raw: bool = False,
     ) -> Answer:
         return self.call("GET", path, scope=scope, params=params, prefer=prefer, raw=raw)
 
-    def rows(self, path: str, params: Params | None = None, *, enough: int = 0) -> list[dict[str, Any]]:
-        """The rows of a list from all of its pages, or until there are `enough`: only a page without a nextLink is the
-        last, however few rows another has."""
+    def rows(
+        self, path: str, params: Params | None = None, *, enough: int = 0
+    ) -> list[dict[str, Any]]:
+        """The rows of a list from all of its pages, or until there are `enough`: only a page
+        without a nextLink is the last, however few rows another has.
+        """
         answer = self.get(path, params)
         rows = answer.rows()
         for _ in range(PAGES):
@@ -74,15 +92,25 @@ class GraphClient:
         return self._checked(self._ask("GET", url), scope)
 
     def call(
-        self, method: str, path: str, *, scope: str, params: Params | None = None, json: Any = None, prefer: str = "",
+        self,
+        method: str,
+        path: str,
+        *,
+        scope: str,
+        params: Params | None = None,
+        json: Any = None,
+        prefer: str = "",
         raw: bool = False,
-    ) -> Answer:  # fmt: skip
+    ) -> Answer:
         """One call that sends no mail. Raises ProviderError."""
         answer = self._ask(method, self.url(path), params=params, json=json, prefer=prefer, raw=raw)
         return self._checked(answer, scope)
 
     def upload(self, url: str, content: bytes, *, first: int, total: int) -> None:
-        """A piece of an upload session. The address itself is the permission: no token goes there."""
+        """A piece of an upload session.
+
+        The address itself is the permission: no token goes there.
+        """
         said = {
             "Content-Type": "application/octet-stream",
             "Content-Range": f"bytes {first}-{first + len(content) - 1}/{total}",
@@ -91,8 +119,12 @@ class GraphClient:
         if not answer.ok:
             raise refusal(answer, scope="Mail.ReadWrite")
 
-    def hand_over(self, path: str, json: Any, *, wire_started: Callable[[], None], answer_seconds: float) -> None:
-        """Make the one call that sends. What no verdict came for is OutcomeUnknown; it is never made again here.
+    def hand_over(
+        self, path: str, json: Any, *, wire_started: Callable[[], None], answer_seconds: float
+    ) -> None:
+        """Make the one call that sends.
+
+        What no verdict came for is OutcomeUnknown; it is never made again here.
 
         1. A token and a connection of its own, both before `wire_started`.
         2. The request. 2xx is accepted, whatever else the answer says or how it ends.
@@ -100,9 +132,14 @@ class GraphClient:
         """
         token = self._token()
         timeout = httpx2.Timeout(answer_seconds, connect=10.0)
-        with turn(self._key), httpx2.Client(transport=self._transports(), timeout=timeout, trust_env=False) as http:
+        with (
+            turn(self._key),
+            httpx2.Client(transport=self._transports(), timeout=timeout, trust_env=False) as http,
+        ):
             content = {"json": json} if json is not None else {"content": b""}
-            request = http.build_request("POST", self.url(path), headers=self._headers(token), **content)
+            request = http.build_request(
+                "POST", self.url(path), headers=self._headers(token), **content
+            )
             wire_started()
             try:
                 response = http.send(request, stream=True, follow_redirects=False)
@@ -110,7 +147,9 @@ class GraphClient:
                 raise Unavailable("unreachable", "Microsoft 365 cannot be reached.") from None
             except httpx2.HTTPError:
                 raise OutcomeUnknown("no_answer") from None
-            answer = Answer(status=response.status_code, retry_after=response.headers.get("Retry-After"))
+            answer = Answer(
+                status=response.status_code, retry_after=response.headers.get("Retry-After")
+            )
             if not 400 <= answer.status < 500:
                 response.close()
                 if answer.ok:
@@ -123,7 +162,9 @@ class GraphClient:
         if answer.status == 408:
             raise OutcomeUnknown("http_408")
         if answer.status == 401:
-            self._token(rejected=token)  # the next try has a new one; raises when there is none any more
+            self._token(
+                rejected=token
+            )  # the next try has a new one; raises when there is none any more
             raise Unavailable("token_refused", "Microsoft 365 refused the access token.")
         raise refusal(answer, scope="Mail.Send")
 
@@ -134,31 +175,49 @@ class GraphClient:
         token = self._token()
         answer = self._exchange(method, url, headers=self._headers(token), **options)
         if answer.status == 401:
-            answer = self._exchange(method, url, headers=self._headers(self._token(rejected=token)), **options)
+            answer = self._exchange(
+                method, url, headers=self._headers(self._token(rejected=token)), **options
+            )
         return answer
 
     def _exchange(
-        self, method: str, url: str, *, headers: dict[str, str], params: Params | None = None, json: Any = None,
-        content: bytes | None = None, prefer: str = "", raw: bool = False,
-    ) -> Answer:  # fmt: skip
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: dict[str, str],
+        params: Params | None = None,
+        json: Any = None,
+        content: bytes | None = None,
+        prefer: str = "",
+        raw: bool = False,
+    ) -> Answer:
         if prefer:
             headers = {**headers, "Prefer": f"{IMMUTABLE}, {prefer}"}
         # No context manager: it would close the transport, which others use too.
         http = httpx2.Client(transport=self._transport, timeout=READING, trust_env=False)
         # OData wants its `$`, and a space as %20.
-        query = "&".join(f"{name}={quote(str(value), safe=LITERAL)}" for name, value in (params or {}).items())
+        query = "&".join(
+            f"{name}={quote(str(value), safe=LITERAL)}" for name, value in (params or {}).items()
+        )
         address = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
-        body: dict[str, Any] = {"json": json} if json is not None else {"content": content} if content else {}
+        body: dict[str, Any] = (
+            {"json": json} if json is not None else {"content": content} if content else {}
+        )
         try:
             with (
                 turn(self._key),
-                http.stream(method, address, headers=headers, follow_redirects=False, **body) as response,
+                http.stream(
+                    method, address, headers=headers, follow_redirects=False, **body
+                ) as response,
             ):
                 found = bytearray()
                 for piece in response.iter_bytes():
                     found += piece
                     if len(found) > ANSWER_LIMIT:
-                        raise Refused("too_large", f"The answer is larger than {ANSWER_LIMIT:,} bytes.")
+                        raise Refused(
+                            "too_large", f"The answer is larger than {ANSWER_LIMIT:,} bytes."
+                        )
                 return Answer(
                     status=response.status_code,
                     body=None if raw and response.is_success else json_of(bytes(found)),
@@ -174,21 +233,28 @@ class GraphClient:
         return answer
 
     def _headers(self, token: str) -> dict[str, str]:
-        return {"Authorization": f"Bearer {token}", "Prefer": IMMUTABLE, "Accept": "application/json"}
+        return {
+            "Authorization": f"Bearer {token}",
+            "Prefer": IMMUTABLE,
+            "Accept": "application/json",
+        }
 
     def _token(self, *, rejected: str = "") -> str:
         try:
             return self._tokens(rejected)
         except GrantEnded:
-            raise NotAuthorized("auth_error", "Microsoft 365 ended the sign-in of this mailbox.") from None
+            raise NotAuthorized(
+                "auth_error", "Microsoft 365 ended the sign-in of this mailbox."
+            ) from None
         except NoToken as error:
             detail = "Microsoft 365 gave no access token."
             raise Unavailable("no_token", detail, retry_after=error.retry_after) from None
 
 
 def _spelled_plainly(url: str) -> str:
-    """An address by which others can be compared: Graph may answer `/users/a@b` with `/users/a%40b` or `/users('a@b')`.
-    One that leads upwards is none."""
+    """An address by which others can be compared: Graph may answer `/users/a@b` with `/users/a%40b`
+    or `/users('a@b')`. One that leads upwards is none.
+    """
     parts = urlsplit(url)
     path = KEY.sub(r"/\1", unquote(parts.path)).lower()
     return "" if {".", ".."} & set(path.split("/")) else f"{parts.scheme}://{parts.netloc}{path}"

@@ -28,7 +28,9 @@ class GraphDrafts(GraphReading):
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
         old = self._draft(replaces) if replaces is not None else None
         outgoing = parsed(source)
-        draft = self._created(outgoing, kind="reply" if outgoing.in_reply_to else "send", original="")
+        draft = self._created(
+            outgoing, kind="reply" if outgoing.in_reply_to else "send", original=""
+        )
         with self._finished_or_gone(draft):
             self._filled(draft, outgoing)
             stored = self.read_draft(self._handle(draft))
@@ -40,7 +42,10 @@ class GraphDrafts(GraphReading):
         state = self._draft(draft_id)
         source = self._client.get(f"{self._at(str(state['id']))}/$value", raw=True).content
         return StoredDraft(
-            id=draft_id, number=None, source=_with_bcc(source, state), version=str(state.get("changeKey") or "")
+            id=draft_id,
+            number=None,
+            source=_with_bcc(source, state),
+            version=str(state.get("changeKey") or ""),
         )
 
     def delete_draft(self, draft_id: str) -> None:
@@ -52,7 +57,9 @@ class GraphDrafts(GraphReading):
     def _draft(self, draft_id: str) -> dict[str, Any]:
         """The state of a draft that lies where drafts lie. Raises like `save_draft`."""
         try:
-            state = self._client.get(self._path(draft_id), {"$select": f"{STATE},bccRecipients"}).body
+            state = self._client.get(
+                self._path(draft_id), {"$select": f"{STATE},bccRecipients"}
+            ).body
         except Refused as error:
             if error.code != "not_found":
                 raise
@@ -63,26 +70,42 @@ class GraphDrafts(GraphReading):
             raise Refused("not_found", GONE)  # its person threw it away
         return dict(state)
 
-    def _created(self, outgoing: Outgoing, *, kind: Literal["send", "reply", "forward"], original: str) -> str:
+    def _created(
+        self, outgoing: Outgoing, *, kind: Literal["send", "reply", "forward"], original: str
+    ) -> str:
         """An empty or half-filled draft of the right sort; its id in Graph."""
         if kind == "send" or (kind == "forward" and not original):
-            body = {**outgoing.as_json(), "internetMessageId": outgoing.message_id, **outgoing.marked()}
+            body = {
+                **outgoing.as_json(),
+                "internetMessageId": outgoing.message_id,
+                **outgoing.marked(),
+            }
             return self._id_of(self._client.call("POST", "/messages", scope=SCOPE, json=body).body)
         path = self._path(original) if original else self._answered_path(outgoing.in_reply_to)
         action = "createForward" if kind == "forward" else "createReply"
         draft = self._id_of(
-            self._client.call("POST", f"{path}/{action}", scope=SCOPE, json={"message": outgoing.marked()}).body
+            self._client.call(
+                "POST", f"{path}/{action}", scope=SCOPE, json={"message": outgoing.marked()}
+            ).body
         )
-        # Whom it goes to and what it says is what was approved, whatever Graph put there; `[]` takes away.
+        # Whom it goes to and what it says is what was approved, whatever Graph put there; `[]`
+        # takes away.
         everybody: dict[str, Any] = {"toRecipients": [], "ccRecipients": [], "bccRecipients": []}
-        body = {**everybody, **outgoing.as_json(), "internetMessageId": outgoing.message_id, **outgoing.marked()}
+        body = {
+            **everybody,
+            **outgoing.as_json(),
+            "internetMessageId": outgoing.message_id,
+            **outgoing.marked(),
+        }
         with self._finished_or_gone(draft):
             self._client.call("PATCH", self._at(draft), scope=SCOPE, json=body)
         return draft
 
     @contextmanager
     def _finished_or_gone(self, draft: str) -> Iterator[None]:
-        """A person shall not find, and send, half of what was asked for: what fails takes its draft along."""
+        """A person shall not find, and send, half of what was asked for: what fails takes its draft
+        along.
+        """
         try:
             yield
         except ProviderError:
@@ -107,7 +130,9 @@ class GraphDrafts(GraphReading):
                 self._uploaded(path, file)
 
     def _is(self, file: File, row: dict[str, Any], path: str) -> bool:
-        if row.get("name") != file.name or (row.get("isInline") or False) is not bool(file.content_id):
+        if row.get("name") != file.name or (row.get("isInline") or False) is not bool(
+            file.content_id
+        ):
             return False
         if str(row.get("@odata.type") or "").endswith("itemAttachment"):
             return False  # what was approved are its bytes; they go as a file
@@ -115,25 +140,43 @@ class GraphDrafts(GraphReading):
 
     def _uploaded(self, path: str, file: File) -> None:
         total = len(file.content)
-        item = {"attachmentType": "file", "name": file.name, "size": total, "contentType": file.type}
+        item = {
+            "attachmentType": "file",
+            "name": file.name,
+            "size": total,
+            "contentType": file.type,
+        }
         if file.content_id:
             item |= {"isInline": True, "contentId": file.content_id}
-        answer = self._client.call("POST", f"{path}/createUploadSession", scope=SCOPE, json={"AttachmentItem": item})
+        answer = self._client.call(
+            "POST", f"{path}/createUploadSession", scope=SCOPE, json={"AttachmentItem": item}
+        )
         for first in range(0, total, PIECE):
             self._client.upload(
-                str(answer.body["uploadUrl"]), file.content[first : first + PIECE], first=first, total=total
+                str(answer.body["uploadUrl"]),
+                file.content[first : first + PIECE],
+                first=first,
+                total=total,
             )
 
     def _answered_path(self, message_id: str) -> str:
-        """The message that a draft answers: Graph keeps threading headers only in answers it began itself."""
+        """The message that a draft answers: Graph keeps threading headers only in answers it began
+        itself.
+        """
         rows = self._client.rows(
             "/messages",
-            {"$filter": f"internetMessageId eq {quoted(message_id)}", "$select": "id,isDraft", "$top": 5},
+            {
+                "$filter": f"internetMessageId eq {quoted(message_id)}",
+                "$select": "id,isDraft",
+                "$top": 5,
+            },
             enough=5,
         )
         found = next((str(row["id"]) for row in rows if not row.get("isDraft")), None)
         if found is None:
-            raise Unsupported("unsupported", "The mail that this answers is not in the mailbox any more.")
+            raise Unsupported(
+                "unsupported", "The mail that this answers is not in the mailbox any more."
+            )
         return self._at(found)
 
     def _at(self, graph_id: str) -> str:
@@ -144,7 +187,9 @@ class GraphDrafts(GraphReading):
 
 
 def _with_bcc(source: bytes, state: dict[str, Any]) -> bytes:
-    """The bytes with everybody who is to get a blind copy: whether Graph puts Bcc into them is written nowhere."""
+    """The bytes with everybody who is to get a blind copy: whether Graph puts Bcc into them is
+    written nowhere.
+    """
     header = BytesHeaderParser(policy=policy.default).parsebytes(source)["Bcc"]
     named = {address.addr_spec.lower() for address in header.addresses} if header else set()
     wanted = addresses(state, "bccRecipients")

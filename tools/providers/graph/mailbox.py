@@ -39,7 +39,9 @@ READS = {microsoft.READ, microsoft.DRAFT}
 @functools.cache
 def _shared_transport(process: int) -> httpx2.BaseTransport:
     """One pool of connections for all reads of this process; a forked one makes its own."""
-    return httpx2.HTTPTransport(verify=_trusted(process), limits=httpx2.Limits(max_keepalive_connections=20))
+    return httpx2.HTTPTransport(
+        verify=_trusted(process), limits=httpx2.Limits(max_keepalive_connections=20)
+    )
 
 
 @functools.cache
@@ -66,8 +68,12 @@ class GraphMailbox:
 
         def token(rejected: str) -> str:
             found = access_token(mailbox_id, microsoft.refresh, known=secrets, rejected=rejected)
-            if found != secrets.get("access_token"):  # one that was renewed may permit something else
-                provider._scopes = frozenset(Mailbox.objects.values_list("scopes", flat=True).get(pk=mailbox_id))
+            if found != secrets.get(
+                "access_token"
+            ):  # one that was renewed may permit something else
+                provider._scopes = frozenset(
+                    Mailbox.objects.values_list("scopes", flat=True).get(pk=mailbox_id)
+                )
             return found
 
         client = GraphClient(
@@ -102,7 +108,9 @@ class GraphMailbox:
         for row in rows:
             if folder in (row["id"], row.get("displayName")):
                 return f"/mailFolders/{quote(str(row['id']), safe='')}"
-        raise Refused("not_found", NOT_SEEN if any(row.get("more_inside") for row in rows) else NO_FOLDER)
+        raise Refused(
+            "not_found", NOT_SEEN if any(row.get("more_inside") for row in rows) else NO_FOLDER
+        )
 
     def _is_folder(self, folder_id: str) -> bool:
         """Whether a folder has this id, wherever it lies; asked once."""
@@ -117,7 +125,10 @@ class GraphMailbox:
         return True
 
     def _folder_rows(self) -> list[dict[str, Any]]:
-        """The folders, the upper ones first. What is too much to be looked into is marked with `more_inside`."""
+        """The folders, the upper ones first.
+
+        What is too much to be looked into is marked with `more_inside`.
+        """
         params: dict[str, str | int] = {"$top": 100, "$select": FOLDER_FIELDS}
         rows = self._client.rows("/mailFolders", params)
         looked_into = 0
@@ -127,12 +138,16 @@ class GraphMailbox:
             if looked_into == BRANCHES:
                 row["more_inside"] = True
                 continue
-            rows += self._client.rows(f"/mailFolders/{quote(str(row['id']), safe='')}/childFolders", params)
+            rows += self._client.rows(
+                f"/mailFolders/{quote(str(row['id']), safe='')}/childFolders", params
+            )
             looked_into += 1
         return rows
 
     def _id_of_role(self, role: str) -> str:
-        """The id of a folder that has a role, in whatever language it is shown; empty where there is none yet."""
+        """The id of a folder that has a role, in whatever language it is shown; empty where there
+        is none yet.
+        """
         key = (self._mailbox_id, role)
         if key not in _FOLDER_IDS:
             try:
@@ -178,7 +193,9 @@ def attachment_info(row: dict[str, Any]) -> AttachmentInfo:
     return AttachmentInfo(
         id=mark_of(str(row.get("id"))),
         name=lenient.decoded(row.get("name") or ""),
-        type=str(row.get("contentType") or ("message/rfc822" if is_mail else "application/octet-stream")).lower(),
+        type=str(
+            row.get("contentType") or ("message/rfc822" if is_mail else "application/octet-stream")
+        ).lower(),
         size=int(row.get("size") or 0),
         inline=bool(row.get("isInline")),
         content_id=str(row.get("contentId") or "").strip("<>"),

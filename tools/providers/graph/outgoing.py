@@ -1,4 +1,7 @@
-"""The approved bytes as Graph takes them, and whether what it made of them is what was approved. Pure."""
+"""The approved bytes as Graph takes them, and whether what it made of them is what was approved.
+
+Pure.
+"""
 
 import base64
 import hashlib
@@ -15,7 +18,8 @@ from tools.mail.html.clean import text_of
 
 # Our id of a message, whatever id Exchange gives it: a named string property in a set of our own.
 MARKER = "String {6e3f1f52-8f0b-4d9e-9a0c-7d1f2b9c4a11} Name MailhubMessageId"
-# What is not smaller goes by an upload session: a request may have 4 MiB, which is 3 MiB in base64 with nothing beside.
+# What is not smaller goes by an upload session: a request may have 4 MiB, which is 3 MiB in base64
+# with nothing beside.
 INLINE_LIMIT = 2_900_000
 IMPORTANCE = ("low", "high")
 
@@ -43,8 +47,10 @@ class File:
 
 @dataclass(frozen=True, kw_only=True)
 class Outgoing:
-    """A message in the words of Graph. Graph holds one body: HTML where there is one, and Exchange makes the plain
-    text beside it."""
+    """A message in the words of Graph.
+
+    Graph holds one body: HTML where there is one, and Exchange makes the plain text beside it.
+    """
 
     to: tuple[str, ...]
     cc: tuple[str, ...]
@@ -89,7 +95,8 @@ def as_recipients(addresses: Sequence[str]) -> list[dict[str, Any]]:
 def parsed(source: bytes, *, recipients: tuple[str, ...] | None = None) -> Outgoing:
     """Read the bytes that `tools.mail.message.compose` made.
 
-    A recipient that is in no header gets it as Bcc. Without `recipients` it is a draft, which has its own Bcc header.
+    A recipient that is in no header gets it as Bcc. Without `recipients` it is a draft, which has
+    its own Bcc header.
     """
     message = message_from_bytes(source, policy=policy.default)
     to, cc, bcc = (_addresses(message, header) for header in ("To", "Cc", "Bcc"))
@@ -98,7 +105,9 @@ def parsed(source: bytes, *, recipients: tuple[str, ...] | None = None) -> Outgo
         bcc = tuple(address for address in recipients if address.lower() not in seen)
     importance = str(message["Importance"] or "").strip().lower()
     return Outgoing(
-        to=to, cc=cc, bcc=bcc,
+        to=to,
+        cc=cc,
+        bcc=bcc,
         subject=str(message["Subject"] or ""),
         text=_text(message, "plain") or "",
         html=_text(message, "html"),
@@ -106,14 +115,17 @@ def parsed(source: bytes, *, recipients: tuple[str, ...] | None = None) -> Outgo
         message_id=str(message["Message-ID"] or "").strip(),
         in_reply_to=str(message["In-Reply-To"] or "").strip(),
         files=tuple(_files(message)),
-    )  # fmt: skip
+    )
 
 
-def differences(outgoing: Outgoing, read: Mapping[str, Any], files: Sequence[tuple[str, str]]) -> list[str]:
-    """In what the draft at the provider is not the approved message; `files` are (name, SHA-256) of its attachments.
+def differences(
+    outgoing: Outgoing, read: Mapping[str, Any], files: Sequence[tuple[str, str]]
+) -> list[str]:
+    """In what the draft at the provider is not the approved message; `files` are (name, SHA-256) of
+    its attachments.
 
-    Empty when nothing differs that a person could see. Exchange rewrites the mark-up of HTML: its text, its links and
-    its pictures must be the same.
+    Empty when nothing differs that a person could see. Exchange rewrites the mark-up of HTML: its
+    text, its links and its pictures must be the same.
     """
     comparisons = {
         "to": (recipients_of(read, "toRecipients"), _lower(outgoing.to)),
@@ -121,18 +133,27 @@ def differences(outgoing: Outgoing, read: Mapping[str, Any], files: Sequence[tup
         "bcc": (recipients_of(read, "bccRecipients"), _lower(outgoing.bcc)),
         "subject": (str(read.get("subject") or ""), outgoing.subject),
         "importance": (str(read.get("importance") or "normal").lower(), outgoing.importance),
-        "attachments": (Counter(files), Counter((each.name, each.sha256) for each in outgoing.files)),
+        "attachments": (
+            Counter(files),
+            Counter((each.name, each.sha256) for each in outgoing.files),
+        ),
     }
     wrong = [name for name, (found, wanted) in comparisons.items() if found != wanted]
     body = read.get("body") or {}
-    if not _same_body(outgoing, str(body.get("contentType") or "").lower(), str(body.get("content") or "")):
+    if not _same_body(
+        outgoing, str(body.get("contentType") or "").lower(), str(body.get("content") or "")
+    ):
         wrong.append("body")
     return wrong
 
 
 def leads_elsewhere(html: str, text: str) -> bool:
-    """Whether HTML that is made of a text has a link or a picture with an address that the text does not name."""
-    return any(target.partition(" ")[2].removeprefix("mailto:") not in text for target in _Targets.of(html))
+    """Whether HTML that is made of a text has a link or a picture with an address that the text
+    does not name.
+    """
+    return any(
+        target.partition(" ")[2].removeprefix("mailto:") not in text for target in _Targets.of(html)
+    )
 
 
 def recipients_of(read: Mapping[str, Any], name: str) -> Counter[str]:
@@ -168,7 +189,9 @@ def _lower(addresses: Sequence[str]) -> Counter[str]:
 
 
 def _addresses(message: EmailMessage, header: str) -> tuple[str, ...]:
-    return tuple(address.addr_spec for address in message[header].addresses) if message[header] else ()
+    return (
+        tuple(address.addr_spec for address in message[header].addresses) if message[header] else ()
+    )
 
 
 def _text(message: EmailMessage, subtype: str) -> str | None:
@@ -177,7 +200,11 @@ def _text(message: EmailMessage, subtype: str) -> str | None:
 
 
 def _files(message: EmailMessage) -> list[File]:
-    bodies = {id(part) for part in (message.get_body(("plain",)), message.get_body(("html",))) if part is not None}
+    bodies = {
+        id(part)
+        for part in (message.get_body(("plain",)), message.get_body(("html",)))
+        if part is not None
+    }
     found = []
     for part in message.walk():
         if part.is_multipart() or id(part) in bodies:
@@ -208,4 +235,8 @@ class _Targets(HTMLParser):
         return reader.found
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.update(f"{name} {value}" for name, value in attrs if name in ("href", "src", "action") and value)
+        self.found.update(
+            f"{name} {value}"
+            for name, value in attrs
+            if name in ("href", "src", "action") and value
+        )

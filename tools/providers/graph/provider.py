@@ -12,7 +12,8 @@ class GraphProvider(GraphSending):
     always_keeps_copy = False
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
-        self._client.signed_in()  # first: what a token that is renewed permits decides which way it goes
+        # first: what a token that is renewed permits decides which way it goes
+        self._client.signed_in()
         return super().send(envelope, handover)
 
     def test(self) -> None:

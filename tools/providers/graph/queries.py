@@ -1,7 +1,8 @@
 """What to look for, in Graph's two languages. Pure.
 
-`$filter` compares fields exactly and keeps the order; `$search` (KQL) looks for words and orders by itself. Graph takes
-one of them for messages, not both: https://learn.microsoft.com/graph/search-query-parameter
+`$filter` compares fields exactly and keeps the order; `$search` (KQL) looks for words and orders by
+itself. Graph takes one of them for messages, not both:
+https://learn.microsoft.com/graph/search-query-parameter
 """
 
 import re
@@ -15,8 +16,10 @@ TOKEN = re.compile(r"([0-9]{1,10})((?:-[0-9a-f]{12})*)")
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """`search` is KQL, without its outer quotes; `filters` are clauses of `$filter`. Only one of them holds something
-    that Graph judges; with `search`, `unread` is judged here."""
+    """`search` is KQL, without its outer quotes; `filters` are clauses of `$filter`.
+
+    Only one of them holds something that Graph judges; with `search`, `unread` is judged here.
+    """
 
     search: str = ""
     filters: tuple[str, ...] = ()
@@ -25,14 +28,19 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Below:
-    """Where a page ended: the second of its last message, and the marks of all of that second that were shown."""
+    """Where a page ended: the second of its last message, and the marks of all of that second that
+    were shown.
+    """
 
     second: int
     seen: tuple[str, ...]
 
     @property
     def end(self) -> str:
-        """The next second. Graph shows whole ones and compares finer: what is shown as 05 may have come at 05.4."""
+        """The next second.
+
+        Graph shows whole ones and compares finer: what is shown as 05 may have come at 05.4.
+        """
         return f"{datetime.fromtimestamp(self.second + 1, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
     def written(self) -> str:
@@ -46,7 +54,9 @@ def wanted(query: SearchQuery, *, today: date, as_words: bool = False) -> Wanted
     """
     if query.label_ids:
         raise Unsupported("unsupported", "Microsoft 365 has folders, not labels: say folder.")
-    since = query.since or (today - timedelta(days=query.newer_than_days) if query.newer_than_days else None)
+    since = query.since or (
+        today - timedelta(days=query.newer_than_days) if query.newer_than_days else None
+    )
     if query.raw or query.text or query.from_ or query.to:
         return Wanted(search=_kql(query, since, as_words=as_words), unread=query.unread)
     filters = []
@@ -66,8 +76,13 @@ def unread_filter(unread: bool | None) -> tuple[str, ...]:
 
 
 def joined(filters: tuple[str, ...], below: Below | None) -> str:
-    """One `$filter`. What is ordered by must be compared first, or Graph calls the filter inefficient."""
-    first = f"receivedDateTime lt {below.end}" if below else "receivedDateTime ge 1900-01-01T00:00:00Z"
+    """One `$filter`.
+
+    What is ordered by must be compared first, or Graph calls the filter inefficient.
+    """
+    first = (
+        f"receivedDateTime lt {below.end}" if below else "receivedDateTime ge 1900-01-01T00:00:00Z"
+    )
     return " and ".join([first, *filters]) if below or filters else ""
 
 
@@ -100,7 +115,9 @@ def _kql(query: SearchQuery, since: date | None, *, as_words: bool) -> str:
 
 
 def _phrase(name: str, value: str) -> str:
-    """Words that belong together; a quote inside would end them, and what follows would be read as KQL."""
+    """Words that belong together; a quote inside would end them, and what follows would be read as
+    KQL.
+    """
     return _escaped(f"{name}{_quoted(value)}")
 
 

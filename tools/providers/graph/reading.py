@@ -36,7 +36,9 @@ MESSAGE_FIELDS = (
     "id,subject,from,toRecipients,ccRecipients,replyTo,receivedDateTime,sentDateTime,internetMessageId,"
     "internetMessageHeaders,conversationId,hasAttachments,isDraft"
 )
-THREAD_FIELDS = "id,subject,from,toRecipients,ccRecipients,receivedDateTime,sentDateTime,internetMessageId"
+THREAD_FIELDS = (
+    "id,subject,from,toRecipients,ccRecipients,receivedDateTime,sentDateTime,internetMessageId"
+)
 FILE_FIELDS = "id,name,contentType,size,isInline"
 FILES = f"attachments($select={FILE_FIELDS},microsoft.graph.fileAttachment/contentId)"
 TOP_LIMIT = 1000  # of `$top`: https://learn.microsoft.com/graph/api/user-list-messages
@@ -47,7 +49,9 @@ EMPTY_PAGES = 5  # that are looked through for something unread
 class GraphReading(GraphMailbox):
     """What does not change the mailbox."""
 
-    def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
+    def list_messages(
+        self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
+    ) -> Page:
         return self._filtered(folder, unread_filter(unread), limit, page_token)
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
@@ -69,12 +73,15 @@ class GraphReading(GraphMailbox):
         roles = {self._id_of_role(role): role for role in WELL_KNOWN}
         return tuple(
             Folder(
-                id=str(row["id"]), name=lenient.decoded(row.get("displayName") or ""),
-                role=roles.get(str(row["id"]), ""), unread=row.get("unreadItemCount"), total=row.get("totalItemCount"),
+                id=str(row["id"]),
+                name=lenient.decoded(row.get("displayName") or ""),
+                role=roles.get(str(row["id"]), ""),
+                unread=row.get("unreadItemCount"),
+                total=row.get("totalItemCount"),
                 more_inside=bool(row.get("more_inside")),
             )
             for row in self._folder_rows()
-        )  # fmt: skip
+        )
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
         fields = f"{MESSAGE_FIELDS},body" if body else MESSAGE_FIELDS
@@ -88,30 +95,43 @@ class GraphReading(GraphMailbox):
             return (self.read_message(message_id, body=body),)
         filters = (f"conversationId eq {quoted(conversation)}", "isDraft eq false")
         params: dict[str, str | int] = {
-            "$filter": joined(filters, None), "$orderby": "receivedDateTime desc", "$top": limit,
-            "$select": f"{MESSAGE_FIELDS},body" if body else THREAD_FIELDS, **({"$expand": FILES} if body else {}),
-        }  # fmt: skip
+            "$filter": joined(filters, None),
+            "$orderby": "receivedDateTime desc",
+            "$top": limit,
+            "$select": f"{MESSAGE_FIELDS},body" if body else THREAD_FIELDS,
+            **({"$expand": FILES} if body else {}),
+        }
         rows = self._client.rows("/messages", params, enough=limit)[:limit]
         short = handles.shortened(self._mailbox_id, [str(row["id"]) for row in rows])
         oldest = datetime.min.replace(tzinfo=UTC)
         messages = [self._message(short[str(row["id"])], row, body=body) for row in rows]
         return tuple(sorted(messages, key=lambda each: (each.date or oldest, len(each.references))))
 
-    def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
+    def fetch_attachment(
+        self, message_id: str, attachment_id: str, *, limit: int
+    ) -> tuple[AttachmentInfo, bytes]:
         path = f"{self._path(message_id)}/attachments"
-        row = next((row for row in self._files(path) if mark_of(str(row.get("id"))) == attachment_id), None)
+        row = next(
+            (row for row in self._files(path) if mark_of(str(row.get("id"))) == attachment_id), None
+        )
         if row is None:
             raise Refused("not_found", "There is no such attachment; list_attachments names them.")
         info = attachment_info(row)
         if info.size * 9 // 10 > limit:  # Graph counts some of its own with it
             raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
-        content = self._content(f"{path}/{quote(str(row['id']), safe='')}", is_mail=info.type == "message/rfc822")
+        content = self._content(
+            f"{path}/{quote(str(row['id']), safe='')}", is_mail=info.type == "message/rfc822"
+        )
         if len(content) > limit:
             raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
         return AttachmentInfo(
-            id=info.id, name=info.name, type=info.type, size=len(content), inline=info.inline,
+            id=info.id,
+            name=info.name,
+            type=info.type,
+            size=len(content),
+            inline=info.inline,
             content_id=info.content_id,
-        ), content  # fmt: skip
+        ), content
 
     def _files(self, path: str) -> list[dict[str, Any]]:
         fields = f"{FILE_FIELDS},microsoft.graph.fileAttachment/contentId"
@@ -125,17 +145,25 @@ class GraphReading(GraphMailbox):
         try:
             return base64.b64decode(answer.body.get("contentBytes") or "", validate=True)
         except (binascii.Error, ValueError, AttributeError):
-            raise Refused("not_found", "Microsoft 365 gave no content for this attachment.") from None
+            raise Refused(
+                "not_found", "Microsoft 365 gave no content for this attachment."
+            ) from None
 
-    def _filtered(self, folder: str, filters: tuple[str, ...], limit: int, page_token: str | None) -> Page:
-        """One request, unless a page has nothing new. Pages follow each other by time, so that what arrives meanwhile
-        moves nothing."""
+    def _filtered(
+        self, folder: str, filters: tuple[str, ...], limit: int, page_token: str | None
+    ) -> Page:
+        """One request, unless a page has nothing new.
+
+        Pages follow each other by time, so that what arrives meanwhile moves nothing.
+        """
         start = self._below(page_token)
         shown = frozenset(start.seen if start else ())
         params: dict[str, str | int] = {
-            "$select": CARD_FIELDS, "$expand": "attachments($select=id)", "$orderby": "receivedDateTime desc",
+            "$select": CARD_FIELDS,
+            "$expand": "attachments($select=id)",
+            "$orderby": "receivedDateTime desc",
             "$top": min(limit + 1 + len(shown), TOP_LIMIT),
-        }  # fmt: skip
+        }
         condition = joined(filters, start)
         if condition:
             params["$filter"] = condition
@@ -154,30 +182,55 @@ class GraphReading(GraphMailbox):
         """Where a page begins: what a token says, or what is kept under it."""
         if not page_token:
             return None
-        return below(page_token if TOKEN.fullmatch(page_token) else handles.named(self._mailbox_id, page_token) or "")
+        return below(
+            page_token
+            if TOKEN.fullmatch(page_token)
+            else handles.named(self._mailbox_id, page_token) or ""
+        )
 
     def _token(self, page: Sequence[dict[str, Any]], start: Below | None) -> str:
-        """Where the next page begins. After many of one second that is too long to be handed out, and is kept here."""
+        """Where the next page begins.
+
+        After many of one second that is too long to be handed out, and is kept here.
+        """
         last = moment(page[-1].get("receivedDateTime")) if page else None
         if last is None:
             raise Refused("too_large", "Microsoft 365 does not say where this list goes on.")
         second = int(last.timestamp())
-        same = [row for row in page if (at := moment(row.get("receivedDateTime"))) and int(at.timestamp()) == second]
+        same = [
+            row
+            for row in page
+            if (at := moment(row.get("receivedDateTime"))) and int(at.timestamp()) == second
+        ]
         before = start.seen if start and start.second == second else ()
-        token = Below(second=second, seen=(*before, *(mark_of(str(row["id"])) for row in same))).written()
+        token = Below(
+            second=second, seen=(*before, *(mark_of(str(row["id"])) for row in same))
+        ).written()
         return token if len(token) <= TOKEN_LENGTH else self._handle(token)
 
-    def _searched(self, folder: str, search: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
-        """One request, unless everything on a page was read and unread was asked for. Graph orders what it finds."""
+    def _searched(
+        self, folder: str, search: str, unread: bool | None, limit: int, page_token: str | None
+    ) -> Page:
+        """One request, unless everything on a page was read and unread was asked for.
+
+        Graph orders what it finds.
+        """
         params: dict[str, str | int] = {
-            "$search": f'"{search}"', "$select": CARD_FIELDS, "$expand": "attachments($select=id)", "$top": limit,
-        }  # fmt: skip
+            "$search": f'"{search}"',
+            "$select": CARD_FIELDS,
+            "$expand": "attachments($select=id)",
+            "$top": limit,
+        }
         if page_token:
             answer = self._client.follow(handles.named(self._mailbox_id, page_token) or "")
         else:
             answer = self._client.get(f"{self._folder_path(folder)}/messages", params)
         for _ in range(EMPTY_PAGES):
-            rows = [row for row in answer.rows() if unread is None or bool(row.get("isRead")) is not unread]
+            rows = [
+                row
+                for row in answer.rows()
+                if unread is None or bool(row.get("isRead")) is not unread
+            ]
             following = answer.following
             if rows or not following:
                 break
@@ -197,7 +250,8 @@ class GraphReading(GraphMailbox):
         written = str(content.get("content") or "").replace("\r\n", "\n") if body else None
         is_html = str(content.get("contentType") or "").lower() == "html"
         headers = "\r\n".join(
-            f"{each.get('name')}: {each.get('value')}" for each in row.get("internetMessageHeaders") or []
+            f"{each.get('name')}: {each.get('value')}"
+            for each in row.get("internetMessageHeaders") or []
         )
         block = lenient.headers(headers.encode("utf-8", "replace") + b"\r\n\r\n")
         files = row.get("attachments")
@@ -205,16 +259,21 @@ class GraphReading(GraphMailbox):
             more = files is not None or row.get("hasAttachments")
             files = self._files(f"{self._path(message_id)}/attachments") if more else []
         return Message(
-            id=message_id, from_address=address, from_name=name,
-            to=addresses(row, "toRecipients"), cc=addresses(row, "ccRecipients"),
+            id=message_id,
+            from_address=address,
+            from_name=name,
+            to=addresses(row, "toRecipients"),
+            cc=addresses(row, "ccRecipients"),
             reply_to=addresses(row, "replyTo"),
             subject=lenient.decoded(row.get("subject") or ""),
             date=moment(row.get("sentDateTime") or row.get("receivedDateTime")),
-            text=None if is_html else written, html=written if is_html else None,
+            text=None if is_html else written,
+            html=written if is_html else None,
             attachments=tuple(attachment_info(each) for each in files),
             message_id=str(row.get("internetMessageId") or ""),
-            references=lenient.references(block), own_mark=lenient.own_mark(block),
-        )  # fmt: skip
+            references=lenient.references(block),
+            own_mark=lenient.own_mark(block),
+        )
 
 
 def _not_in(shown: frozenset[str], answer: Answer) -> list[dict[str, Any]]:
@@ -225,11 +284,14 @@ def _card(handle: str, row: dict[str, Any]) -> Card:
     name, address = sender_of(row)
     files = row.get("attachments")
     return Card(
-        id=handle, from_address=address, from_name=name, to=addresses(row, "toRecipients"),
+        id=handle,
+        from_address=address,
+        from_name=name,
+        to=addresses(row, "toRecipients"),
         subject=lenient.decoded(row.get("subject") or ""),
         date=moment(row.get("sentDateTime") or row.get("receivedDateTime")),
         snippet=lenient.first_words(str(row.get("bodyPreview") or ""), html=False),
         unread=not row.get("isRead", True),
         attachments=int(bool(row.get("hasAttachments"))) if files is None else len(files),
         own_mark=None,
-    )  # fmt: skip
+    )

@@ -1,7 +1,10 @@
-"""Handing a message over, and finding out afterwards. Two ways, by what was granted and what was approved.
+"""Handing a message over, and finding out afterwards.
 
-With Mail.ReadWrite: a draft is made, read back, compared with what was approved, and sent by its id; as long as it lies
-there unchanged, it did not go out. Without it, or when no copy is to be kept: one call that makes and sends at once.
+Two ways, by what was granted and what was approved.
+
+With Mail.ReadWrite: a draft is made, read back, compared with what was approved, and sent by its
+id; as long as it lies there unchanged, it did not go out. Without it, or when no copy is to be
+kept: one call that makes and sends at once.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,7 +48,8 @@ BACK = "id,subject,body,toRecipients,ccRecipients,bccRecipients,importance,isDra
 AS_TEXT = 'outlook.body-content-type="text"'
 # PidTagLastVerbExecuted: what Outlook shows as answered or forwarded (MS-OXOMSG 2.2.1.38).
 LAST_VERB = "Integer 0x1081"
-# Exchange reads a comment as HTML where the answer is HTML; what it makes of one on a plain text is written nowhere.
+# Exchange reads a comment as HTML where the answer is HTML; what it makes of one on a plain text is
+# written nowhere.
 UNCERTAIN = (
     "Microsoft 365 may read this comment as HTML, so it is not certain what would arrive. Write it in one line, without"
     f" < and &, or connect the mailbox again with the permission {DRAFT}."
@@ -59,7 +63,9 @@ OUR_MARK = f"singleValueExtendedProperties($filter=id eq '{MARKER}')"
 class GraphSending(GraphDrafts):
     @property
     def writes_quote(self) -> bool:
-        """Whether answers and forwards leave with a quote that Microsoft writes: it can only be told the comment."""
+        """Whether answers and forwards leave with a quote that Microsoft writes: it can only be
+        told the comment.
+        """
         return DRAFT not in self._scopes
 
     def check(self, envelope: Envelope) -> None:
@@ -73,9 +79,13 @@ class GraphSending(GraphDrafts):
         else:
             action, body = at_once
             self._client.hand_over(
-                f"/{action}" if action == "sendMail" else f"{self._path(envelope.original)}/{action}", body,
-                wire_started=handover.wire_started, answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS,
-            )  # fmt: skip
+                f"/{action}"
+                if action == "sendMail"
+                else f"{self._path(envelope.original)}/{action}",
+                body,
+                wire_started=handover.wire_started,
+                answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS,
+            )
         return Receipt(at=datetime.now(UTC))
 
     def find_sent(self, message_id: str) -> str | None:
@@ -95,12 +105,16 @@ class GraphSending(GraphDrafts):
         return tuple(wrong)
 
     def _is_written_there(self, envelope: Envelope, outgoing: Outgoing) -> bool:
-        """Whether Microsoft may have written subject and quote itself: then only the recipients can be compared."""
+        """Whether Microsoft may have written subject and quote itself: then only the recipients can
+        be compared.
+        """
         return envelope.kind != "send" and _is_comment_alone(outgoing, envelope)
 
     def _in_sent(self, message_id: str) -> dict[str, Any] | None:
         # In Sent and still a draft: it is on its way, and may come back.
-        return next((row for row in self._marked("sentitems", message_id) if not row.get("isDraft")), None)
+        return next(
+            (row for row in self._marked("sentitems", message_id) if not row.get("isDraft")), None
+        )
 
     def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
         if not prepared.get("version"):
@@ -112,7 +126,9 @@ class GraphSending(GraphDrafts):
         return bool(state.get("isDraft")) and _unchanged(state, prepared)
 
     def discard(self, prepared: Mapping[str, Any]) -> None:
-        """The draft, or with an intent alone what was made of it: the answer to its creation was lost."""
+        """The draft, or with an intent alone what was made of it: the answer to its creation was
+        lost.
+        """
         if "draft" not in prepared:
             marker = str(prepared.get("marker", ""))
             drafts = list(self._marked("drafts", marker)) if MESSAGE_ID.fullmatch(marker) else []
@@ -124,7 +140,8 @@ class GraphSending(GraphDrafts):
             self.destroy(prepared)
 
     def destroy(self, prepared: Mapping[str, Any]) -> bool:
-        """DELETE would move the draft to Deleted Items, where its immutable id stays good and an order still finds it.
+        """DELETE would move the draft to Deleted Items, where its immutable id stays good and an
+        order still finds it.
 
         The address names the folder too: a draft that is on its way to Sent is not found there.
         https://learn.microsoft.com/en-us/graph/api/message-permanentdelete
@@ -133,7 +150,9 @@ class GraphSending(GraphDrafts):
             return False
         folder, draft = (quote(str(prepared[name]), safe="") for name in ("folder", "draft"))
         try:
-            answer = self._client.call("POST", f"/mailFolders/{folder}/messages/{draft}/permanentDelete", scope=SCOPE)
+            answer = self._client.call(
+                "POST", f"/mailFolders/{folder}/messages/{draft}/permanentDelete", scope=SCOPE
+            )
         except Refused as error:
             if isinstance(error, NotPermitted):
                 raise
@@ -144,10 +163,15 @@ class GraphSending(GraphDrafts):
         if "draft" in prepared and self._path(draft.id) == self._at(str(prepared["draft"])):
             return True
         marker = str(prepared.get("marker", ""))
-        return bool(marker) and lenient.decoded(lenient.headers(draft.source)["Message-ID"]) == marker
+        return (
+            bool(marker) and lenient.decoded(lenient.headers(draft.source)["Message-ID"]) == marker
+        )
 
     def _discard_unfinished(self, draft: str) -> None:
-        """A draft that was never compared, so no order names it. Its person finds it in Deleted Items."""
+        """A draft that was never compared, so no order names it.
+
+        Its person finds it in Deleted Items.
+        """
         try:
             state = self._state({"draft": draft})
             # In Sent and still a draft: its person is sending it.
@@ -165,35 +189,50 @@ class GraphSending(GraphDrafts):
         self._client.call("PATCH", self._path(message_id), scope=SCOPE, json=body)
 
     def _by_draft(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> None:
-        """1. The draft of an earlier try if it is still what was approved, else a new one, read back and compared.
-        2. Send it by its id."""
+        """1.
+
+        The draft of an earlier try if it is still what was approved, else a new one, read back and
+        compared. 2. Send it by its id.
+        """
         left = self._left_from_before(outgoing, handover)
         draft = left or self._prepared(envelope, outgoing, handover)
         try:
             self._client.hand_over(
-                f"{self._at(draft)}/send", None, wire_started=handover.wire_started,
+                f"{self._at(draft)}/send",
+                None,
+                wire_started=handover.wire_started,
                 answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS,
-            )  # fmt: skip
+            )
         except Refused:
             if left and not self._is_still_a_draft(handover.prepared):
-                raise OutcomeUnknown("draft_gone", "The prepared draft went away while it was sent.") from None
+                raise OutcomeUnknown(
+                    "draft_gone", "The prepared draft went away while it was sent."
+                ) from None
             raise
 
     def _is_still_a_draft(self, prepared: Mapping[str, Any]) -> bool:
-        """Whether a second try can have been refused for what it is. The first may have been carried out late."""
+        """Whether a second try can have been refused for what it is.
+
+        The first may have been carried out late.
+        """
         try:
             return bool(self._state(prepared).get("isDraft"))
         except ProviderError:
             return False
 
     def _marked(self, folder: str, message_id: str) -> Iterator[dict[str, Any]]:
-        """What lies in a folder under our id, or under another with our mark. Evidence is looked at: a server that does
-        not know a filter may answer with everything."""
+        """What lies in a folder under our id, or under another with our mark.
+
+        Evidence is looked at: a server that does not know a filter may answer with everything.
+        """
         marked = f"singleValueExtendedProperties/Any(ep: ep/id eq '{MARKER}' and ep/value eq {quoted(message_id)})"
         for condition in (f"internetMessageId eq {quoted(message_id)}", marked):
             params: dict[str, str | int] = {
-                "$filter": condition, "$select": "id,internetMessageId,isDraft", "$expand": OUR_MARK, "$top": 5,
-            }  # fmt: skip
+                "$filter": condition,
+                "$select": "id,internetMessageId,isDraft",
+                "$expand": OUR_MARK,
+                "$top": 5,
+            }
             for row in self._client.rows(f"/mailFolders/{folder}/messages", params, enough=5):
                 if message_id in (row.get("internetMessageId"), *_marks(row)):
                     yield row
@@ -201,8 +240,8 @@ class GraphSending(GraphDrafts):
     def _left_from_before(self, outgoing: Outgoing, handover: Handover) -> str | None:
         """The draft that an earlier try has compared already. One that was not is taken away.
 
-        Changed: its person has done that, and it is not what was approved. Gone: it may have been sent by somebody
-        else, so nobody can say; that counts as handed over.
+        Changed: its person has done that, and it is not what was approved. Gone: it may have been
+        sent by somebody else, so nobody can say; that counts as handed over.
         """
         prepared = handover.prepared
         if "version" not in prepared:
@@ -215,26 +254,35 @@ class GraphSending(GraphDrafts):
             if error.code != "not_found":
                 raise
             handover.wire_started()
-            raise OutcomeUnknown("draft_gone", "The prepared draft is gone, and it is not known why.") from None
+            raise OutcomeUnknown(
+                "draft_gone", "The prepared draft is gone, and it is not known why."
+            ) from None
         if not state.get("isDraft"):
             handover.wire_started()
             raise OutcomeUnknown("draft_gone", "The prepared draft is no draft any more.")
         if not _unchanged(state, prepared):
-            raise Refused("draft_changed", "The prepared draft was changed or moved in the mailbox.")
+            raise Refused(
+                "draft_changed", "The prepared draft was changed or moved in the mailbox."
+            )
         return str(prepared["draft"])
 
     def _take_away(self, message_id: str, handover: Handover) -> None:
-        """What an earlier try has left unfinished goes, unless its person has sent it: it may not have been complete
-        then, so nobody can say whether that is what was approved."""
+        """What an earlier try has left unfinished goes, unless its person has sent it: it may not
+        have been complete then, so nobody can say whether that is what was approved.
+        """
         prepared = dict(handover.prepared)
         if self._was_sent(message_id, prepared):
             handover.wire_started()
-            raise OutcomeUnknown("draft_gone", "What was prepared is gone, or was sent from the mailbox unfinished.")
+            raise OutcomeUnknown(
+                "draft_gone", "What was prepared is gone, or was sent from the mailbox unfinished."
+            )
         handover.keep({"marker": message_id})  # that it is gone from here on is our own doing
         self.discard(prepared)
 
     def _was_sent(self, message_id: str, prepared: Mapping[str, Any]) -> bool:
-        """Whether it may have left: it lies in Sent, on its way or for good, or it is not where it was made."""
+        """Whether it may have left: it lies in Sent, on its way or for good, or it is not where it
+        was made.
+        """
         if "draft" in prepared:
             try:
                 state = self._state(prepared)
@@ -248,7 +296,9 @@ class GraphSending(GraphDrafts):
 
     def _prepared(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> str:
         notes: dict[str, Any] = {"marker": outgoing.message_id}
-        handover.keep(notes)  # the intent first: a draft of which nobody knows the id is found by its mark
+        handover.keep(
+            notes
+        )  # the intent first: a draft of which nobody knows the id is found by its mark
         draft = self._created(outgoing, kind=envelope.kind, original=envelope.original)
         notes |= {"draft": draft, "source": sha256(envelope.source).hexdigest()}
         handover.keep(notes)
@@ -263,8 +313,13 @@ class GraphSending(GraphDrafts):
             handover.wire_started()
             raise OutcomeUnknown("draft_gone", "The draft went away while it was prepared.")
         if wrong:
-            raise Refused("readback_mismatch", f"What Microsoft 365 made of it differs in: {', '.join(wrong)}.")
-        handover.keep({**notes, "version": read.get("changeKey"), "folder": read.get("parentFolderId")})
+            raise Refused(
+                "readback_mismatch",
+                f"What Microsoft 365 made of it differs in: {', '.join(wrong)}.",
+            )
+        handover.keep(
+            {**notes, "version": read.get("changeKey"), "folder": read.get("parentFolderId")}
+        )
         return draft
 
     def _differences(self, message: str, outgoing: Outgoing) -> tuple[dict[str, Any], list[str]]:
@@ -272,42 +327,69 @@ class GraphSending(GraphDrafts):
         read = self._read_back(message, outgoing)
         path = f"{self._at(message)}/attachments"
         files = [
-            (str(row.get("name")), sha256(self._content(f"{path}/{quoted_id(row)}", is_mail=False)).hexdigest())
+            (
+                str(row.get("name")),
+                sha256(self._content(f"{path}/{quoted_id(row)}", is_mail=False)).hexdigest(),
+            )
             for row in self._files(path)
         ]
         return read, differences(outgoing, read, files)
 
     def _read_back(self, draft: str, outgoing: Outgoing) -> dict[str, Any]:
-        """The draft as it lies there. Where a text is shown as HTML, which Microsoft's page says of every body, it is
-        asked for as text; the HTML is looked at all the same, since a text hides where a link leads."""
+        """The draft as it lies there.
+
+        Where a text is shown as HTML, which Microsoft's page says of every body, it is asked for as
+        text; the HTML is looked at all the same, since a text hides where a link leads.
+        """
         read = dict(self._client.get(self._at(draft), {"$select": BACK}).body)
         body = read.get("body") or {}
         if outgoing.html is not None or str(body.get("contentType")).lower() != "html":
             return read
         as_text = self._client.get(self._at(draft), {"$select": BACK}, prefer=AS_TEXT).body
         same = as_text.get("changeKey") == read.get("changeKey")
-        return dict(as_text) if same and not leads_elsewhere(str(body.get("content")), outgoing.text) else read
+        return (
+            dict(as_text)
+            if same and not leads_elsewhere(str(body.get("content")), outgoing.text)
+            else read
+        )
 
     def _at_once(self, envelope: Envelope, outgoing: Outgoing) -> tuple[str, dict[str, Any]] | None:
-        """The endpoint that makes and sends in one, and what it is told; None where a draft is the way. Raises Refused
-        for what cannot go either way. The marker goes along, or nothing could be found again."""
+        """The endpoint that makes and sends in one, and what it is told; None where a draft is the
+        way. Raises Refused for what cannot go either way. The marker goes along, or nothing could
+        be found again.
+        """
         action, body = None, outgoing.as_json()
         if envelope.kind == "send" and (self.writes_quote or not envelope.save_to_sent):
             message = {**outgoing.as_json(), **outgoing.attached(), **outgoing.marked()}
-            action, body = "sendMail", {"message": message, "saveToSentItems": envelope.save_to_sent}
+            action, body = (
+                "sendMail",
+                {"message": message, "saveToSentItems": envelope.save_to_sent},
+            )
         elif _is_comment_alone(outgoing, envelope) and envelope.kind == "reply":
             action = "replyAll" if envelope.reply_all else "reply"
-            body = {"comment": envelope.comment, "message": {**outgoing.attached(), **outgoing.marked()}}
+            body = {
+                "comment": envelope.comment,
+                "message": {**outgoing.attached(), **outgoing.marked()},
+            }
         elif _is_comment_alone(outgoing, envelope):
             # An attachment of the original goes along by itself.
-            body = {"toRecipients": as_recipients(envelope.recipients), "message": outgoing.marked()}
-            action, body = "forward", body | ({"comment": envelope.comment} if envelope.comment else {})
+            body = {
+                "toRecipients": as_recipients(envelope.recipients),
+                "message": outgoing.marked(),
+            }
+            action, body = (
+                "forward",
+                body | ({"comment": envelope.comment} if envelope.comment else {}),
+            )
         elif self.writes_quote:
-            # It was approved with a quote of ours, or answers without an original: both need the permission.
+            # It was approved with a quote of ours, or answers without an original: both need the
+            # permission.
             is_raw = bool(envelope.comment) and envelope.comment.strip() == outgoing.text.strip()
             raise NotPermitted(DRAFT, UNCERTAIN if is_raw else "")
         if length(body) > REQUEST_LIMIT:
-            raise Refused("too_large", f"Microsoft 365 takes at most {REQUEST_LIMIT:,} bytes at once.")
+            raise Refused(
+                "too_large", f"Microsoft 365 takes at most {REQUEST_LIMIT:,} bytes at once."
+            )
         return (action, body) if action else None
 
     def _state(self, prepared: Mapping[str, Any]) -> dict[str, Any]:
@@ -316,7 +398,10 @@ class GraphSending(GraphDrafts):
 
 
 def _unchanged(state: Mapping[str, Any], prepared: Mapping[str, Any]) -> bool:
-    return (state.get("changeKey"), state.get("parentFolderId")) == (prepared["version"], prepared.get("folder"))
+    return (state.get("changeKey"), state.get("parentFolderId")) == (
+        prepared["version"],
+        prepared.get("folder"),
+    )
 
 
 def _marks(row: Mapping[str, Any]) -> list[str]:
@@ -324,9 +409,15 @@ def _marks(row: Mapping[str, Any]) -> list[str]:
 
 
 def _is_comment_alone(outgoing: Outgoing, envelope: Envelope) -> bool:
-    """Whether the approved text is the comment alone, which reads as it was approved: then Microsoft writes the quote,
-    and that was said. An answer always has a comment; what has none was edited since, and goes as it is."""
-    if envelope.kind == "send" or outgoing.html is not None or (envelope.kind == "reply" and not envelope.comment):
+    """Whether the approved text is the comment alone, which reads as it was approved: then
+    Microsoft writes the quote, and that was said. An answer always has a comment; what has none was
+    edited since, and goes as it is.
+    """
+    if (
+        envelope.kind == "send"
+        or outgoing.html is not None
+        or (envelope.kind == "reply" and not envelope.comment)
+    ):
         return False
     if same_in_html(outgoing.text):
         return envelope.comment.strip() == outgoing.text.strip()

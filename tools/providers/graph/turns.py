@@ -1,6 +1,7 @@
 """Who may call Graph for a mailbox: three at once, in all processes of this machine together.
 
-Graph allows an app four calls at once on a mailbox: https://learn.microsoft.com/graph/throttling-limits
+Graph allows an app four calls at once on a mailbox:
+https://learn.microsoft.com/graph/throttling-limits
 """
 
 import fcntl
@@ -63,7 +64,9 @@ def _held(key: object, give_up_at: float) -> int | None:
             if time.monotonic() > give_up_at:
                 raise _busy()
             time.sleep(POLL_SECONDS)
-    except OSError:  # a home that cannot be written, or that knows no locks: the process counts alone
+    except (
+        OSError
+    ):  # a home that cannot be written, or that knows no locks: the process counts alone
         return None
 
 

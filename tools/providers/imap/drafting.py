@@ -18,12 +18,19 @@ class ImapDrafts(ImapMailbox):
             old_id = self._message_id(session, old_uid) if old_uid is not None else ""
             validity = session.uid_validity
             session.client.append(folder, source, flags=(rb"\Draft", rb"\Seen"))
-            # APPENDUID may be missing, and the folder may be rebuilt in between: the Message-ID finds both again.
+            # APPENDUID may be missing, and the folder may be rebuilt in between: the Message-ID
+            # finds both again.
             session.folder = None
             self._select(session, folder)
-            uid = self._uid_by_message_id(session, lenient.decoded(lenient.headers(source)["Message-ID"]))
+            uid = self._uid_by_message_id(
+                session, lenient.decoded(lenient.headers(source)["Message-ID"])
+            )
             if old_uid is not None:
-                still_old = old_uid if session.uid_validity == validity else self._uid_by_message_id(session, old_id)
+                still_old = (
+                    old_uid
+                    if session.uid_validity == validity
+                    else self._uid_by_message_id(session, old_id)
+                )
                 self._remove(session, still_old)
             return StoredDraft(id=self._id(session, uid), number=uid, source=source)
 
@@ -54,13 +61,17 @@ class ImapDrafts(ImapMailbox):
             raise Refused("not_a_draft", NOT_A_DRAFT)
         if place.uid not in session.client.fetch([place.uid], ["FLAGS"]):
             raise Refused(
-                "not_found", "The draft is gone, or was changed by its person: list_drafts names what is there."
+                "not_found",
+                "The draft is gone, or was changed by its person: list_drafts names what is there.",
             )
         return place.uid
 
     def _remove(self, session: Session, uid: int) -> None:
-        """Remove one message and nothing else. Without UIDPLUS it stays marked as deleted: a bare EXPUNGE would take
-        along whatever else is marked."""
+        """Remove one message and nothing else.
+
+        Without UIDPLUS it stays marked as deleted: a bare EXPUNGE would take along whatever else is
+        marked.
+        """
         session.client.add_flags([uid], [rb"\Deleted"])
         if session.client.has_capability("UIDPLUS"):
             session.client.uid_expunge([uid])

@@ -38,16 +38,17 @@ USUAL_NAMES = {
     "junk": ("junk", "spam", "junk e-mail"),
     "trash": ("trash", "deleted items", "deleted messages", "papierkorb"),
 }
-# What may stand in a SEARCH for a Message-ID. imapclient and imaplib put whatever an argument holds on the wire:
-# a foreign Message-ID with CR LF in it would be a second command.
-# No quotes are put around it either, so it must be an IMAP atom: without % * ( ) { } and the two that quote.
+# What may stand in a SEARCH for a Message-ID. imapclient and imaplib put whatever an argument holds
+# on the wire: a foreign Message-ID with CR LF in it would be a second command. No quotes are put
+# around it either, so it must be an IMAP atom: without % * ( ) { } and the two that quote.
 SAFE_MESSAGE_ID = re.compile(r"<[!#$&'+-\[\]-z|~]{1,250}@[!#$&'+-\[\]-z|~]+>")
 UNSAFE_ARGUMENT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 # RFC 5530: codes of a refusal that holds for now.
 FOR_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|SERVERBUG|LIMIT)\b", re.IGNORECASE)
-# The server's answer to a search that it does not understand; other refusals are about its own state.
+# The server's answer to a search that it does not understand; other refusals are about its own
+# state.
 NOT_SEARCHED = re.compile(r"\bBAD\b|\[BADCHARSET\b", re.IGNORECASE)
 HOLDS_NOTHING = {b"\\Noselect", b"\\NonExistent"}
 NOT_OPENED = "The mail server does not open the folder"
@@ -67,13 +68,16 @@ class ImapMailbox:
     def for_mailbox(cls, mailbox: Mailbox) -> Self:
         secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)
         return cls(
-            ImapAccess.from_secrets(secrets), mailbox_id=mailbox.id, key=(mailbox.id, mailbox.credentials_version)
+            ImapAccess.from_secrets(secrets),
+            mailbox_id=mailbox.id,
+            key=(mailbox.id, mailbox.credentials_version),
         )
 
     @contextmanager
     def _session(self, *, uploaded: int = 0) -> Iterator[Session]:
-        """Lend a session for one request, which ends in time whatever the server does; handing over bytes takes
-        longer."""
+        """Lend a session for one request, which ends in time whatever the server does; handing over
+        bytes takes longer.
+        """
         seconds = settings.MAILHUB_REQUEST_SECONDS + uploaded / SLOWEST_UPLOAD
         with (
             errors_translated(),
@@ -100,7 +104,9 @@ class ImapMailbox:
         return any(name == folder and not HOLDS_NOTHING & set(flags) for flags, _, name in listed)
 
     def _open(self, session: Session, message_id: str) -> Place:
-        """Select the folder that an id names; Refused("not_found") when the id is of no use here any more."""
+        """Select the folder that an id names; Refused("not_found") when the id is of no use here
+        any more.
+        """
         place = message_ids.decode(message_id, self._mailbox_id)
         if place is None:
             raise Refused("not_found")
@@ -131,12 +137,19 @@ class ImapMailbox:
                 return str(name)
         if role == "drafts":
             raise Refused("not_found", NO_DRAFTS)
-        raise Refused("not_found", f"Could not find the {role} folder. list_folders names the folders there are.")
+        raise Refused(
+            "not_found",
+            f"Could not find the {role} folder. list_folders names the folders there are.",
+        )
 
-    def _newest(self, session: Session, criteria: Sequence[Criterion], *, count: int, below: int | None) -> list[int]:
-        """The newest UIDs that match, newest first: the end of the folder, and the rest only when that is not enough.
+    def _newest(
+        self, session: Session, criteria: Sequence[Criterion], *, count: int, below: int | None
+    ) -> list[int]:
+        """The newest UIDs that match, newest first: the end of the folder, and the rest only when
+        that is not enough.
 
-        Most of what is looked for is new, and looking at 500 messages costs a tenth of looking at 10,000.
+        Most of what is looked for is new, and looking at 500 messages costs a tenth of looking at
+        10,000.
         """
         top = below if below is not None else max(session.uid_next, 1)
         low = max(top - max(FIRST_WINDOW, count), 1)
@@ -144,7 +157,8 @@ class ImapMailbox:
         if below is not None and below <= 1:
             return []
         found = _found(session, ["UID", f"{low}:{high}", *criteria])
-        # `low:*` names the last message even when that is older than `low`: the second search may find it again.
+        # `low:*` names the last message even when that is older than `low`: the second search may
+        # find it again.
         uids = set(found)
         if len(uids) < count and low > 1:
             uids.update(_found(session, ["UID", f"1:{low - 1}", *criteria]))
@@ -162,12 +176,17 @@ class ImapMailbox:
 
     def _message_id(self, session: Session, uid: int) -> str:
         rows = session.client.fetch([uid], ["BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]"])
-        return lenient.decoded(lenient.headers(body_of(rows[uid]))["Message-ID"]) if uid in rows else ""
+        return (
+            lenient.decoded(lenient.headers(body_of(rows[uid]))["Message-ID"])
+            if uid in rows
+            else ""
+        )
 
 
 def _found(session: Session, criteria: Sequence[Criterion]) -> list[int]:
     try:
-        # Its `search` puts quotes around few texts: `{10}` would announce a literal, and `%` end in a refusal.
+        # Its `search` puts quotes around few texts: `{10}` would announce a literal, and `%` end in
+        # a refusal.
         rows = session.client._raw_command_untagged(b"SEARCH", arguments(criteria))
     except IMAPClient.AbortError:
         raise
@@ -179,7 +198,9 @@ def _found(session: Session, criteria: Sequence[Criterion]) -> list[int]:
 
 
 def body_of(row: dict[bytes, Any]) -> bytes:
-    """The one BODY section that was asked for; servers echo its name in their own order and spelling."""
+    """The one BODY section that was asked for; servers echo its name in their own order and
+    spelling.
+    """
     return next((value or b"" for key, value in row.items() if key.startswith(b"BODY[")), b"")
 
 

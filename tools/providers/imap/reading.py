@@ -19,7 +19,13 @@ from tools.providers.base import (
     SearchQuery,
 )
 from tools.providers.imap import structure
-from tools.providers.imap.mailbox import SAFE_MESSAGE_ID, SPECIAL_USE, USUAL_NAMES, ImapMailbox, body_of
+from tools.providers.imap.mailbox import (
+    SAFE_MESSAGE_ID,
+    SPECIAL_USE,
+    USUAL_NAMES,
+    ImapMailbox,
+    body_of,
+)
 from tools.providers.imap.message_ids import MAX_UID
 from tools.providers.imap.search import Criterion, Text, criteria
 from tools.providers.imap.sessions import Session
@@ -37,14 +43,20 @@ PAGE_TOKEN = re.compile(r"[0-9]{1,10}")
 class ImapReading(ImapMailbox):
     """What does not change the mailbox."""
 
-    def list_messages(self, *, folder: str, unread: bool | None, limit: int, page_token: str | None) -> Page:
+    def list_messages(
+        self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
+    ) -> Page:
         flags: list[Criterion] = [] if unread is None else ["UNSEEN" if unread else "SEEN"]
         return self._page(folder, flags, limit=limit, page_token=page_token)
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
         wanted = criteria(query, today=datetime.now(UTC).date())
         return self._page(
-            query.folder or "inbox", wanted, limit=limit, page_token=page_token, attached=query.has_attachments
+            query.folder or "inbox",
+            wanted,
+            limit=limit,
+            page_token=page_token,
+            attached=query.has_attachments,
         )
 
     def list_folders(self) -> tuple[Folder, ...]:
@@ -74,7 +86,9 @@ class ImapReading(ImapMailbox):
         with self._session() as session:
             place = self._open(session, message_id)
             start = self._message(session, place.uid, body=False)
-            root = next((known for known in (*start.references, start.message_id) if _safe(known)), None)
+            root = next(
+                (known for known in (*start.references, start.message_id) if _safe(known)), None
+            )
             if root is None:
                 return (self._message(session, place.uid, body=body),)
             found = {start.message_id or message_id: self._message(session, place.uid, body=body)}
@@ -85,16 +99,27 @@ class ImapReading(ImapMailbox):
                     found.setdefault(message.message_id or message.id, message)
         oldest = datetime.min.replace(tzinfo=UTC)
         # Two of the same second: the one that refers to more came later.
-        return tuple(sorted(found.values(), key=lambda each: (each.date or oldest, len(each.references))))[-limit:]
+        return tuple(
+            sorted(found.values(), key=lambda each: (each.date or oldest, len(each.references)))
+        )[-limit:]
 
-    def fetch_attachment(self, message_id: str, attachment_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
+    def fetch_attachment(
+        self, message_id: str, attachment_id: str, *, limit: int
+    ) -> tuple[AttachmentInfo, bytes]:
         with self._session() as session:
             place = self._open(session, message_id)
             parts = self._parts(session, place.uid)
-            part = next((part for part in parts if part.number == attachment_id and part.is_attachment), None)
+            part = next(
+                (part for part in parts if part.number == attachment_id and part.is_attachment),
+                None,
+            )
             if part is None:
-                raise Refused("not_found", "There is no such attachment; list_attachments names them.")
-            if decoded_size(part) * 9 // 10 > limit:  # an estimate: the exact size is known once it is here
+                raise Refused(
+                    "not_found", "There is no such attachment; list_attachments names them."
+                )
+            if (
+                decoded_size(part) * 9 // 10 > limit
+            ):  # an estimate: the exact size is known once it is here
                 raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
             rows = session.client.fetch([place.uid], [f"BODY.PEEK[{part.number}]"])
             if place.uid not in rows:
@@ -105,7 +130,13 @@ class ImapReading(ImapMailbox):
         return info_of(part, size=len(content)), content
 
     def _page(
-        self, folder: str, wanted: list[Criterion], *, limit: int, page_token: str | None, attached: bool | None = None
+        self,
+        folder: str,
+        wanted: list[Criterion],
+        *,
+        limit: int,
+        page_token: str | None,
+        attached: bool | None = None,
     ) -> Page:
         below = _below(page_token)
         with self._session() as session:
@@ -113,14 +144,24 @@ class ImapReading(ImapMailbox):
             if attached is None:
                 uids = self._newest(session, wanted, count=limit + 1, below=below)
             else:
-                uids = self._with_attachments(session, wanted, attached, count=limit + 1, below=below)
+                uids = self._with_attachments(
+                    session, wanted, attached, count=limit + 1, below=below
+                )
             cards = self._cards(session, uids[:limit])
         return Page(cards=cards, next_token=str(uids[limit - 1]) if len(uids) > limit else None)
 
     def _with_attachments(
-        self, session: Session, wanted: list[Criterion], attached: bool, *, count: int, below: int | None
+        self,
+        session: Session,
+        wanted: list[Criterion],
+        attached: bool,
+        *,
+        count: int,
+        below: int | None,
     ) -> list[int]:
-        """IMAP cannot search for attachments: the structure of the newest matches is looked at instead."""
+        """IMAP cannot search for attachments: the structure of the newest matches is looked at
+        instead.
+        """
         candidates = self._newest(session, wanted, count=SCANNED_FOR_ATTACHMENTS, below=below)
         rows = self._described(session, candidates, [])
         has = {uid: any(part.is_attachment for part in _leaves(row)) for uid, row in rows.items()}
@@ -161,15 +202,24 @@ class ImapReading(ImapMailbox):
             raise Refused("not_found")
         return _leaves(rows[uid])
 
-    def _described(self, session: Session, uids: list[int], items: list[str]) -> dict[int, dict[bytes, Any]]:
-        """What is asked for and the structure of each. One that is nested too deep for IMAPClient's parser goes
-        without its structure, and does not hide the others."""
+    def _described(
+        self, session: Session, uids: list[int], items: list[str]
+    ) -> dict[int, dict[bytes, Any]]:
+        """What is asked for and the structure of each.
+
+        One that is nested too deep for IMAPClient's parser goes without its structure, and does not
+        hide the others.
+        """
         try:
             rows = session.client.fetch(uids, [*items, "BODYSTRUCTURE"])
         except RecursionError:
             if len(uids) == 1:
                 return dict(session.client.fetch(uids, items or ["FLAGS"]))
-            return {number: row for uid in uids for number, row in self._described(session, [uid], items).items()}
+            return {
+                number: row
+                for uid in uids
+                for number, row in self._described(session, [uid], items).items()
+            }
         return dict(rows)
 
     def _thread_folders(self, session: Session, own: str) -> list[str]:
@@ -193,11 +243,17 @@ class ImapReading(ImapMailbox):
         leaves = {uid: _leaves(rows[uid]) for uid in uids if uid in rows}
         snippets = self._snippets(session, leaves)
         return tuple(
-            self._card(session, uid, rows[uid], leaves[uid], snippets.get(uid, "")) for uid in uids if uid in rows
+            self._card(session, uid, rows[uid], leaves[uid], snippets.get(uid, ""))
+            for uid in uids
+            if uid in rows
         )
 
-    def _snippets(self, session: Session, leaves: dict[int, list[structure.Part]]) -> dict[int, str]:
-        """The beginning of each text, fetched in one go for all messages whose text has the same section."""
+    def _snippets(
+        self, session: Session, leaves: dict[int, list[structure.Part]]
+    ) -> dict[int, str]:
+        """The beginning of each text, fetched in one go for all messages whose text has the same
+        section.
+        """
         wanted: dict[str, dict[int, structure.Part]] = {}
         for uid, parts in leaves.items():
             part = structure.body_part(parts, "plain") or structure.body_part(parts, "html")
@@ -211,7 +267,12 @@ class ImapReading(ImapMailbox):
         return snippets
 
     def _card(
-        self, session: Session, uid: int, row: dict[bytes, Any], parts: list[structure.Part], snippet: str
+        self,
+        session: Session,
+        uid: int,
+        row: dict[bytes, Any],
+        parts: list[structure.Part],
+        snippet: str,
     ) -> Card:
         block = lenient.headers(body_of(row))
         name, address = lenient.sender(block)
@@ -220,7 +281,10 @@ class ImapReading(ImapMailbox):
             id=self._id(session, uid),
             from_address=address,
             from_name=name,
-            to=tuple(address for _, address in lenient.addresses(block, "To", most=lenient.ROW_CHARACTERS)),
+            to=tuple(
+                address
+                for _, address in lenient.addresses(block, "To", most=lenient.ROW_CHARACTERS)
+            ),
             subject=lenient.decoded(block["Subject"]),
             date=lenient.date_of(block, arrived),
             snippet=snippet,

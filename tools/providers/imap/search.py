@@ -1,11 +1,11 @@
 """From a search to the criteria of IMAP SEARCH (RFC 3501 6.4.4). Pure.
 
-A raw query may be SEARCH keys (`FROM mira SINCE 1-Nov-2026 OR SUBJECT invoice SUBJECT bill`) or plain words, which
-are looked for in the whole text. Whatever it holds is parsed here against the known keys: nothing of it reaches the
-wire as it stands.
+A raw query may be SEARCH keys (`FROM mira SINCE 1-Nov-2026 OR SUBJECT invoice SUBJECT bill`) or
+plain words, which are looked for in the whole text. Whatever it holds is parsed here against the
+known keys: nothing of it reaches the wire as it stands.
 
-Criteria are flat, without parentheses, and texts are always in quotes or literals: a text is never read as anything
-else, whatever it holds.
+Criteria are flat, without parentheses, and texts are always in quotes or literals: a text is never
+read as anything else, whatever it holds.
 """
 
 import re
@@ -27,7 +27,9 @@ COMBINING = frozenset({"OR", "NOT"})
 KEYS = ALONE | FLAGS | WITH_TEXT | WITH_DATE | WITH_NUMBER | COMBINING | {"HEADER"}
 FLAG = re.compile(r"[$A-Za-z0-9_.-]{1,60}")
 HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,60}")
-MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()  # strftime would follow the server's language
+MONTHS = (
+    "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+)  # strftime would follow the server's language
 MAX_TOKENS = 60
 
 
@@ -45,9 +47,16 @@ HINT = "Use words, or IMAP SEARCH keys such as FROM, SUBJECT, TEXT, SINCE 1-Nov-
 def criteria(query: SearchQuery, *, today: date) -> list[Criterion]:
     """The criteria, all of which must hold. Raises Refused("invalid_query") or Unsupported."""
     if query.label_ids:
-        raise Unsupported("unsupported", "This mailbox has folders, no labels: leave label_ids out.")
+        raise Unsupported(
+            "unsupported", "This mailbox has folders, no labels: leave label_ids out."
+        )
     found: list[Criterion] = []
-    for key, value in (("FROM", query.from_), ("TO", query.to), ("SUBJECT", query.subject), ("TEXT", query.text)):
+    for key, value in (
+        ("FROM", query.from_),
+        ("TO", query.to),
+        ("SUBJECT", query.subject),
+        ("TEXT", query.text),
+    ):
         if value:
             found += [key, Text(value)]
     if query.since:
@@ -133,7 +142,11 @@ def _not(key: list[Criterion]) -> list[Criterion]:
 
 def arguments(criteria: Sequence[Criterion]) -> list[bytes]:
     """Return what follows SEARCH on the wire; IMAPClient sends as a literal what is not ASCII."""
-    named = [] if all(part.text.isascii() for part in criteria if isinstance(part, Text)) else [b"CHARSET", b"UTF-8"]
+    named = (
+        []
+        if all(part.text.isascii() for part in criteria if isinstance(part, Text))
+        else [b"CHARSET", b"UTF-8"]
+    )
     return [*named, *(_argument(part) for part in criteria)]
 
 

@@ -1,7 +1,9 @@
-"""Kept IMAP sessions: a few signed-in connections for each mailbox, each with its folder still selected.
+"""Kept IMAP sessions: a few signed-in connections for each mailbox, each with its folder still
+selected.
 
-Signing in and selecting again is most of what a read costs. A session is lent to one thread at a time, checked with
-NOOP before it is used again, closed when idle too long, and never crosses a fork.
+Signing in and selecting again is most of what a read costs. A session is lent to one thread at a
+time, checked with NOOP before it is used again, closed when idle too long, and never crosses a
+fork.
 """
 
 import contextlib
@@ -107,7 +109,9 @@ class SessionPool:
         session.close()
 
     def _forget_what_was_forked(self) -> None:
-        """Two processes on one connection would read each other's mail; the parent goes on with its own."""
+        """Two processes on one connection would read each other's mail; the parent goes on with its
+        own.
+        """
         if self._pid != os.getpid():
             self._idle, self._pid = {}, os.getpid()
 

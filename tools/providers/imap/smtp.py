@@ -1,7 +1,8 @@
 """Handing one message over by SMTP, keeping track of how far it got.
 
-smtplib raises the same exception for a drop at RCPT and after the final dot. The difference is everything: before
-the dot nothing can have been sent, after it only the server knows (RFC 1047). So the dialogue is led step by step.
+smtplib raises the same exception for a drop at RCPT and after the final dot. The difference is
+everything: before the dot nothing can have been sent, after it only the server knows (RFC 1047). So
+the dialogue is led step by step.
 """
 
 import re
@@ -13,24 +14,31 @@ from datetime import UTC, datetime
 from accounts.connect.imap import PinnedSmtp
 from tools.providers.base import Envelope, OutcomeUnknown, Receipt, Refused, Unavailable
 
-# RFC 5321, 4.5.3.2.4 and 4.5.3.2.5: how long a client waits for the answer to DATA, and to pass on one block.
+# RFC 5321, 4.5.3.2.4 and 4.5.3.2.5: how long a client waits for the answer to DATA, and to pass on
+# one block.
 DATA_SECONDS = 120.0
 BLOCK_SECONDS = 180.0
 BLOCK_BYTES = 64 * 1024
 MESSAGE_REFUSED = {550: "refused", 552: "too_large", 553: "send_as_denied", 554: "refused"}
-# A server that takes a bare line end for a line's end would see a final dot where there is none, and commands after it.
+# A server that takes a bare line end for a line's end would see a final dot where there is none,
+# and commands after it.
 BARE_LINE_END = re.compile(rb"\r(?!\n)|(?<!\r)\n")
 
 
 def hand_over(
     smtp: PinnedSmtp, envelope: Envelope, *, wire_started: Callable[[], None], answer_seconds: float
 ) -> Receipt:
-    """Send once. All before the final dot ends with the deadline of `smtp`; `answer_seconds` bounds the answer to it.
+    """Send once.
 
-    1. MAIL and RCPT; if one recipient is refused, RSET: nobody gets it, for what was approved was the whole list.
+    All before the final dot ends with the deadline of `smtp`; `answer_seconds` bounds the answer to
+    it.
+
+    1. MAIL and RCPT; if one recipient is refused, RSET: nobody gets it, for what was approved was
+       the whole list.
     2. DATA and the content, all but the final dot: without the dot no server takes it.
     3. `wire_started`: what happens from here on may have been sent.
-    4. The dot, and the answer: 2xx accepted, 4xx and 5xx a definite no, none or anything else unknown.
+    4. The dot, and the answer: 2xx accepted, 4xx and 5xx a definite no, none or anything else
+       unknown.
     """
     try:
         _envelope(smtp, envelope)
@@ -91,18 +99,24 @@ def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
             raise _refusal(code)
         refused.append((recipient, code))
     if refused:
-        with suppress(smtplib.SMTPException, OSError):  # the refusal stands, however the server takes its leave
+        with suppress(
+            smtplib.SMTPException, OSError
+        ):  # the refusal stands, however the server takes its leave
             smtp.rset()
         if all(400 <= code < 500 for _, code in refused):
             raise Unavailable(f"smtp_{refused[0][1]}")
         named = ", ".join(recipient for recipient, code in refused if code >= 500)
-        raise Refused("invalid_recipient", f"The server refused {named}. Nobody has got the message.")
+        raise Refused(
+            "invalid_recipient", f"The server refused {named}. Nobody has got the message."
+        )
 
 
 def _refusal(code: int, permanent: str = "") -> Refused | Unavailable:
     """The server's number decides; its text is never used."""
     if 400 <= code < 500:
-        return Unavailable(f"smtp_{code}", pauses=code == 421)  # 421 is about the service, not this message
+        return Unavailable(
+            f"smtp_{code}", pauses=code == 421
+        )  # 421 is about the service, not this message
     if not 500 <= code < 600:
         return Unavailable("smtp_protocol", "The mail server gave an answer that is none.")
     named = "too_large" if code == 552 else permanent or MESSAGE_REFUSED.get(code, "refused")

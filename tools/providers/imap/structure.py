@@ -34,11 +34,17 @@ class Part:
 
     @property
     def is_inline(self) -> bool:
-        return bool(self.content_id) and self.disposition != "attachment" and self.type.startswith("image/")
+        return (
+            bool(self.content_id)
+            and self.disposition != "attachment"
+            and self.type.startswith("image/")
+        )
 
 
 def leaves(structure: Any, number: str = "", depth: int = 0) -> Iterator[Part]:
-    """The leaves of a BODYSTRUCTURE in order; a mail nested too deep or in too many parts is cut off."""
+    """The leaves of a BODYSTRUCTURE in order; a mail nested too deep or in too many parts is cut
+    off.
+    """
     if depth > MAX_DEPTH:
         return
     if structure.is_multipart:
@@ -49,10 +55,15 @@ def leaves(structure: Any, number: str = "", depth: int = 0) -> Iterator[Part]:
         return  # a multipart without parts; some servers describe it as a type without a size
     kind = f"{_text(structure[0])}/{_text(structure[1])}".lower()
     parameters = _parameters(structure[2])
-    # RFC 3501 7.4.2: text has a line count before the extension data, message/rfc822 an envelope, a body and lines.
+    # RFC 3501 7.4.2: text has a line count before the extension data, message/rfc822 an envelope, a
+    # body and lines.
     after = 8 if kind.startswith("text/") else 10 if kind == "message/rfc822" else 7
     disposition = structure[after + 1] if len(structure) > after + 1 else None
-    named = _parameters(disposition[1]) if isinstance(disposition, tuple) and len(disposition) > 1 else {}
+    named = (
+        _parameters(disposition[1])
+        if isinstance(disposition, tuple) and len(disposition) > 1
+        else {}
+    )
     yield Part(
         number=number or "1",
         type=kind,
@@ -67,11 +78,15 @@ def leaves(structure: Any, number: str = "", depth: int = 0) -> Iterator[Part]:
 
 def body_part(parts: list[Part], subtype: str) -> Part | None:
     """The first part that is read as the message's text."""
-    return next((part for part in parts if part.type == f"text/{subtype}" and not part.is_attachment), None)
+    return next(
+        (part for part in parts if part.type == f"text/{subtype}" and not part.is_attachment), None
+    )
 
 
 def part_text(content: bytes, part: Part, *, whole: bool = True) -> str:
-    """The decoded text of a part; a wrong encoding or character set costs characters, never the message."""
+    """The decoded text of a part; a wrong encoding or character set costs characters, never the
+    message.
+    """
     return lenient.text_of(part_bytes(content, part), part.charset, whole=whole)
 
 
@@ -101,7 +116,9 @@ def _text(value: object) -> str:
 
 
 def _parameters(value: object) -> dict[str, str]:
-    """Parameters by name in lower case; what RFC 2231 split or encoded (`filename*0*=utf-8''…`) is put together."""
+    """Parameters by name in lower case; what RFC 2231 split or encoded (`filename*0*=utf-8''…`) is
+    put together.
+    """
     if not isinstance(value, tuple):
         return {}
     items = [v.decode("utf-8", "replace") if isinstance(v, bytes) else "" for v in value]
@@ -117,9 +134,13 @@ def _parameters(value: object) -> dict[str, str]:
         encoded = place == "" or place.endswith("*")
         if encoded and number == 0 and text.count("'") >= 2:
             charsets[base], _, text = text.split("'", 2)
-        pieces.setdefault(base, []).append((number, unquote_to_bytes(text) if encoded else text.encode()))
+        pieces.setdefault(base, []).append(
+            (number, unquote_to_bytes(text) if encoded else text.encode())
+        )
     for base, parts in pieces.items():
-        found[base] = lenient.text_of(b"".join(content for _, content in sorted(parts)), charsets.get(base, ""))
+        found[base] = lenient.text_of(
+            b"".join(content for _, content in sorted(parts)), charsets.get(base, "")
+        )
     return found
 
 
