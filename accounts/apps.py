@@ -8,7 +8,13 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         # They listen to each sign-in from the first one on, to the checks of the start, and to
         # each second factor that is read or saved.
-        pass
+        from accounts.connect import tenants  # noqa: F401
+        from accounts.people import (  # noqa: F401
+            address_proof,
+            factor_secrets,
+            sign_in_events,
+            step_up,
+        )
 
 
 class BrowsersConfig(UserSessionsConfig):

@@ -7,6 +7,7 @@ class ApprovalsConfig(AppConfig):
     def ready(self) -> None:
         # Registered by being imported; models must be loaded first.
         from accounts.audit_hook import audit_event
+        from approvals import checks  # noqa: F401
         from approvals.audit.chain import record_from_accounts
 
         audit_event.connect(record_from_accounts)

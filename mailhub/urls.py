@@ -6,7 +6,6 @@ from django.urls import include, path
 
 from mailhub import health, metrics
 from mailhub.second_factor import second_factor
-from mailhub.styleguide import styleguide
 from mailhub.welcome import welcome
 from tools.surfaces.rest import download, make_api, reference
 
@@ -24,7 +23,6 @@ urlpatterns = [
     path("account/second-factor/", second_factor, name="second_factor"),
     path("welcome/", welcome, name="welcome"),
     path("admin/", admin.site.urls),
-    path("styleguide/", styleguide, name="styleguide"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", metrics.metrics),

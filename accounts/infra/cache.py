@@ -30,7 +30,7 @@ class JsonDatabaseCache(DatabaseCache):
         marks = ", ".join(["%s"] * len(names))
         with connection.cursor() as cursor:
             cursor.execute(
-                f"SELECT cache_key, value FROM {self._quoted} WHERE expires > %s AND cache_key IN ({marks})",
+                f"SELECT cache_key, value FROM {self._quoted} WHERE expires > %s AND cache_key IN ({marks})",  # noqa: S608
                 [_adapted(timezone.now()), *names],
             )
             rows = cursor.fetchall()
@@ -57,13 +57,13 @@ class JsonDatabaseCache(DatabaseCache):
                     [expires, key],
                 )
                 return bool(cursor.rowcount)
-            cursor.execute(f"SELECT COUNT(*) FROM {self._quoted}")
+            cursor.execute(f"SELECT COUNT(*) FROM {self._quoted}")  # noqa: S608
             (count,) = cursor.fetchone()
             if count > self._max_entries:
                 self._cull(connection.alias, cursor, now, count)  # type: ignore[attr-defined]
             only_expired = f" WHERE {self._quoted}.expires < %s" if mode == "add" else ""
             cursor.execute(
-                f"INSERT INTO {self._quoted} (cache_key, value, expires) VALUES (%s, %s, %s)"
+                f"INSERT INTO {self._quoted} (cache_key, value, expires) VALUES (%s, %s, %s)"  # noqa: S608
                 " ON CONFLICT (cache_key) DO UPDATE SET value = excluded.value, expires = excluded.expires"
                 f"{only_expired}",
                 [key, json.dumps(value), expires, *([_adapted(now)] if only_expired else [])],

@@ -51,7 +51,7 @@ def retry_if_rolled_back(function: Callable[P, R]) -> Callable[P, R]:
                 log.warning(
                     "transaction_retried", process=function.__name__, code=code, count=count
                 )
-                time.sleep(random.uniform(0, WAIT_SECONDS * count))  # no secret
+                time.sleep(random.uniform(0, WAIT_SECONDS * count))  # noqa: S311  # no secret
         raise AssertionError("the last round returns or raises")
 
     return wrapped

@@ -26,7 +26,7 @@ from django.urls import reverse
 FRESH_SECONDS = 300
 SINCE = "signed_in_at"
 BEGAN = "session_began_at"
-NEW_PASSWORD = "password_is_of_this_session"  # the name of a mark
+NEW_PASSWORD = "password_is_of_this_session"  # noqa: S105  # the name of a mark
 AFTERWARDS = "after_step_up"
 
 

@@ -8,6 +8,7 @@ says where it stopped; a list never reads a payload.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 

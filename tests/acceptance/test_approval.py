@@ -20,7 +20,16 @@ from approvals import guards
 from approvals.core.digest import digest_of
 from approvals.core.queue import queue
 from approvals.decisions import verdicts
-from approvals.models import ApprovalPolicy, AuditEvent, Blob, Decision, PendingAction, Presence, Revision, Seen
+from approvals.models import (
+    ApprovalPolicy,
+    AuditEvent,
+    Blob,
+    Decision,
+    PendingAction,
+    Presence,
+    Revision,
+    Seen,
+)
 from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.concurrently import all_at_once

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from imapclient import IMAPClient
 
-from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, Unreachable, open_imap, open_smtp
+from accounts.connect.imap import (
+    ConnectError,
+    ImapAccess,
+    LoginRefused,
+    Unreachable,
+    open_imap,
+    open_smtp,
+)
 from accounts.infra import safe_hosts
 from accounts.infra.safe_hosts import Endpoint, Security
 from tests.accounts.certificates import Authority

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
-from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value, yield_hotp_counters_from_time
+from allauth.mfa.totp.internal.auth import (
+    format_hotp_value,
+    hotp_value,
+    yield_hotp_counters_from_time,
+)
 from allauth.usersessions.models import UserSession
 from django.core.cache import cache
 from django.core.management import call_command

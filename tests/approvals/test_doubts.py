@@ -14,7 +14,14 @@ from accounts.models import Mailbox, User
 from approvals.core.types import ApprovedAction, LeaseLost, Outcome
 from approvals.decisions import rulings, verdicts
 from approvals.lifecycle.outcomes import record_outcome
-from approvals.models import ApprovalPolicy, Attempt, AuditEvent, PendingAction, Webhook, WebhookDelivery
+from approvals.models import (
+    ApprovalPolicy,
+    Attempt,
+    AuditEvent,
+    PendingAction,
+    Webhook,
+    WebhookDelivery,
+)
 from approvals.webhooks import outbox
 from approvals.webhooks.events import body_of
 from approvals.worker import maintenance

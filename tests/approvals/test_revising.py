@@ -14,7 +14,15 @@ from approvals.core.types import FilesGiven, GivenFile
 from approvals.decisions import edits, rulings, verdicts
 from approvals.decisions.edits import changes_since
 from approvals.lifecycle.changes import word_by_word
-from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Blob, Decision, PendingAction, Revision
+from approvals.models import (
+    ApprovalPolicy,
+    Attempt,
+    AuditEvent,
+    Blob,
+    Decision,
+    PendingAction,
+    Revision,
+)
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.concurrently import all_at_once

@@ -67,7 +67,7 @@ AROUND = [
     "/webhooks/", "/webhooks/new/", "/tokens/requests/?tool=none", "/audit/", "/audit/?since=never",
     "/audit/?event=undone", "/account/", "/account/password/set/", "/account/password/reset/",
     "/account/second-factor/",
-    "/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs", "/styleguide/",
+    "/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs",
     "/nowhere/", "/broken/400/", "/broken/403/", "/broken/500/",
 ]  # fmt: skip
 

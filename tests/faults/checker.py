@@ -22,7 +22,16 @@ from datetime import datetime
 from typing import Any
 
 from tests.faults.content import content_of_payload
-from tests.faults.facts import Action, Attempt, Decision, Revision, Ruling, Tables, Traces, Violation
+from tests.faults.facts import (
+    Action,
+    Attempt,
+    Decision,
+    Revision,
+    Ruling,
+    Tables,
+    Traces,
+    Violation,
+)
 from tests.faults.membership import counts
 from tests.faults.provider import Entry
 from tests.faults.worlds import (

@@ -11,7 +11,17 @@ import pytest
 
 from tests.faults.checker import check, refused_by
 from tests.faults.content import content_of, content_of_payload
-from tests.faults.facts import Action, Attempt, Decision, Event, Member, Revision, Ruling, Tables, Traces
+from tests.faults.facts import (
+    Action,
+    Attempt,
+    Decision,
+    Event,
+    Member,
+    Revision,
+    Ruling,
+    Tables,
+    Traces,
+)
 from tests.faults.provider import Entry
 from tests.faults.test_mutations import MOMENTS, MUTATIONS, WITHOUT_FENCE
 from tests.faults.worlds import Restore

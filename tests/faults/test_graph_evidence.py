@@ -6,7 +6,13 @@ from accounts.models import Mailbox
 from approvals.models import PendingAction
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
-from tests.faults.test_graph_road import approve, created, now_it_is_time, probe, throttled_with_a_draft
+from tests.faults.test_graph_road import (
+    approve,
+    created,
+    now_it_is_time,
+    probe,
+    throttled_with_a_draft,
+)
 from tests.graphserver import GraphServer
 from tests.graphstore import Item, folder_id
 from tests.mailserver import ADA, MIRA

@@ -17,12 +17,11 @@ NOT_TEXT = re.compile(
 SAID = ("title", "placeholder", "aria-label", "alt")
 # Names of the product, of files, keys, units, digests and outcomes: the same in every language.
 NAMES = {"mailhub", "openapi", "json", "sha", "s", "ms", "m", "ctrl", "enter", *"jkaecrxzu", "ok", "forbidden"}
-# A command to be typed, a tag put together from parts, and a page for who works on the pages.
+# Commands to be typed, and a tag that is put together from parts.
 NOT_FOR_READERS = {
     "accounts/connect_command.html",
     "approvals/invitation_command.html",
     "allauth/elements/button.html",
-    "styleguide.html",
 }
 
 

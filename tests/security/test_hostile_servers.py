@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from accounts.connect.imap import CONNECT_SECONDS, ImapAccess, Unreachable, open_imap, open_smtp, prove
+from accounts.connect.imap import (
+    CONNECT_SECONDS,
+    ImapAccess,
+    Unreachable,
+    open_imap,
+    open_smtp,
+    prove,
+)
 from accounts.models import Mailbox, User
 from tests.hostile import Harm, HostileImap, HostileSmtp
 from tests.mailserver import ADA, plain

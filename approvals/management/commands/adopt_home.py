@@ -6,7 +6,7 @@ from approvals.pauses import restored
 
 
 class Command(BaseCommand):
-    help = "Lets the workers of a new home send for this database: for one more machine, not for a copy of the database."
+    help = "Lets the workers of a new home send for this database. Use it for one more machine, not for a copy."
     requires_system_checks = []  # a person waits; the servers have made them
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -5,7 +5,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tools.m365.classify import Command, Nature, Refused, classified, for_the_server, refuse_ambiguous, rewritten
+from tools.m365.classify import (
+    Command,
+    Nature,
+    Refused,
+    classified,
+    for_the_server,
+    refuse_ambiguous,
+    rewritten,
+)
 from tools.m365.commands import known_commands
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

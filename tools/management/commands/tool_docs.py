@@ -29,4 +29,5 @@ def _row(tool: Tool) -> str:
         for name in schema["properties"]
         if name != "mailbox"
     ]
-    return f"| `{tool.name}` | {tool.effect.value} | `{tool.scope}` | {', '.join(names) or 'none'} | {tool.description} |"
+    parameters = ", ".join(names) or "none"
+    return f"| `{tool.name}` | {tool.effect.value} | `{tool.scope}` | {parameters} | {tool.description} |"
