@@ -6,11 +6,9 @@ the same keys), the default.
 """
 
 import base64
-import fcntl
 import os
 import secrets
 import shlex
-import stat
 import sys
 from email.utils import parseaddr
 from pathlib import Path
@@ -25,8 +23,8 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from mailhub.endpoints import check_mail_server, checked_base_url, is_loopback
 from mailhub.endpoints import mail_settings as mail_settings
 from mailhub.environment_people import PeopleEnvironment
+from mailhub.home import KEY_BYTES, close_to_others, env_file, new_key, only_one
 
-KEY_BYTES = 32  # AES-256
 DATABASE_SCHEMES = ("sqlite:///", "postgres://", "postgresql://")
 REDIS_SCHEMES = ("redis://", "rediss://")
 AMQP_SCHEMES = ("amqp://", "amqps://")
@@ -413,87 +411,10 @@ class _NameFile(PydanticBaseSettingsSource):
         return {name: value for name, value in values.items() if value is not None}
 
 
-def env_file(home: Path) -> Path:
-    """The file in which `manage.py run` keeps what every command on this home must share."""
-    return home / "mailhub.env"
-
-
-def prepare_home() -> None:
-    """Write down what every command on this home must share: new keys where there are none, and
-    what this process was told by its environment. Keys stay as they are from run to run.
-    """
-    home = Path(os.environ.get("MAILHUB_HOME") or "var").resolve()
-    os.environ["MAILHUB_HOME"] = str(home)  # the children start elsewhere
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _only_one(home)
-    path = env_file(home)
-    before = dotenv_values(path)
-    host, port = os.environ.get("HOST") or "127.0.0.1", os.environ.get("PORT") or "8000"
-    shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-    values = {
-        "SECRET_KEY": before.get("SECRET_KEY") or secrets.token_urlsafe(48),
-        "MAILHUB_ENCRYPTION_KEYS": before.get("MAILHUB_ENCRYPTION_KEYS") or _new_key(),
-        "MAILHUB_PUBLIC_URL": f"http://{shown}:{port}",
-        "MAILHUB_ALLOW_LOOPBACK_HOSTS": "1" if is_loopback(host) else "0",
-    }
-    values |= {name: os.environ[name] for name in Environment.model_fields if os.environ.get(name)}
-    for name in ("SECRET_KEY", "MAILHUB_ENCRYPTION_KEYS"):
-        if f"{name}_FILE" in os.environ:
-            del values[name]
-    text = "".join(
-        f"{name}='{value}'\n" for name, value in values.items() if name != "MAILHUB_HOME"
-    )
-    written = path.with_suffix(".new")
-    written.touch(mode=0o600)
-    written.write_text(f"# Written by `manage.py run`; read by every command on this home.\n{text}")
-    written.replace(path)
-
-
-def _only_one(home: Path) -> None:
-    """Hold the home until this process ends: a second one would write its own address over the
-    first one's.
-    """
-    lock = os.open(home / "run.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        sys.exit(f"mailhub cannot start: another one runs on {home}")
-
-
-def _new_key() -> str:
-    return base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
-
-
-def _close_to_others(home: Path) -> None:
-    """Let only this user read what mailhub makes, also the files that an older version left
-    readable in the home.
-    """
-    os.umask(0o077)
-    for path in [*home.glob("*"), *home.glob("*/*")]:
-        try:
-            found = path.lstat()
-            if (
-                found.st_uid == os.geteuid()
-                and found.st_mode & 0o077
-                and stat.S_ISREG(found.st_mode)
-            ):
-                path.chmod(found.st_mode & 0o700)
-            elif (
-                found.st_uid != os.geteuid()
-                and found.st_mode & 0o007
-                and stat.S_ISREG(found.st_mode)
-            ):
-                sys.stderr.write(
-                    f"mailhub: other users can read {path}. Close it with chmod o-rwx.\n"
-                )
-        except OSError:  # gone since, or of a file system without modes
-            continue
-
-
 def load() -> Environment:
     """Read and check everything; a wrong or missing value ends the process with one line."""
     home = Path(os.environ.get("MAILHUB_HOME") or "var")
-    _close_to_others(home)
+    close_to_others(home)
     try:
         return Environment(_env_file=env_file(home))
     except ValidationError as error:
@@ -514,3 +435,34 @@ def _sentence(kind: str, message: str) -> str:
     if kind == "missing":
         return "is not set (`make run` makes one; see .env.example)"
     return message.removeprefix("Value error, ")
+
+
+def prepare_home() -> None:
+    """Write down what every command on this home must share: new keys where there are none, and
+    what this process was told by its environment. Keys stay as they are from run to run.
+    """
+    home = Path(os.environ.get("MAILHUB_HOME") or "var").resolve()
+    os.environ["MAILHUB_HOME"] = str(home)  # the children start elsewhere
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    only_one(home)
+    path = env_file(home)
+    before = dotenv_values(path)
+    host, port = os.environ.get("HOST") or "127.0.0.1", os.environ.get("PORT") or "8000"
+    shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    values = {
+        "SECRET_KEY": before.get("SECRET_KEY") or secrets.token_urlsafe(48),
+        "MAILHUB_ENCRYPTION_KEYS": before.get("MAILHUB_ENCRYPTION_KEYS") or new_key(),
+        "MAILHUB_PUBLIC_URL": f"http://{shown}:{port}",
+        "MAILHUB_ALLOW_LOOPBACK_HOSTS": "1" if is_loopback(host) else "0",
+    }
+    values |= {name: os.environ[name] for name in Environment.model_fields if os.environ.get(name)}
+    for name in ("SECRET_KEY", "MAILHUB_ENCRYPTION_KEYS"):
+        if f"{name}_FILE" in os.environ:
+            del values[name]
+    text = "".join(
+        f"{name}='{value}'\n" for name, value in values.items() if name != "MAILHUB_HOME"
+    )
+    written = path.with_suffix(".new")
+    written.touch(mode=0o600)
+    written.write_text(f"# Written by `manage.py run`; read by every command on this home.\n{text}")
+    written.replace(path)

@@ -47,9 +47,8 @@ class SignIn(LoginView):
         )
         issuers = [urlsplit(app["settings"]["server_url"]) for app in apps]
         if issuers:
-            response._csp_update = {
-                "form-action": [f"{url.scheme}://{url.netloc}" for url in issuers]
-            }  # type: ignore[attr-defined]
+            sources = [f"{url.scheme}://{url.netloc}" for url in issuers]
+            response._csp_update = {"form-action": sources}  # type: ignore[attr-defined]
         return response
 
 

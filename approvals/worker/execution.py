@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -18,37 +17,30 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, connection
 from django.db.models import (
-    Count,
-    DurationField,
     Exists,
-    F,
-    IntegerField,
     OuterRef,
     Q,
     QuerySet,
     Subquery,
 )
-from django.db.models.functions import Coalesce, Now
-from django.db.models.lookups import Exact
+from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import Insert, Select, Slot, Update, database_now, slot
-from approvals.audit import chain
+from accounts.infra.compiled_sql import Select, Update, database_now, slot
 from approvals.core.kinds import kind_named
 from approvals.core.queue import queue
-from approvals.core.seals import order_holds
 from approvals.core.states import Status
 from approvals.core.types import LeaseLost, Outcome, Rechecks
-from approvals.decisions.records import approvals_of
 from approvals.lifecycle.load import Read, read_action
 from approvals.lifecycle.outcomes import SENT_AFTER_ALL, close_as_sent, record_outcome
 from approvals.lifecycle.reconcile import NotLookedAt, SentAlready, sent_already, settle_doubts
-from approvals.lifecycle.returns import return_if_void, return_unproven, return_with_warnings
+from approvals.lifecycle.returns import return_if_void, return_with_warnings
 from approvals.lifecycle.revisions import untold
-from approvals.models import Attempt, Decision, PendingAction, Preparation
+from approvals.models import Attempt, PendingAction, Preparation
 from approvals.pauses import journal, restored
 from approvals.rules.conditions import may_execute
+from approvals.worker.claim import Claim, another_leaves, take_claim
 from approvals.worker.preparation import discard_outdated, keep
 
 log = structlog.get_logger(__name__)
@@ -64,50 +56,6 @@ NOT_LOOKED_AT = {
 NOT_LOOKED_IN_SENT = (
     "It may have left already, and Sent could not be looked at. Nothing leaves before that."
 )
-
-
-def _free() -> QuerySet[PendingAction]:
-    """Who comes second does not wait for the first: the row is locked only when nobody holds it."""
-    free = PendingAction.objects.select_for_update(no_key=True, skip_locked=True).filter(
-        pk=slot(PendingAction, "id", "pk")
-    )
-    return PendingAction.objects.filter(
-        may_execute(),
-        Exact(_approvals_written(), Slot("approvals", IntegerField())),
-        digest=slot(PendingAction, "digest"),
-        approval_round=slot(PendingAction, "approval_round"),
-        fence=slot(PendingAction, "fence", "claimed_before"),
-        pk__in=free.values("pk"),
-    )
-
-
-def _approvals_written() -> Coalesce:
-    """How many approvals of this revision, digest and round there are.
-
-    Rows of them are only ever added, so the same number means the same rows.
-    """
-    written = Decision.objects.filter(
-        action=OuterRef("pk"),
-        verdict=Decision.Verdict.APPROVED,
-        revision=OuterRef("revision"),
-        digest=OuterRef("digest"),
-        approval_round=OuterRef("approval_round"),
-    )
-    return Coalesce(
-        Subquery(written.order_by().values("action").annotate(n=Count("pk")).values("n")), 0
-    )
-
-
-_claimed = Update(
-    _free,
-    lambda: {
-        "status": Status.EXECUTING,
-        "fence": F("fence") + 1,
-        "lease_until": Now() + Slot("lease", DurationField()),
-    },
-    returning="fence",
-)
-_attempt = Insert(Attempt, "action fence worker", started_at=Now())
 
 
 def _held() -> QuerySet[Attempt]:
@@ -162,22 +110,6 @@ _following = Select(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """The right to carry one action out, until the lease ends; `fence` tells this claim from a
-    later one.
-
-    `on_wire` is set once "from here on it may have been sent" is committed.
-    """
-
-    action_id: UUID
-    fence: int
-    on_wire: threading.Event = field(default_factory=threading.Event)
-
-    def held(self) -> Q:
-        return Q(pk=self.action_id, fence=self.fence)
-
-
 def execute(action_id: UUID, *, worker: str) -> bool:
     """Carry the action out if it is due and nobody else does; returns whether this worker did.
 
@@ -190,7 +122,7 @@ def execute(action_id: UUID, *, worker: str) -> bool:
     if not (_still_right(read) and _still_unsent(read, worker)):
         return False
     approved = read.action
-    claim = _claim(approved, worker)
+    claim = take_claim(approved, worker)
     if claim is None:
         return_if_void(action_id)
         return False
@@ -286,66 +218,14 @@ def _close_found(action: PendingAction, found: Outcome, worker: str) -> None:
     try:
         close_as_sent(action.pk, found, worker=worker, actor="worker")
     except IntegrityError as error:
-        if not _another_leaves(error):
+        if not another_leaves(error):
             raise
-
-
-def _another_leaves(error: IntegrityError) -> bool:
-    return "action_one_leaving_a_mailbox" in str(
-        error
-    ) or "approvals_pendingaction.mailbox_id" in str(error)
 
 
 def _look_later(action: PendingAction, detail: str) -> None:
     PendingAction.objects.filter(
         pk=action.pk, status=Status.APPROVED, approval_round=action.approval_round
     ).update(not_before=Now() + LOOK_AGAIN, error={"code": NOT_LOOKED_AT["code"], "detail": detail})
-
-
-def _claim(action: PendingAction, worker: str) -> Claim | None:
-    """One conditional UPDATE decides; the attempt is written in the same transaction, before any
-    call.
-
-    Before it, the seals of the order to leave and of every approval are checked, and the UPDATE is
-    for exactly what was checked. None when another worker was faster, with this action or with
-    another one of the same mailbox, or when a seal does not hold: then the action goes back to a
-    person.
-    """
-    if not order_holds(action):
-        return_unproven(action)
-        return None
-    lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
-    try:
-        with transaction.atomic():
-            approvals = approvals_of(action)
-            if not all(approvals.values()):
-                return_unproven(action)
-                return None
-            # What was looked at again is what is claimed, not a later round of it.
-            claimed = _claimed(
-                pk=action.pk,
-                digest=action.digest,
-                approval_round=action.approval_round,
-                lease=lease,
-                claimed_before=action.fence,
-                approvals=len(approvals),
-            )
-            if not claimed:
-                return None
-            ((fence,),) = claimed
-            _attempt(action=action.pk, fence=fence, worker=worker)
-            chain.record(
-                mailbox=action.mailbox_id,
-                event="claimed",
-                actor="worker",
-                action_id=action.pk,
-                fence=fence,
-            )
-    except IntegrityError as error:
-        if _another_leaves(error):
-            return None
-        raise
-    return Claim(action_id=action.pk, fence=fence)
 
 
 def _run(claim: Claim, read: Read) -> Outcome:

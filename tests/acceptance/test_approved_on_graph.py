@@ -25,7 +25,8 @@ from tests.graphstore import Item
 from tests.mailserver import ADA, MIRA
 from tests.outlook import api, graph, letter, mailbox, state
 from tests.work import work
-from tools.providers.base import Envelope, Handover, NotPermitted
+from tools.providers.base import Envelope, Handover
+from tools.providers.errors import NotPermitted
 from tools.providers.graph import GraphProvider
 from tools.providers.graph.outgoing import INLINE_LIMIT
 

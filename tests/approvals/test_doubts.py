@@ -30,7 +30,7 @@ from tests.approvals.conftest import approve
 from tests.approvals.kinds import LOST, Script
 from tests.conftest import Api, Reviewer
 from tests.work import work
-from tools.providers.base import Unavailable
+from tools.providers.errors import Unavailable
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)

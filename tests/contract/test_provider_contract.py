@@ -11,7 +11,8 @@ import pytest
 
 from tests.contract.conftest import EVERYBODY, Side
 from tests.mailserver import ADA, CHARLES, MIRA
-from tools.providers.base import Envelope, Handover, Message, Refused
+from tools.providers.base import Envelope, Handover, Message
+from tools.providers.errors import Refused
 
 MESSAGE_ID = "<0123456789abcdef@lovelace.example>"
 WIRE = SMTP.clone(cte_type="7bit")

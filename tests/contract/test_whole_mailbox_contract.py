@@ -10,7 +10,8 @@ import pytest
 from tests.contract.conftest import DovecotSide, GmailSide, ImapSide, Side
 from tests.contract.test_provider_contract import same_message
 from tests.mailserver import ADA
-from tools.providers.base import NOT_A_DRAFT, Refused, SearchQuery, Unsupported
+from tools.providers.base import NOT_A_DRAFT, SearchQuery
+from tools.providers.errors import Refused, Unsupported
 
 PDF = b"%PDF-1.4\n" + bytes(range(256))
 

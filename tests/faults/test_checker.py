@@ -25,6 +25,7 @@ from tests.faults.facts import (
 from tests.faults.provider import Entry
 from tests.faults.test_mutations import MOMENTS, MUTATIONS, WITHOUT_FENCE
 from tests.faults.worlds import Restore
+from tests.mutants.places import find
 from tests.processes import PROJECT
 
 pytestmark = pytest.mark.static
@@ -384,5 +385,5 @@ def test_every_guard_that_the_proof_is_tried_without_stands_where_it_is_taken_aw
     """Taking them away takes minutes and belongs to the long run; whether they are found there is known at once."""
     edits = [WITHOUT_FENCE, *(edit for mutation in MUTATIONS.values() for edit in mutation.edits)]
     edits += [moment.edit for moment in MOMENTS.values()]
-    found = {(name, text): (PROJECT / name).read_text().count(text) for name, text, _ in edits}
+    found = {(name, text): len(find((PROJECT / name).read_text(), text)) for name, text, _ in edits}
     assert {place: count for place, count in found.items() if count != 1} == {}

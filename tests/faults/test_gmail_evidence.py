@@ -8,7 +8,8 @@ from tests.gmailbox import ADA, gmail, letter
 from tests.gmailserver import GmailServer
 from tests.work import work
 from tools.providers import provider_for
-from tools.providers.base import Envelope, Handover, Unsupported
+from tools.providers.base import Envelope, Handover
+from tools.providers.errors import Unsupported
 
 __all__ = ["api", "approved", "gmail", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)

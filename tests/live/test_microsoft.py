@@ -16,7 +16,7 @@ from tests.conftest import Api, Reviewer, make_api
 from tests.outlook import approved
 from tests.work import work
 from tools.providers import provider_for
-from tools.providers.base import Refused
+from tools.providers.errors import Refused
 from tools.providers.graph import GraphProvider
 
 SUBJECT = "mailhub live test"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mailhub.environment import Environment, env_file, load, prepare_home
+from mailhub.environment import Environment, load, prepare_home
+from mailhub.home import env_file
 from tests.processes import PROJECT, manage
 
 KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}

@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.mutants import places
+
 PROJECT = Path(__file__).parents[2]
 DATA = Path(__file__).with_name("mutants.toml")
 MOST_SECONDS = 180.0  # for one mutant
@@ -84,7 +86,7 @@ class Workshop:
         path = self._tree / mutant.file
         source, stat = path.read_text(), path.stat()
         began = time.monotonic()
-        path.write_text(source.replace(mutant.old, mutant.new))
+        path.write_text(places.replace(source, mutant.old, mutant.new))
         try:
             result, output = self._run(mutant)
         finally:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.places import find
 from tests.mutants.runner import PROJECT, judge_all, read_mutants, say
 
 SECONDS = 2 * 3600.0
@@ -17,7 +18,7 @@ def test_each_old_text_stands_once_in_its_file() -> None:
     wrong = [
         f"{count} times in {mutant}"
         for mutant in read_mutants()
-        if (count := (PROJECT / mutant.file).read_text().count(mutant.old)) != 1 or mutant.old == mutant.new
+        if (count := len(find((PROJECT / mutant.file).read_text(), mutant.old))) != 1 or mutant.old == mutant.new
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -19,7 +19,8 @@ from tools.mail.message.markup import answer_content, author_content, page_for_r
 from tools.mail.message.page_text import readable
 from tools.mail.parsers import run
 from tools.providers import lenient
-from tools.providers.base import Message, Refused, SearchQuery
+from tools.providers.base import Message, SearchQuery
+from tools.providers.errors import Refused
 from tools.providers.imap.search import criteria
 from tools.reading.originals import as_original
 from tools.sending.preview import of_message

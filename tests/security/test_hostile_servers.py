@@ -21,7 +21,8 @@ from tests.hostile import Harm, HostileImap, HostileSmtp
 from tests.mailserver import ADA, plain
 from tests.people import browser
 from tests.smtpserver import FaultySmtp
-from tools.providers.base import Envelope, Handover, OutcomeUnknown, Unavailable
+from tools.providers.base import Envelope, Handover
+from tools.providers.errors import OutcomeUnknown, Unavailable
 from tools.providers.imap import ImapProvider
 
 IMAP_HARMS: list[Harm] = ["drip", "silent", "endless_lines", "endless_line", "literal", "literal_in_pieces", "digits"]

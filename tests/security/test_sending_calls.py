@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from pytest_httpserver import HTTPServer
 
-from tools.providers.base import OutcomeUnknown, ProviderError, Refused, Unavailable
+from tools.providers.errors import OutcomeUnknown, ProviderError, Refused, Unavailable
 from tools.providers.gmail.client import GmailClient
 from tools.providers.graph.client import ANSWER_LIMIT, GraphClient
 

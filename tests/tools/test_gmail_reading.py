@@ -11,7 +11,8 @@ from tests.concurrently import all_at_once
 from tests.conftest import Api, make_api, problem_of
 from tests.gmailbox import ADA, arrived, connected, gmail, letter
 from tests.gmailserver import GmailServer
-from tools.providers.base import READ_LIMIT, Unavailable
+from tools.providers.base import READ_LIMIT
+from tools.providers.errors import Unavailable
 from tools.providers.gmail import GmailProvider, payload
 from tools.providers.gmail.client import GmailClient
 

@@ -9,7 +9,7 @@ from accounts.models import Mailbox, User
 from tests.conftest import Api, make_api, make_mailbox, problem_of
 from tests.gmailbox import ADA, arrived, connected, gmail, letter
 from tests.gmailserver import GmailServer
-from tools.providers.base import Refused, TokenRefused, Unavailable
+from tools.providers.errors import Refused, TokenRefused, Unavailable
 from tools.providers.gmail import GmailProvider, metrics
 from tools.providers.gmail.client import GmailClient
 from tools.providers.memory import MemoryServer

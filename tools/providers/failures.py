@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from accounts.connect import mailbox_status
 from accounts.infra.problems import Problem, not_found
 from accounts.models import Mailbox
-from tools.providers.base import (
+from tools.providers.errors import (
     Busy,
     NotAuthorized,
     NotPermitted,

@@ -24,16 +24,13 @@ from tools.providers.base import (
     Folder,
     Handover,
     Message,
-    NotAuthorized,
     Page,
     Receipt,
-    Refused,
     SearchQuery,
     StoredDraft,
-    Unavailable,
-    Unsupported,
     role_of,
 )
+from tools.providers.errors import NotAuthorized, Refused, Unavailable, Unsupported
 
 ALWAYS_THERE = ("inbox", "sent", "drafts")
 PAGE_TOKEN = re.compile(r"[0-9]{1,10}")

@@ -19,10 +19,10 @@ from tools.providers.base import (
     MailProvider,
     Message,
     Page,
-    Refused,
     SearchQuery,
     StoredDraft,
 )
+from tools.providers.errors import Refused
 from tools.providers.gmail import GmailProvider
 from tools.providers.gmail.reading import Found, FoundPage, GmailMessage
 

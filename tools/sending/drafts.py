@@ -28,7 +28,8 @@ from tools.mail.message.content import Original
 from tools.mail.message.markup import answer_content, author_content
 from tools.models import Draft
 from tools.providers import lenient
-from tools.providers.base import NOT_A_DRAFT, MailProvider, Refused, StoredDraft
+from tools.providers.base import NOT_A_DRAFT, MailProvider, StoredDraft
+from tools.providers.errors import Refused
 from tools.providers.failures import told_as_problems
 from tools.reading import compact
 from tools.reading.originals import as_original, whom_to_answer

@@ -24,15 +24,8 @@ from tools.mail.message.page_text import readable
 from tools.mail.text.addresses import domain_of
 from tools.models import Draft
 from tools.providers import lenient, provider_for
-from tools.providers.base import (
-    MailProvider,
-    NotAuthorized,
-    NotSent,
-    ProviderError,
-    Refused,
-    StoredDraft,
-    Unavailable,
-)
+from tools.providers.base import MailProvider, StoredDraft
+from tools.providers.errors import NotAuthorized, NotSent, ProviderError, Refused, Unavailable
 from tools.providers.failures import told_as_problems
 from tools.reading.own_mail import provider_of
 from tools.schemas import DeleteDraft, UpdateDraft

@@ -26,11 +26,9 @@ from tools.mail.message.compose import stamped
 from tools.mail.message.markup import compared_texts
 from tools.models import Draft
 from tools.providers import provider_for
-from tools.providers.base import (
+from tools.providers.base import Envelope, Handover, MailProvider
+from tools.providers.errors import (
     Busy,
-    Envelope,
-    Handover,
-    MailProvider,
     NotAuthorized,
     NotPermitted,
     NotSent,

@@ -15,14 +15,8 @@ from tools.mail.message.markup import whole_text
 from tools.mail.text.addresses import domain_of
 from tools.models import Acquaintance
 from tools.providers import provider_for
-from tools.providers.base import (
-    MailProvider,
-    NotAuthorized,
-    ProviderError,
-    Refused,
-    SearchQuery,
-    Unsupported,
-)
+from tools.providers.base import MailProvider, SearchQuery
+from tools.providers.errors import NotAuthorized, ProviderError, Refused, Unsupported
 from tools.warnings import Context, Later
 
 FIRST_LOOK = 50  # of the newest in Sent, the first time

@@ -8,7 +8,7 @@ from tests.contract.conftest import provider
 from tests.contract.test_whole_mailbox_contract import mail
 from tests.dovecot import Dovecot, dovecot
 from tests.mailserver import ImapTap
-from tools.providers.base import Refused
+from tools.providers.errors import Refused
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.sessions import POOL
 

@@ -19,7 +19,8 @@ from tests.mailserver import ADA, CHARLES
 from tests.outlook import api, graph, letter, mailbox
 from tools.models import MessageHandle
 from tools.providers import handles
-from tools.providers.base import Refused, SearchQuery, Unavailable
+from tools.providers.base import SearchQuery
+from tools.providers.errors import Refused, Unavailable
 from tools.providers.graph import GraphProvider
 from tools.providers.graph.outgoing import differences, parsed
 from tools.providers.graph.queries import wanted

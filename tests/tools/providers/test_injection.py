@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from tests.mailserver import ADA, ImapTap, SandboxServer
-from tools.providers.base import Refused
+from tools.providers.errors import Refused
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.message_ids import Place, encode
 from tools.providers.lenient import ORIGINAL_ID_HEADERS

@@ -14,7 +14,7 @@ from accounts.models import Mailbox
 from tests.concurrently import all_at_once
 from tests.mailserver import ADA, ImapTap, SandboxServer
 from tools.providers import provider_for
-from tools.providers.base import NotAuthorized, ProviderError, Refused, Unavailable
+from tools.providers.errors import NotAuthorized, ProviderError, Refused, Unavailable
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.sessions import MAX_KEPT, SessionPool
 

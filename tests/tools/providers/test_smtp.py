@@ -9,9 +9,8 @@ import pytest
 from accounts.connect.imap import ImapAccess
 from tests.mailserver import ADA, CHARLES, MIRA, plain
 from tests.smtpserver import FaultySmtp, Point
-from tools.providers.base import (
-    Envelope,
-    Handover,
+from tools.providers.base import Envelope, Handover
+from tools.providers.errors import (
     NotAuthorized,
     NotSent,
     OutcomeUnknown,

@@ -14,7 +14,8 @@ import nh3
 from inscriptis import get_text
 from inscriptis.model.config import ParserConfig
 
-from tools.mail.html.visibility import VOID, Seen, legible, seen
+from tools.mail.html.legibility import legible
+from tools.mail.html.visibility import VOID, Seen, seen
 
 # Attributes by name; tools.mail.html.properties says which values may stay.
 _ATTRIBUTES = {

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from approvals.lifecycle.backoff import parse_retry_after
-from tools.providers.base import (
+from tools.providers.errors import (
     NotPermitted,
     OutcomeUnknown,
     ProviderError,

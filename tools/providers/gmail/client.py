@@ -22,7 +22,7 @@ import httpx2
 import structlog
 
 from accounts.infra.safe_hosts import tls_context
-from tools.providers.base import OutcomeUnknown, ProviderError, Unavailable
+from tools.providers.errors import OutcomeUnknown, ProviderError, Unavailable
 from tools.providers.gmail import batches, metrics
 from tools.providers.gmail.answers import (
     COMPOSE_SCOPE,

@@ -5,7 +5,8 @@ from email.message import Message as Block
 from typing import Any
 
 from tools.providers import lenient
-from tools.providers.base import NOT_A_DRAFT, Refused, StoredDraft
+from tools.providers.base import NOT_A_DRAFT, StoredDraft
+from tools.providers.errors import Refused
 from tools.providers.gmail import payload, queries
 from tools.providers.gmail.mailbox import DRAFT_ID, ID
 from tools.providers.gmail.reading import GmailReading

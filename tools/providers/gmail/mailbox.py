@@ -10,7 +10,8 @@ from accounts.connect import google
 from accounts.connect.refreshing import GrantEnded, NoToken, access_token
 from accounts.infra import credentials
 from accounts.models import Mailbox
-from tools.providers.base import NotAuthorized, Refused, Unavailable, role_of
+from tools.providers.base import role_of
+from tools.providers.errors import NotAuthorized, Refused, Unavailable
 from tools.providers.gmail.answers import CONNECT_AGAIN, NO_MESSAGE
 from tools.providers.gmail.client import GmailClient
 

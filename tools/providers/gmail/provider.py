@@ -1,6 +1,6 @@
 """A mailbox behind the Gmail API."""
 
-from tools.providers.base import NotAuthorized
+from tools.providers.errors import NotAuthorized
 from tools.providers.gmail.answers import COMPOSE_SCOPE
 from tools.providers.gmail.sending import GmailSending
 

@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 
-from tools.providers.base import Refused, SearchQuery
+from tools.providers.base import SearchQuery
+from tools.providers.errors import Refused
 
 # An id such as Label_12 is known to labelIds alone; the operator wants the name that people see.
 LABEL_ID = re.compile(r"Label_[0-9]+")

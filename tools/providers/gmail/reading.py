@@ -13,17 +13,8 @@ import structlog
 
 from accounts.people import own_mail
 from tools.providers import lenient
-from tools.providers.base import (
-    AttachmentInfo,
-    Card,
-    Folder,
-    Message,
-    Page,
-    ProviderError,
-    Refused,
-    SearchQuery,
-    role_of,
-)
+from tools.providers.base import AttachmentInfo, Card, Folder, Message, Page, SearchQuery, role_of
+from tools.providers.errors import ProviderError, Refused
 from tools.providers.gmail import metrics, payload, queries
 from tools.providers.gmail.answers import NO_MESSAGE, BadRequest
 from tools.providers.gmail.client import Build

@@ -16,17 +16,8 @@ from typing import Any, Literal
 
 from tools.mail.message.compose import REPLY_PREFIX
 from tools.providers import lenient
-from tools.providers.base import (
-    Envelope,
-    Handover,
-    NotSent,
-    OutcomeUnknown,
-    ProviderError,
-    Receipt,
-    Refused,
-    StoredDraft,
-    Unsupported,
-)
+from tools.providers.base import Envelope, Handover, Receipt, StoredDraft
+from tools.providers.errors import NotSent, OutcomeUnknown, ProviderError, Refused, Unsupported
 from tools.providers.gmail import payload, queries
 from tools.providers.gmail.drafting import GmailDrafts, refuse_too_large
 from tools.providers.gmail.mailbox import DRAFT_ID, message_part

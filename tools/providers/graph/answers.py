@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from approvals.lifecycle.backoff import parse_retry_after
-from tools.providers.base import NotPermitted, ProviderError, Refused, Unavailable
+from tools.providers.errors import NotPermitted, ProviderError, Refused, Unavailable
 
 REQUEST_LIMIT = (
     4 * 1024 * 1024

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 import httpx2
 
 from accounts.connect.refreshing import GrantEnded, NoToken
-from tools.providers.base import NotAuthorized, OutcomeUnknown, Refused, Unavailable
+from tools.providers.errors import NotAuthorized, OutcomeUnknown, Refused, Unavailable
 from tools.providers.graph.answers import Answer, json_of, refusal
 from tools.providers.graph.turns import turn
 

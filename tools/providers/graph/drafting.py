@@ -8,7 +8,8 @@ from email.parser import BytesHeaderParser
 from typing import Any, Literal
 from urllib.parse import quote
 
-from tools.providers.base import NOT_A_DRAFT, ProviderError, Refused, StoredDraft, Unsupported
+from tools.providers.base import NOT_A_DRAFT, StoredDraft
+from tools.providers.errors import ProviderError, Refused, Unsupported
 from tools.providers.graph.mailbox import addresses
 from tools.providers.graph.outgoing import INLINE_LIMIT, File, Outgoing, parsed
 from tools.providers.graph.queries import quoted

@@ -18,7 +18,8 @@ from accounts.connect.refreshing import access_token
 from accounts.infra import credentials
 from accounts.models import Mailbox
 from tools.providers import handles, lenient
-from tools.providers.base import AttachmentInfo, Refused, role_of
+from tools.providers.base import AttachmentInfo, role_of
+from tools.providers.errors import Refused
 from tools.providers.graph.client import GraphClient
 from tools.providers.graph.outgoing import address_of
 

@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
-from tools.providers.base import Refused, SearchQuery, Unsupported
+from tools.providers.base import SearchQuery
+from tools.providers.errors import Refused, Unsupported
 
 TOKEN = re.compile(r"([0-9]{1,10})((?:-[0-9a-f]{12})*)")
 

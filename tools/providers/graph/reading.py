@@ -8,15 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from tools.providers import handles, lenient
-from tools.providers.base import (
-    AttachmentInfo,
-    Card,
-    Folder,
-    Message,
-    Page,
-    Refused,
-    SearchQuery,
-)
+from tools.providers.base import AttachmentInfo, Card, Folder, Message, Page, SearchQuery
+from tools.providers.errors import Refused
 from tools.providers.graph.answers import Answer
 from tools.providers.graph.client import PAGES
 from tools.providers.graph.mailbox import (

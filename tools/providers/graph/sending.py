@@ -20,16 +20,8 @@ from accounts.connect.microsoft import DRAFT
 from tools.mail.message.compose import MESSAGE_ID
 from tools.mail.message.content import in_html, same_in_html
 from tools.providers import lenient
-from tools.providers.base import (
-    Envelope,
-    Handover,
-    NotPermitted,
-    OutcomeUnknown,
-    ProviderError,
-    Receipt,
-    Refused,
-    StoredDraft,
-)
+from tools.providers.base import Envelope, Handover, Receipt, StoredDraft
+from tools.providers.errors import NotPermitted, OutcomeUnknown, ProviderError, Refused
 from tools.providers.graph.answers import REQUEST_LIMIT
 from tools.providers.graph.drafting import SCOPE, STATE, GraphDrafts, quoted_id
 from tools.providers.graph.mailbox import READS

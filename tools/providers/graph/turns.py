@@ -15,7 +15,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from tools.providers.base import Busy
+from tools.providers.errors import Busy
 
 AT_ONCE = 3  # one is left for what else runs there
 WAIT_SECONDS = 30.0

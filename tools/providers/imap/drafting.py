@@ -1,7 +1,8 @@
 """Drafts on IMAP: append first, then remove exactly the one it replaces (RFC 4315)."""
 
 from tools.providers import lenient
-from tools.providers.base import NOT_A_DRAFT, Refused, StoredDraft
+from tools.providers.base import NOT_A_DRAFT, StoredDraft
+from tools.providers.errors import Refused
 from tools.providers.imap.mailbox import SAFE_MESSAGE_ID, ImapMailbox, body_of
 from tools.providers.imap.sessions import Session
 

@@ -14,7 +14,8 @@ from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, conver
 from accounts.infra import credentials
 from accounts.models import Mailbox
 from tools.providers import lenient
-from tools.providers.base import NotAuthorized, Refused, Unavailable, role_of
+from tools.providers.base import role_of
+from tools.providers.errors import NotAuthorized, Refused, Unavailable
 from tools.providers.imap import message_ids
 from tools.providers.imap.message_ids import Place
 from tools.providers.imap.search import Criterion, Text, arguments

@@ -15,9 +15,9 @@ from tools.providers.base import (
     Folder,
     Message,
     Page,
-    Refused,
     SearchQuery,
 )
+from tools.providers.errors import Refused
 from tools.providers.imap import structure
 from tools.providers.imap.mailbox import (
     SAFE_MESSAGE_ID,

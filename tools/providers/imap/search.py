@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from tools.providers.base import Refused, SearchQuery, Unsupported
+from tools.providers.base import SearchQuery
+from tools.providers.errors import Refused, Unsupported
 
 ALONE = frozenset(
     "ALL ANSWERED DELETED DRAFT FLAGGED NEW OLD RECENT SEEN UNANSWERED UNDELETED UNDRAFT UNFLAGGED UNSEEN".split()

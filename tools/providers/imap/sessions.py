@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from imapclient import IMAPClient
 
 from accounts.connect.imap import conversation
-from tools.providers.base import Refused
+from tools.providers.errors import Refused
 
 MAX_IDLE_SECONDS = 240.0
 MAX_KEPT = 3

@@ -12,7 +12,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from accounts.connect.imap import PinnedSmtp
-from tools.providers.base import Envelope, OutcomeUnknown, Receipt, Refused, Unavailable
+from tools.providers.base import Envelope, Receipt
+from tools.providers.errors import OutcomeUnknown, Refused, Unavailable
 
 # RFC 5321, 4.5.3.2.4 and 4.5.3.2.5: how long a client waits for the answer to DATA, and to pass on
 # one block.

@@ -1,0 +1,144 @@
+"""The claim of an approved action: one conditional UPDATE, and the attempt beside it."""
+
+import threading
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import (
+    Count,
+    DurationField,
+    F,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+)
+from django.db.models.functions import Coalesce, Now
+from django.db.models.lookups import Exact
+
+from accounts.infra.compiled_sql import Insert, Slot, Update, slot
+from approvals.audit import chain
+from approvals.core.seals import order_holds
+from approvals.core.states import Status
+from approvals.decisions.records import approvals_of
+from approvals.lifecycle.returns import return_unproven
+from approvals.models import Attempt, Decision, PendingAction
+from approvals.rules.conditions import may_execute
+
+
+def _free() -> QuerySet[PendingAction]:
+    """Who comes second does not wait for the first: the row is locked only when nobody holds it."""
+    free = PendingAction.objects.select_for_update(no_key=True, skip_locked=True).filter(
+        pk=slot(PendingAction, "id", "pk")
+    )
+    return PendingAction.objects.filter(
+        may_execute(),
+        Exact(_approvals_written(), Slot("approvals", IntegerField())),
+        digest=slot(PendingAction, "digest"),
+        approval_round=slot(PendingAction, "approval_round"),
+        fence=slot(PendingAction, "fence", "claimed_before"),
+        pk__in=free.values("pk"),
+    )
+
+
+def _approvals_written() -> Coalesce:
+    """How many approvals of this revision, digest and round there are.
+
+    Rows of them are only ever added, so the same number means the same rows.
+    """
+    written = Decision.objects.filter(
+        action=OuterRef("pk"),
+        verdict=Decision.Verdict.APPROVED,
+        revision=OuterRef("revision"),
+        digest=OuterRef("digest"),
+        approval_round=OuterRef("approval_round"),
+    )
+    return Coalesce(
+        Subquery(written.order_by().values("action").annotate(n=Count("pk")).values("n")), 0
+    )
+
+
+_claimed = Update(
+    _free,
+    lambda: {
+        "status": Status.EXECUTING,
+        "fence": F("fence") + 1,
+        "lease_until": Now() + Slot("lease", DurationField()),
+    },
+    returning="fence",
+)
+
+
+_attempt = Insert(Attempt, "action fence worker", started_at=Now())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """The right to carry one action out, until the lease ends; `fence` tells this claim from a
+    later one.
+
+    `on_wire` is set once "from here on it may have been sent" is committed.
+    """
+
+    action_id: UUID
+    fence: int
+    on_wire: threading.Event = field(default_factory=threading.Event)
+
+    def held(self) -> Q:
+        return Q(pk=self.action_id, fence=self.fence)
+
+
+def another_leaves(error: IntegrityError) -> bool:
+    return "action_one_leaving_a_mailbox" in str(
+        error
+    ) or "approvals_pendingaction.mailbox_id" in str(error)
+
+
+def take_claim(action: PendingAction, worker: str) -> Claim | None:
+    """One conditional UPDATE decides; the attempt is written in the same transaction, before any
+    call.
+
+    Before it, the seals of the order to leave and of every approval are checked, and the UPDATE is
+    for exactly what was checked. None when another worker was faster, with this action or with
+    another one of the same mailbox, or when a seal does not hold: then the action goes back to a
+    person.
+    """
+    if not order_holds(action):
+        return_unproven(action)
+        return None
+    lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
+    try:
+        with transaction.atomic():
+            approvals = approvals_of(action)
+            if not all(approvals.values()):
+                return_unproven(action)
+                return None
+            # What was looked at again is what is claimed, not a later round of it.
+            claimed = _claimed(
+                pk=action.pk,
+                digest=action.digest,
+                approval_round=action.approval_round,
+                lease=lease,
+                claimed_before=action.fence,
+                approvals=len(approvals),
+            )
+            if not claimed:
+                return None
+            ((fence,),) = claimed
+            _attempt(action=action.pk, fence=fence, worker=worker)
+            chain.record(
+                mailbox=action.mailbox_id,
+                event="claimed",
+                actor="worker",
+                action_id=action.pk,
+                fence=fence,
+            )
+    except IntegrityError as error:
+        if another_leaves(error):
+            return None
+        raise
+    return Claim(action_id=action.pk, fence=fence)
