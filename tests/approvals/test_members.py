@@ -33,7 +33,7 @@ def role_of(person: User, mailbox: Mailbox) -> str | None:
     return Membership.objects.filter(user=person, mailbox=mailbox).values_list("role", flat=True).first()
 
 
-def test_an_invitation_lets_one_person_in_once(alice: User, mailbox: Mailbox) -> None:
+def test_invitation_lets_one_person_in_once(alice: User, mailbox: Mailbox) -> None:
     link = invited(alice, mailbox, "New.Person@lovelace.example")
     window = Client()
 
@@ -55,9 +55,7 @@ def test_an_invitation_lets_one_person_in_once(alice: User, mailbox: Mailbox) ->
 
 
 @pytest.mark.parametrize("reason", ["too old", "withdrawn", "inviter left", "disconnected", "invited anew", "unknown"])
-def test_an_invitation_that_is_good_no_more_lets_nobody_in(
-    alice: User, bob: User, mailbox: Mailbox, reason: str
-) -> None:
+def test_ended_invitation_lets_nobody_in(alice: User, bob: User, mailbox: Mailbox, reason: str) -> None:
     link = invited(alice, mailbox, "new@lovelace.example")
     match reason:
         case "too old":
@@ -80,9 +78,7 @@ def test_an_invitation_that_is_good_no_more_lets_nobody_in(
     assert not User.objects.filter(email="new@lovelace.example").exists()
 
 
-def test_somebody_elses_invitation_is_refused_in_words_and_not_used_up(
-    alice: User, charlie: User, mailbox: Mailbox
-) -> None:
+def test_foreign_invitation_is_refused_and_not_used_up(alice: User, charlie: User, mailbox: Mailbox) -> None:
     link = invited(alice, mailbox, "new@lovelace.example")
 
     answer = browser(charlie).post(link)
@@ -101,7 +97,7 @@ def test_somebody_elses_invitation_is_refused_in_words_and_not_used_up(
         ({"email": "x@lovelace.example", "role": "king"}, "king"),
     ],
 )
-def test_an_invitation_that_makes_no_sense_is_refused_in_words(
+def test_senseless_invitation_is_refused_in_words(
     alice: User, bob: User, mailbox: Mailbox, form: dict[str, str], words: str
 ) -> None:
     answer = browser(alice).post(f"/mailboxes/{mailbox.pk}/invite/", form)
@@ -111,7 +107,7 @@ def test_an_invitation_that_makes_no_sense_is_refused_in_words(
 
 
 @pytest.mark.parametrize("step", ["leaves", "demotes herself"])
-def test_the_last_manager_cannot_go(alice: User, bob: User, mailbox: Mailbox, step: str) -> None:
+def test_last_manager_cannot_leave(alice: User, bob: User, mailbox: Mailbox, step: str) -> None:
     where = f"/mailboxes/{mailbox.pk}/members/{alice.pk}"
     window = browser(alice)
     path, form = ("remove/", {}) if step == "leaves" else ("role/", {"role": "viewer"})
@@ -137,7 +133,7 @@ def dora(mailbox: Mailbox) -> User:
 
 
 @pytest.mark.parametrize("how", ["removed", "left", "demoted", "came back", "promoted again"])
-def test_who_leaves_loses_their_approvals_of_what_waits(
+def test_leaving_voids_own_approvals_of_waiting_mail(
     api: Api, alice: User, bob: User, dora: User, mailbox: Mailbox, server: MemoryServer, how: str
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
@@ -164,7 +160,7 @@ def test_who_leaves_loses_their_approvals_of_what_waits(
     assert (PendingAction.objects.get().status, server.ledger) == ("pending", [])
 
 
-def test_who_leaves_and_comes_back_before_the_claim_has_lost_what_was_approved(
+def test_rejoining_does_not_restore_voided_approvals(
     api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer
 ) -> None:
     action_id = api.propose()
@@ -181,7 +177,7 @@ def test_who_leaves_and_comes_back_before_the_claim_has_lost_what_was_approved(
 
 
 @pytest.mark.parametrize("before", ["approver", "manager"])
-def test_who_is_given_more_keeps_what_they_said(
+def test_role_change_keeps_earlier_decisions(
     api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer, before: str
 ) -> None:
     Membership.objects.filter(user=bob).update(role=before)
@@ -194,7 +190,7 @@ def test_who_is_given_more_keeps_what_they_said(
     assert len(server.ledger) == 1
 
 
-def test_disconnecting_says_what_becomes_of_what_waits_and_does_it(
+def test_disconnecting_says_what_happens_to_waiting_mail(
     api: Api, alice: User, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
 ) -> None:
     waiting, approved = api.propose(subject="waits"), api.propose(subject="approved")
