@@ -208,8 +208,8 @@ def _file(name: str, content: bytes) -> Any:
         pytest.param({"handle": "7d444840-9dc0-11d1-b245-5ffdce74fad2"}, "invalid_input", id="unknown-handle"),
         pytest.param({"name": "x", "content_base64": "%%%"}, "invalid_input", id="not-base64"),
         pytest.param({"content_base64": "aaaa"}, "invalid_input", id="no-name"),
-        pytest.param({"name": "a\u202egpj.exe", "content_base64": "aaaa"}, "invalid_input", id="row50-bidi-name"),
-        pytest.param({"name": "a\r\nb", "content_base64": "aaaa"}, "invalid_input", id="row49-newline-name"),
+        pytest.param({"name": "a\u202egpj.exe", "content_base64": "aaaa"}, "invalid_input", id="bidi-name"),
+        pytest.param({"name": "a\r\nb", "content_base64": "aaaa"}, "invalid_input", id="newline-name"),
         pytest.param({"name": "x", "content_base64": "A" * 4 * (4 * 1024**2 // 3 + 1)}, "too_large", id="too-large"),
     ],
 )

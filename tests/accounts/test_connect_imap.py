@@ -217,17 +217,17 @@ def test_smtp_signs_in_only_inside_tls(trusted: Authority) -> None:
 @pytest.mark.parametrize(
     ("call", "talk"),
     [
-        pytest.param(open_imap, imap(capability=b"IMAP4rev1 AUTH=PLAIN"), id="row48-imap-no-starttls"),
-        pytest.param(open_imap, imap(tls=None), id="row48-imap-starttls-refused"),
-        pytest.param(open_imap, imap(greeting=b"* PREAUTH welcome back"), id="row48-imap-preauth"),
-        pytest.param(open_imap, imap(greeting=b"* BYE overloaded"), id="row48-imap-bye"),
-        pytest.param(open_smtp, smtp(features=b"250-mail.example\r\n250 AUTH PLAIN\r\n"), id="row48-smtp-no-starttls"),
-        pytest.param(open_smtp, smtp(starttls=b"454 not now\r\n"), id="row48-smtp-starttls-refused"),
+        pytest.param(open_imap, imap(capability=b"IMAP4rev1 AUTH=PLAIN"), id="imap-no-starttls"),
+        pytest.param(open_imap, imap(tls=None), id="imap-starttls-refused"),
+        pytest.param(open_imap, imap(greeting=b"* PREAUTH welcome back"), id="imap-preauth"),
+        pytest.param(open_imap, imap(greeting=b"* BYE overloaded"), id="imap-bye"),
+        pytest.param(open_smtp, smtp(features=b"250-mail.example\r\n250 AUTH PLAIN\r\n"), id="smtp-no-starttls"),
+        pytest.param(open_smtp, smtp(starttls=b"454 not now\r\n"), id="smtp-starttls-refused"),
         pytest.param(
             open_smtp, smtp(features=b"250-mail.example\r\n250-STARTTLS\r\n250 AUTH PLAIN\r\n", starttls=b"500 no\r\n"),
-            id="row48-smtp-starttls-refused-though-auth-is-offered",
+            id="smtp-starttls-refused-though-auth-is-offered",
         ),
-        pytest.param(open_smtp, smtp(features=b"502 no EHLO here\r\n"), id="row48-smtp-no-ehlo"),
+        pytest.param(open_smtp, smtp(features=b"502 no EHLO here\r\n"), id="smtp-no-ehlo"),
     ],
 )  # fmt: skip
 def test_missing_starttls_gets_no_secret(
@@ -243,7 +243,7 @@ def test_missing_starttls_gets_no_secret(
 @pytest.mark.fault(48)
 @pytest.mark.parametrize("security", ["starttls", "tls"])
 @pytest.mark.parametrize("host", [["mail.example"], ["127.0.0.2"], "self-signed"], ids=["name", "address", "unsigned"])
-@pytest.mark.parametrize(("call", "kind"), [(open_imap, imap), (open_smtp, smtp)], ids=["row48-imap", "row48-smtp"])
+@pytest.mark.parametrize(("call", "kind"), [(open_imap, imap), (open_smtp, smtp)], ids=["imap", "smtp"])
 def test_wrong_certificate_gets_no_secret(
     trusted: Authority, call: Callable[[ImapAccess], Any], kind: Any, host: Any, security: Security
 ) -> None:

@@ -170,10 +170,10 @@ def test_mail_without_a_copy_in_sent_cannot_be_approved(api: Api, gmail: GmailSe
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(drop("drafts.send", after=True), id="row30-reset-after-the-effect"),
-        pytest.param(fail("drafts.send", 503, after=True), id="row31-503-though-it-went-out"),
-        pytest.param(fail("drafts.send", 504, after=True), id="row31-504-though-it-went-out"),
-        pytest.param(fail("drafts.send", 302, after=True), id="row30-redirect"),
+        pytest.param(drop("drafts.send", after=True), id="reset-after-the-effect"),
+        pytest.param(fail("drafts.send", 503, after=True), id="503-though-it-went-out"),
+        pytest.param(fail("drafts.send", 504, after=True), id="504-though-it-went-out"),
+        pytest.param(fail("drafts.send", 302, after=True), id="redirect"),
     ],
 )
 def test_lost_answer_is_found_in_sent_and_not_repeated(
@@ -195,8 +195,8 @@ def test_lost_answer_is_found_in_sent_and_not_repeated(
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(drop("drafts.send"), id="row30-reset-before-the-effect"),
-        pytest.param(fail("drafts.send", 503), id="row31-503-and-it-did-not-go-out"),
+        pytest.param(drop("drafts.send"), id="reset-before-the-effect"),
+        pytest.param(fail("drafts.send", 503), id="503-and-it-did-not-go-out"),
     ],
 )
 def test_draft_seen_unsent_twice_is_deleted_and_made_again(
@@ -264,10 +264,10 @@ def http_date(seconds: int) -> str:
 @pytest.mark.parametrize(
     ("retry_after", "least", "most"),
     [
-        pytest.param("40", 38, 41, id="row33-seconds"),
-        pytest.param("date", 85, 91, id="row33-http-date"),
-        pytest.param("99999999", 3590, 3601, id="row33-absurd"),
-        pytest.param("soon", 2, 5, id="row33-unreadable"),
+        pytest.param("40", 38, 41, id="seconds"),
+        pytest.param("date", 85, 91, id="http-date"),
+        pytest.param("99999999", 3590, 3601, id="absurd"),
+        pytest.param("soon", 2, 5, id="unreadable"),
     ],
 )
 def test_429_pauses_the_mailbox_and_reuses_the_draft(
@@ -293,8 +293,8 @@ def test_429_pauses_the_mailbox_and_reuses_the_draft(
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [
-        pytest.param("rateLimitExceeded", ("approved", "rate_limited"), id="row34-rate-limit"),
-        pytest.param("insufficientPermissions", ("failed", "auth_error"), id="row34-permission"),
+        pytest.param("rateLimitExceeded", ("approved", "rate_limited"), id="rate-limit"),
+        pytest.param("insufficientPermissions", ("failed", "auth_error"), id="permission"),
     ],
 )
 def test_403_is_judged_by_its_reason(
@@ -344,10 +344,10 @@ def test_401_before_the_send_is_retried_with_a_new_token(
 @pytest.mark.parametrize(
     ("refusal", "expected", "sent"),
     [
-        pytest.param(TOKEN, ("approved", "auth_error"), 1, id="row34-token"),
-        pytest.param(SCOPE, ("failed", "auth_error"), 0, id="row34-permission"),
-        pytest.param(SWITCHED_OFF, ("failed", "refused"), 0, id="row34-switched-off"),
-        pytest.param(NO_SERVICE, ("failed", "refused"), 0, id="row35-no-service"),
+        pytest.param(TOKEN, ("approved", "auth_error"), 1, id="token"),
+        pytest.param(SCOPE, ("failed", "auth_error"), 0, id="permission"),
+        pytest.param(SWITCHED_OFF, ("failed", "refused"), 0, id="switched-off"),
+        pytest.param(NO_SERVICE, ("failed", "refused"), 0, id="no-service"),
     ],
 )
 def test_unreadable_draft_is_not_reported_as_changed(
@@ -393,9 +393,9 @@ def test_reply_waits_while_its_thread_cannot_be_read(
 @pytest.mark.parametrize(
     ("refusal", "expected"),
     [
-        pytest.param(TOKEN, ("approved", "auth_error"), id="row34-token"),
-        pytest.param(SCOPE, ("failed", "auth_error"), id="row34-permission"),
-        pytest.param(NO_SERVICE, ("failed", "refused"), id="row35-no-service"),
+        pytest.param(TOKEN, ("approved", "auth_error"), id="token"),
+        pytest.param(SCOPE, ("failed", "auth_error"), id="permission"),
+        pytest.param(NO_SERVICE, ("failed", "refused"), id="no-service"),
     ],
 )
 def test_reply_never_leaves_outside_its_conversation(
@@ -416,13 +416,13 @@ def test_reply_never_leaves_outside_its_conversation(
 @pytest.mark.parametrize(
     ("plan", "code"),
     [
-        pytest.param(fail("drafts.send", 400, "invalidArgument"), "invalid_recipient", id="row35-400-at-send"),
-        pytest.param(fail("drafts.send", 400, "failedPrecondition"), "refused", id="row35-400-precondition"),
-        pytest.param(fail("drafts.send", 403, "forbidden"), "send_as_denied", id="row35-403-send-as"),
-        pytest.param(fail("drafts.send", 413), "too_large", id="row35-413-at-send"),
-        pytest.param(fail("drafts.create", 413), "too_large", id="row35-413-at-create"),
-        pytest.param(fail("drafts.create", 400, "invalidArgument"), "refused", id="row35-400-at-create"),
-        pytest.param(fail("drafts.create", 404, "notFound"), "not_found", id="row35-404-at-create"),
+        pytest.param(fail("drafts.send", 400, "invalidArgument"), "invalid_recipient", id="400-at-send"),
+        pytest.param(fail("drafts.send", 400, "failedPrecondition"), "refused", id="400-precondition"),
+        pytest.param(fail("drafts.send", 403, "forbidden"), "send_as_denied", id="403-send-as"),
+        pytest.param(fail("drafts.send", 413), "too_large", id="413-at-send"),
+        pytest.param(fail("drafts.create", 413), "too_large", id="413-at-create"),
+        pytest.param(fail("drafts.create", 400, "invalidArgument"), "refused", id="400-at-create"),
+        pytest.param(fail("drafts.create", 404, "notFound"), "not_found", id="404-at-create"),
     ],
 )
 def test_permanent_error_fails_the_action_without_a_draft(
@@ -562,10 +562,10 @@ def test_draft_sent_by_the_owner_counts_as_sent(api: Api, approved: PendingActio
 
 
 PROBE_FAILS = [
-    pytest.param(503, "", id="row39-503"),
-    pytest.param(429, "rateLimitExceeded", id="row39-429"),
-    pytest.param(403, "insufficientPermissions", id="row39-403"),
-    pytest.param(0, "", id="row39-reset"),
+    pytest.param(503, "", id="503"),
+    pytest.param(429, "rateLimitExceeded", id="429"),
+    pytest.param(403, "insufficientPermissions", id="403"),
+    pytest.param(0, "", id="reset"),
 ]
 
 
@@ -600,15 +600,15 @@ def test_missing_draft_is_unknown_while_sent_is_unreadable(
 @pytest.mark.parametrize(
     "tampered",
     [
-        pytest.param(lambda raw: b"Bcc: spy@evil.example\r\n" + raw, id="row38-extra-bcc"),
-        pytest.param(lambda raw: raw.replace(b"mira@", b"mirra@"), id="row38-changed-recipient"),
-        pytest.param(lambda raw: raw.replace(b"JVBERi0=", b"JVBERi4="), id="row38-swapped-attachment"),
-        pytest.param(lambda raw: raw.replace(b"Thursday", b"Tuesday"), id="row38-changed-text"),
-        pytest.param(lambda raw: raw.replace(b"Subject: Hello", b"Subject: Hallo"), id="row38-changed-subject"),
-        pytest.param(lambda raw: b"Reply-To: spy@evil.example\r\n" + raw, id="row38-reply-to"),
-        pytest.param(lambda raw: raw.replace(b"<ada@", b"<adam@"), id="row38-changed-sender"),
-        pytest.param(lambda raw: re.sub(rb"X-Mailhub-Mark: .*\r\n", b"", raw), id="row38-lost-mark"),
-        pytest.param(lambda raw: raw.replace(b"X-Mailhub-Mark: ", b"X-Mailhub-Mark: 0"), id="row38-changed-mark"),
+        pytest.param(lambda raw: b"Bcc: spy@evil.example\r\n" + raw, id="extra-bcc"),
+        pytest.param(lambda raw: raw.replace(b"mira@", b"mirra@"), id="changed-recipient"),
+        pytest.param(lambda raw: raw.replace(b"JVBERi0=", b"JVBERi4="), id="swapped-attachment"),
+        pytest.param(lambda raw: raw.replace(b"Thursday", b"Tuesday"), id="changed-text"),
+        pytest.param(lambda raw: raw.replace(b"Subject: Hello", b"Subject: Hallo"), id="changed-subject"),
+        pytest.param(lambda raw: b"Reply-To: spy@evil.example\r\n" + raw, id="reply-to"),
+        pytest.param(lambda raw: raw.replace(b"<ada@", b"<adam@"), id="changed-sender"),
+        pytest.param(lambda raw: re.sub(rb"X-Mailhub-Mark: .*\r\n", b"", raw), id="lost-mark"),
+        pytest.param(lambda raw: raw.replace(b"X-Mailhub-Mark: ", b"X-Mailhub-Mark: 0"), id="changed-mark"),
     ],
 )
 def test_draft_that_reads_back_differently_is_not_sent(
@@ -725,9 +725,9 @@ ON_BOTH = [
 
 @pytest.mark.fault(23, 24)
 @pytest.mark.parametrize("database", ON_BOTH)
-@pytest.mark.parametrize("row", ["row23-killed-before-the-effect", "row24-killed-after-the-effect"])
+@pytest.mark.parametrize("killed", ["before-the-effect", "after-the-effect"])
 def test_draft_and_sent_decide_after_a_kill_during_the_send(
-    api: Api, reviewer: Reviewer, gmail: GmailServer, tmp_path: Path, settings: Any, database: str, row: str
+    api: Api, reviewer: Reviewer, gmail: GmailServer, tmp_path: Path, settings: Any, database: str, killed: str
 ) -> None:
     settings.MAILHUB_HOME = tmp_path
     urls = {"GMAIL_BASE_URL": gmail.url, "GOOGLE_TOKEN_URI": gmail.token_uri}
@@ -739,7 +739,7 @@ def test_draft_and_sent_decide_after_a_kill_during_the_send(
             worker.kill_9()
 
         gmail.before["drafts.send"] = kills
-        gmail.drop("drafts.send", after="row24" in row)
+        gmail.drop("drafts.send", after=killed == "after-the-effect")
         action = approve(api, reviewer)
         until(lambda: gmail.count("drafts.send"), say=worker.log)
         until(lambda: worker.process is not None and worker.process.poll() is not None)
@@ -751,7 +751,7 @@ def test_draft_and_sent_decide_after_a_kill_during_the_send(
         look_again()
     assert state(api, action) == ("succeeded", None)
     assert [sent.message_id for sent in gmail.ledger] == [action.message_id]
-    assert gmail.count("drafts.send") == (1 if "row24" in row else 2)
+    assert gmail.count("drafts.send") == (1 if killed == "after-the-effect" else 2)
 
 
 @pytest.mark.fault(27)
@@ -816,11 +816,11 @@ def make_answer(api: Api) -> int:
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(lambda server: None, id="row56-success"),
-        pytest.param(drop("drafts.send", after=True), id="row56-reset"),
-        pytest.param(fail("drafts.send", 400, "invalidArgument"), id="row56-400"),
-        pytest.param(fail("drafts.create", 500), id="row56-500"),
-        pytest.param(lambda server: setattr(server, "grant_ended", True), id="row56-invalid-grant"),
+        pytest.param(lambda server: None, id="success"),
+        pytest.param(drop("drafts.send", after=True), id="reset"),
+        pytest.param(fail("drafts.send", 400, "invalidArgument"), id="400"),
+        pytest.param(fail("drafts.create", 500), id="500"),
+        pytest.param(lambda server: setattr(server, "grant_ended", True), id="invalid-grant"),
     ],
 )
 def test_no_secret_or_content_is_in_log_error_or_audit(

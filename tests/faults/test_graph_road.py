@@ -86,12 +86,12 @@ def test_approved_mail_leaves_once_as_the_verified_draft(approved: PendingAction
 @pytest.mark.parametrize(
     "status",
     [
-        pytest.param(0, id="row30-reset-after-the-effect"),
-        pytest.param(500, id="row31-500"),
-        pytest.param(502, id="row31-502"),
-        pytest.param(503, id="row31-503"),
-        pytest.param(504, id="row31-504"),
-        pytest.param(307, id="row31-redirect"),
+        pytest.param(0, id="reset-after-the-effect"),
+        pytest.param(500, id="500"),
+        pytest.param(502, id="502"),
+        pytest.param(503, id="503"),
+        pytest.param(504, id="504"),
+        pytest.param(307, id="redirect"),
     ],
 )
 def test_send_without_an_answer_is_looked_up_not_repeated(
@@ -116,9 +116,9 @@ def test_send_without_an_answer_is_looked_up_not_repeated(
 @pytest.mark.parametrize(
     "phase",
     [
-        pytest.param("drop_after", id="row30-reset-after-the-post-was-read"),
-        pytest.param("drop_before", id="row23-reset-before-it-was-read"),
-        pytest.param("answer", id="row31-503-and-nothing-sent"),
+        pytest.param("drop_after", id="reset-after-the-post-was-read"),
+        pytest.param("drop_before", id="reset-before-it-was-read"),
+        pytest.param("answer", id="503-and-nothing-sent"),
     ],
 )
 def test_draft_seen_unsent_twice_is_destroyed_and_made_again(
@@ -172,10 +172,10 @@ def test_acceptance_with_retry_after_counts(approved: PendingAction, graph: Grap
 @pytest.mark.parametrize(
     ("retry_after", "low", "high"),
     [
-        pytest.param("30", 28, 31, id="row33-seconds"),
-        pytest.param("date", 1500, 1810, id="row33-date"),
-        pytest.param("999999999999", 3590, 3601, id="row33-absurd"),
-        pytest.param("soon", 3, 6, id="row33-unreadable"),
+        pytest.param("30", 28, 31, id="seconds"),
+        pytest.param("date", 1500, 1810, id="date"),
+        pytest.param("999999999999", 3590, 3601, id="absurd"),
+        pytest.param("soon", 3, 6, id="unreadable"),
     ],
 )  # fmt: skip
 def test_429_pauses_the_mailbox_and_reuses_the_draft(
@@ -204,12 +204,12 @@ def test_429_pauses_the_mailbox_and_reuses_the_draft(
 @pytest.mark.parametrize(
     ("status", "provider_code", "code", "scope"),
     [
-        pytest.param(400, "ErrorInvalidRecipients", "invalid_recipient", None, id="row35-invalid-recipients"),
-        pytest.param(403, "ErrorSendAsDenied", "send_as_denied", None, id="row35-send-as"),
-        pytest.param(403, "ErrorAccessDenied", "auth_error", "Mail.Send", id="row35-access-denied"),
-        pytest.param(404, "ErrorItemNotFound", "not_found", None, id="row35-not-found"),
-        pytest.param(413, "RequestBodyTooLarge", "too_large", None, id="row35-too-large"),
-        pytest.param(422, "ErrorWhatever", "refused", None, id="row35-anything-else"),
+        pytest.param(400, "ErrorInvalidRecipients", "invalid_recipient", None, id="invalid-recipients"),
+        pytest.param(403, "ErrorSendAsDenied", "send_as_denied", None, id="send-as"),
+        pytest.param(403, "ErrorAccessDenied", "auth_error", "Mail.Send", id="access-denied"),
+        pytest.param(404, "ErrorItemNotFound", "not_found", None, id="not-found"),
+        pytest.param(413, "RequestBodyTooLarge", "too_large", None, id="too-large"),
+        pytest.param(422, "ErrorWhatever", "refused", None, id="anything-else"),
     ],
 )
 def test_permanent_error_fails_and_hides_the_provider_text(
@@ -551,11 +551,11 @@ def another_link(item: Item) -> None:
 @pytest.mark.parametrize(
     ("tamper", "of", "what"),
     [
-        pytest.param(one_more_bcc, "create", "bcc", id="row38-extra-bcc"),
-        pytest.param(another_recipient, "create", "to", id="row38-changed-recipient"),
-        pytest.param(another_file, "attachments", "attachments", id="row38-swapped-attachment"),
-        pytest.param(another_text, "create", "body", id="row38-changed-text"),
-        pytest.param(another_link, "create", "body", id="row38-changed-link"),
+        pytest.param(one_more_bcc, "create", "bcc", id="extra-bcc"),
+        pytest.param(another_recipient, "create", "to", id="changed-recipient"),
+        pytest.param(another_file, "attachments", "attachments", id="swapped-attachment"),
+        pytest.param(another_text, "create", "body", id="changed-text"),
+        pytest.param(another_link, "create", "body", id="changed-link"),
     ],
 )
 def test_draft_with_other_content_is_never_sent(
@@ -697,7 +697,10 @@ ON_POSTGRES = pytest.param("PostgreSQL", marks=pytest.mark.postgres_only)
 
 @pytest.mark.fault(23, 24)
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("after_effect", [pytest.param(False, id="row23"), pytest.param(True, id="row24")])
+@pytest.mark.parametrize(
+    "after_effect",
+    [pytest.param(False, id="killed-before-the-effect"), pytest.param(True, id="killed-after-the-effect")],
+)
 @pytest.mark.parametrize("database", [ON_SQLITE, ON_POSTGRES])
 def test_mail_leaves_once_if_a_worker_dies_at_the_send(
     approved: PendingAction, graph: GraphServer, tmp_path: Path, database: str, after_effect: bool, settings: Any

@@ -95,13 +95,13 @@ def test_bcc_is_in_the_envelope_and_not_in_the_bytes() -> None:
 @pytest.mark.parametrize(
     "tampered",
     [
-        pytest.param(lambda s: b"Bcc: e@evil.example\r\n" + s, id="row49-another-header"),
-        pytest.param(lambda s: s.replace(b"mira@northwind", b"eve@northwind.evil"), id="row49-another-recipient"),
-        pytest.param(lambda s: s.replace(b"To: ", b"To: eve@evil.example, ", 1), id="row49-one-more-recipient"),
-        pytest.param(lambda s: s.replace(b"Subject: Hello", b"Subject: Other"), id="row49-another-subject"),
-        pytest.param(lambda s: s.replace(b"\r\n\r\nHi", b"\r\n\r\nHo"), id="row49-another-text"),
-        pytest.param(lambda s: s.replace(b"Message-ID: <", b"Message-ID: <0"), id="row49-another-message-id"),
-        pytest.param(lambda s: s.replace(b"To: ", b"To: x@x.example\r\nTo: ", 1), id="row49-header-twice"),
+        pytest.param(lambda s: b"Bcc: e@evil.example\r\n" + s, id="another-header"),
+        pytest.param(lambda s: s.replace(b"mira@northwind", b"eve@northwind.evil"), id="another-recipient"),
+        pytest.param(lambda s: s.replace(b"To: ", b"To: eve@evil.example, ", 1), id="one-more-recipient"),
+        pytest.param(lambda s: s.replace(b"Subject: Hello", b"Subject: Other"), id="another-subject"),
+        pytest.param(lambda s: s.replace(b"\r\n\r\nHi", b"\r\n\r\nHo"), id="another-text"),
+        pytest.param(lambda s: s.replace(b"Message-ID: <", b"Message-ID: <0"), id="another-message-id"),
+        pytest.param(lambda s: s.replace(b"To: ", b"To: x@x.example\r\nTo: ", 1), id="header-twice"),
     ],
 )
 def test_different_bytes_are_rejected(tampered: object) -> None:

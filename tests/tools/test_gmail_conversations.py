@@ -91,8 +91,8 @@ def test_forward_begins_a_conversation(api: Api, reviewer: Reviewer, gmail: Gmai
 @pytest.mark.parametrize(
     ("status", "reason", "expected"),
     [
-        pytest.param(503, "", ("approved", "provider_error"), id="row31-503"),
-        pytest.param(403, "insufficientPermissions", ("failed", "auth_error"), id="row34-permission"),
+        pytest.param(503, "", ("approved", "provider_error"), id="503"),
+        pytest.param(403, "insufficientPermissions", ("failed", "auth_error"), id="permission"),
     ],
 )
 def test_reply_waits_while_its_conversation_is_unreadable(
