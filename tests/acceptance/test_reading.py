@@ -33,7 +33,7 @@ def test_folders_are_named_with_role_and_counts(office: Office) -> None:
     assert folders["Sent Messages"]["role"] == "sent"
 
 
-def test_read_uses_few_queries_and_records_itself(office: Office, django_assert_max_num_queries: Any) -> None:
+def test_read_needs_three_queries_at_most(office: Office, django_assert_max_num_queries: Any) -> None:
     office.receive(letter(to=office.ada))
     office.tool("list_emails")  # the token's first use is noted, once a minute
     with django_assert_max_num_queries(3):

@@ -164,9 +164,7 @@ def test_client_refused_by_google_is_named_with_advice(
     assert "later" not in sentence + str(caught.value)
 
 
-def test_address_missing_from_the_client_is_named(
-    alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_redirect_address_is_named(alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch) -> None:
     gmail.token_error = "redirect_uri_mismatch"
     with pytest.raises(CommandError) as caught:
         pasted(gmail, lambda asked: gmail.code(ADA, asked), monkeypatch)

@@ -66,7 +66,7 @@ def test_device_code_connects_the_mailbox_that_signed_in(alice: User, service: S
 FEW = "https://graph.microsoft.com/Mail.Send https://graph.microsoft.com/Mail.Read User.Read"
 
 
-def test_refused_scope_set_falls_back_to_another(alice: User, service: SignInService, settings: Any) -> None:
+def test_other_scopes_can_be_requested_after_a_refusal(alice: User, service: SignInService, settings: Any) -> None:
     service.scope = FEW
     with pytest.raises(CommandError, match="invalid_grant"):
         connect()

@@ -65,7 +65,7 @@ def test_senseless_token_is_refused_in_words(
 
 
 @pytest.mark.parametrize("staff", [False, True])
-def test_only_the_operator_adds_microsoft_365_to_a_token(alice: User, mailbox: Mailbox, staff: bool) -> None:
+def test_only_staff_give_a_token_microsoft_365(alice: User, mailbox: Mailbox, staff: bool) -> None:
     User.objects.filter(pk=alice.pk).update(is_staff=staff)
 
     offered = browser(alice).get("/tokens/new/").content.decode()
@@ -113,7 +113,7 @@ def test_new_secret_is_valid_for_as_long_again(alice: User, mailbox: Mailbox) ->
     assert Api(secret=shown.context["secret"]).tool("list_mailboxes").status_code == 200
 
 
-def test_revoked_token_ends_at_once_and_voids_its_proposals(
+def test_revoked_token_ends_at_once_and_voids_approvals(
     api: Api, alice: User, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     reviewer.decide(api.propose(), "approve")
