@@ -54,14 +54,14 @@ def test_every_requirement_is_one_version_with_hashes(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "requirements").iterdir()), ids=lambda path: path.name)
-def test_requirement_files_name_no_index_and_no_place_on_a_machine(path: Path) -> None:
+def test_requirement_files_name_no_index_and_no_local_path(path: Path) -> None:
     text = path.read_text()
     assert "://" not in text
     assert not INDEX.search(text)
     assert not PLACE.search(text)
 
 
-def test_each_set_is_part_of_the_next_larger_one_with_the_same_versions() -> None:
+def test_each_set_is_contained_in_the_next_larger_one() -> None:
     assert pins("runtime") < pins("agent") < pins("test")
 
 
@@ -86,7 +86,7 @@ def test_bootstrap_refuses_an_old_python_in_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "tree" / ".venv").exists()
 
 
-def test_bootstrap_refuses_a_python_that_is_not_there_in_one_line(tmp_path: Path) -> None:
+def test_bootstrap_refuses_a_missing_python_in_one_line(tmp_path: Path) -> None:
     done = bootstrap(tmp_path, "no-such-python", "runtime")
     assert done.returncode == 1
     assert done.stderr == "bootstrap: no-such-python not found: mailhub needs Python 3.11 or newer\n"
@@ -98,7 +98,7 @@ def test_bootstrap_refuses_an_unknown_set(tmp_path: Path) -> None:
     assert done.stderr == "bootstrap: name a set: runtime, agent or test\n"
 
 
-def test_a_private_server_comes_back_after_an_outage_and_leaves_nothing() -> None:
+def test_private_server_returns_after_an_outage() -> None:
     with Redis() as redis:
         url = redis.url
         assert redis.is_ready()

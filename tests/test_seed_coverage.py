@@ -10,7 +10,7 @@ pytestmark = pytest.mark.static
 ROOT = Path(__file__).parent.parent
 
 
-def test_every_test_that_the_page_names_exists() -> None:
+def test_every_test_named_on_the_page_exists() -> None:
     named = set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)", (ROOT / "docs/seed-coverage.md").read_text()))
     assert named
     missing = {f"{path}::{name}" for path, name in named if name not in _functions(ROOT / path)}

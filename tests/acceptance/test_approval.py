@@ -53,9 +53,8 @@ def edited(action_id: str) -> PendingAction:
     return action
 
 
-def test_row8_the_form_of_an_earlier_revision_approves_nothing(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
+@pytest.mark.fault(8)
+def test_form_of_an_earlier_revision_is_refused(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     action_id = api.propose()
     shown = PendingAction.objects.get()
     edited(action_id)
@@ -69,9 +68,8 @@ def test_row8_the_form_of_an_earlier_revision_approves_nothing(
     assert server.ledger == []
 
 
-def test_row9_a_seal_that_differs_in_one_digit_approves_nothing_and_is_audited(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
+@pytest.mark.fault(9)
+def test_altered_digest_is_refused_and_audited(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     action_id = api.propose()
     digest = PendingAction.objects.get().digest
     altered = ("0" if digest[0] != "0" else "1") + digest[1:]
@@ -86,14 +84,15 @@ def test_row9_a_seal_that_differs_in_one_digit_approves_nothing_and_is_audited(
 
 
 @pytest.mark.parametrize("fields", [{"digest": ""}, {"digest": "x" * 64}, {"revision": "one"}, {"digest": "A" * 64}])
-def test_a_form_without_a_readable_seal_approves_nothing(api: Api, reviewer: Reviewer, fields: dict[str, str]) -> None:
+def test_form_without_readable_digest_is_refused(api: Api, reviewer: Reviewer, fields: dict[str, str]) -> None:
     action_id = api.propose()
 
     assert reviewer.decide(action_id, "approve", **fields).status_code == 409
     assert PendingAction.objects.get().status == "pending"
 
 
-def test_row10_who_may_only_propose_may_not_approve(api: Api, mailbox: Mailbox, charlie: User) -> None:
+@pytest.mark.fault(10)
+def test_member_who_only_proposes_cannot_approve(api: Api, mailbox: Mailbox, charlie: User) -> None:
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.PROPOSER)
     action_id = api.propose()
 
@@ -104,9 +103,8 @@ def test_row10_who_may_only_propose_may_not_approve(api: Api, mailbox: Mailbox, 
     assert AuditEvent.objects.filter(event="approval_refused").count() == 1
 
 
-def test_row10_the_proposer_may_not_approve_where_the_mailbox_forbids_it(
-    api: Api, mailbox: Mailbox, reviewer: Reviewer, bob: User
-) -> None:
+@pytest.mark.fault(10)
+def test_proposer_cannot_approve_if_forbidden(api: Api, mailbox: Mailbox, reviewer: Reviewer, bob: User) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
     action_id = api.propose()
 
@@ -115,7 +113,8 @@ def test_row10_the_proposer_may_not_approve_where_the_mailbox_forbids_it(
     assert Reviewer.signed_in(bob).decide(action_id, "approve").status_code == 302
 
 
-def test_row10_a_token_approves_nothing(api: Api, server: MemoryServer) -> None:
+@pytest.mark.fault(10)
+def test_token_cannot_approve(api: Api, server: MemoryServer) -> None:
     action_id = api.propose()
     action = PendingAction.objects.get()
     for client in (Client(), Client(enforce_csrf_checks=True)):
@@ -131,7 +130,8 @@ def test_row10_a_token_approves_nothing(api: Api, server: MemoryServer) -> None:
     assert server.ledger == []
 
 
-def test_row11_eight_approvals_at_once_by_one_person_are_one(api: Api, alice: User, server: MemoryServer) -> None:
+@pytest.mark.fault(11)
+def test_eight_approvals_at_once_by_one_person_count_once(api: Api, alice: User, server: MemoryServer) -> None:
     action_id = api.propose()
     action = PendingAction.objects.get()
 
@@ -146,7 +146,8 @@ def test_row11_eight_approvals_at_once_by_one_person_are_one(api: Api, alice: Us
     assert len(server.ledger) == 1
 
 
-def test_row12_two_approvals_take_two_people(
+@pytest.mark.fault(12)
+def test_two_approvals_need_two_people(
     api: Api, mailbox: Mailbox, charlie: User, bob: User, server: MemoryServer
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
@@ -165,9 +166,8 @@ def test_row12_two_approvals_take_two_people(
     assert len(server.ledger) == 1
 
 
-def test_row13_of_approve_reject_and_cancel_at_once_exactly_one_wins(
-    api: Api, alice: User, bob: User, server: MemoryServer
-) -> None:
+@pytest.mark.fault(13)
+def test_only_one_of_approve_reject_and_cancel_wins(api: Api, alice: User, bob: User, server: MemoryServer) -> None:
     withdrawer = Caller(user=alice, surface="web")
     for _ in range(5):
         action_id = api.propose()
@@ -220,11 +220,10 @@ def _paths(action_id: str) -> list[str]:
     return [path for path in found if "<" not in path]
 
 
+@pytest.mark.fault(14)
 @pytest.mark.parametrize("method", ["get", "head", "options"])
 @pytest.mark.parametrize("signed_in", [True, False])
-def test_row14_looking_at_any_address_changes_nothing(
-    api: Api, alice: User, method: str, signed_in: bool, server: MemoryServer
-) -> None:
+def test_get_request_changes_nothing(api: Api, alice: User, method: str, signed_in: bool, server: MemoryServer) -> None:
     action_id = api.propose()
     before = PendingAction.objects.values().get()
     client = Client()
@@ -244,8 +243,9 @@ def test_row14_looking_at_any_address_changes_nothing(
     assert server.ledger == []
 
 
+@pytest.mark.fault(15)
 @pytest.mark.parametrize("verdict", ["approve", "reject", "cancel", "undo"])
-def test_row15_a_post_without_token_or_from_another_site_is_refused(api: Api, reviewer: Reviewer, verdict: str) -> None:
+def test_post_without_token_or_from_another_site_fails(api: Api, reviewer: Reviewer, verdict: str) -> None:
     action_id = api.propose()
     action = PendingAction.objects.get()
     fields = {"digest": action.digest, "revision": 1}
@@ -264,7 +264,8 @@ def test_row15_a_post_without_token_or_from_another_site_is_refused(api: Api, re
     assert action.status == "pending"
 
 
-def test_row15_no_page_can_be_framed_but_the_preview_by_our_own(api: Api, reviewer: Reviewer) -> None:
+@pytest.mark.fault(15)
+def test_only_our_own_page_can_frame_the_preview(api: Api, reviewer: Reviewer) -> None:
     action_id = api.propose(body="<p>Hello</p>", body_type="html")
     for path in ("/", f"/actions/{action_id}/", "/mailboxes/", "/sign-in/", "/api/v1/tools", "/nowhere", "/admin/"):
         answer = reviewer.client.get(path)
@@ -280,7 +281,8 @@ def test_row15_no_page_can_be_framed_but_the_preview_by_our_own(api: Api, review
     assert body["X-Frame-Options"] == "SAMEORIGIN"
 
 
-def test_row16_the_form_of_one_action_approves_no_other(api: Api, reviewer: Reviewer) -> None:
+@pytest.mark.fault(16)
+def test_form_of_one_action_approves_no_other(api: Api, reviewer: Reviewer) -> None:
     first, second = api.propose(), api.propose(subject="Another")
     digest = PendingAction.objects.get(pk=first).digest
 
@@ -288,7 +290,8 @@ def test_row16_the_form_of_one_action_approves_no_other(api: Api, reviewer: Revi
     assert PendingAction.objects.get(pk=second).status == "pending"
 
 
-def test_row16_an_old_form_approves_nothing_once_it_was_rejected(api: Api, reviewer: Reviewer) -> None:
+@pytest.mark.fault(16)
+def test_old_form_approves_nothing_after_a_rejection(api: Api, reviewer: Reviewer) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "reject")
 
@@ -296,13 +299,14 @@ def test_row16_an_old_form_approves_nothing_once_it_was_rejected(api: Api, revie
     assert PendingAction.objects.get().status == "rejected"
 
 
-def test_an_expired_proposal_cannot_be_approved(api: Api, reviewer: Reviewer) -> None:
+def test_expired_proposal_cannot_be_approved(api: Api, reviewer: Reviewer) -> None:
     action_id = api.propose()
     PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
     assert reviewer.decide(action_id, "approve").status_code == 409
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize(
     ("change", "state"),
     [
@@ -315,7 +319,7 @@ def test_an_expired_proposal_cannot_be_approved(api: Api, reviewer: Reviewer) ->
         ("kill_switch", "approved"),
     ],
 )
-def test_row17_what_changed_between_approval_and_claim_stops_the_call(
+def test_change_between_approval_and_claim_stops_send(
     api: Api, reviewer: Reviewer, alice: User, server: MemoryServer, change: str, state: str
 ) -> None:
     action_id = api.propose()
@@ -347,7 +351,8 @@ def test_row17_what_changed_between_approval_and_claim_stops_the_call(
     assert action.approval_round == (2 if state == "pending" else 1)
 
 
-def test_row19_two_workers_at_once_make_one_claim(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+@pytest.mark.fault(19)
+def test_two_workers_at_once_make_one_claim(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
 
@@ -364,7 +369,8 @@ class BrokenQueue:
         raise ConnectionError("the broker is down")
 
 
-def test_row21_a_bell_that_fails_costs_neither_the_approval_nor_the_mail(
+@pytest.mark.fault(21)
+def test_failed_notification_loses_neither_approval_nor_mail(
     api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any
 ) -> None:
     settings.MAILHUB_QUEUES = {"database": f"{__name__}.BrokenQueue"}
@@ -382,9 +388,7 @@ def test_row21_a_bell_that_fails_costs_neither_the_approval_nor_the_mail(
     assert len(server.ledger) == 1
 
 
-def test_an_approved_payload_that_was_changed_behind_our_back_is_not_sent(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
+def test_payload_changed_after_approval_is_not_sent(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
     revision = Revision.objects.get()
@@ -397,9 +401,7 @@ def test_an_approved_payload_that_was_changed_behind_our_back_is_not_sent(
     assert PendingAction.objects.get(pk=action_id).status == "approved"
 
 
-def test_bytes_that_were_changed_behind_our_back_are_not_sent_under_their_old_name(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
+def test_replaced_bytes_are_not_sent_under_the_old_name(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
     with guards.lifted(connection):  # somebody who owns the database

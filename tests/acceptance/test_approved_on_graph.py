@@ -86,7 +86,7 @@ MEANT = [
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
 @pytest.mark.parametrize("comment", [*PLAIN, *MEANT])
-def test_a_comment_on_html_is_read_as_it_was_approved(
+def test_comment_on_html_is_read_as_it_was_approved(
     api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, tool: str, comment: str
 ) -> None:
     graph.deliver(ADA, html_letter())
@@ -100,7 +100,7 @@ def test_a_comment_on_html_is_read_as_it_was_approved(
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
 @pytest.mark.parametrize("html", [False, True])
 @pytest.mark.parametrize("comment", PLAIN)
-def test_a_comment_that_means_nothing_in_html_goes_as_it_is_whatever_exchange_makes_of_the_answer(
+def test_comment_without_html_meaning_is_sent_unchanged(
     api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str, html: bool,
     comment: str,
 ) -> None:  # fmt: skip
@@ -113,7 +113,7 @@ def test_a_comment_that_means_nothing_in_html_goes_as_it_is_whatever_exchange_ma
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
 @pytest.mark.parametrize("confirm", [False, True])
 @pytest.mark.parametrize("comment", MEANT)
-def test_a_comment_on_a_text_that_html_would_read_otherwise_is_refused_with_the_way_out(
+def test_comment_that_html_would_alter_is_refused(
     api: Api, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str, confirm: bool, comment: str
 ) -> None:
     problem = problem_of(api.tool(tool, **asked(tool, message_id, comment=comment, confirm=confirm)))
@@ -123,7 +123,7 @@ def test_a_comment_on_a_text_that_html_would_read_otherwise_is_refused_with_the_
 
 
 @pytest.mark.parametrize("comment", ["a < b", "One.\nTwo."])
-def test_a_comment_that_was_kept_as_it_was_typed_is_not_handed_over(
+def test_stored_comment_that_html_would_alter_is_not_sent(
     api: Api, graph: GraphServer, seeds_way: Mailbox, message_id: str, comment: str
 ) -> None:
     """What was approved before anybody looked at this still waits in the database."""
@@ -137,7 +137,7 @@ def test_a_comment_that_was_kept_as_it_was_typed_is_not_handed_over(
 
 
 @pytest.mark.parametrize(("tool", "said"), [("reply_email", True), ("forward_email", False)])
-def test_who_approves_is_told_that_microsoft_itself_works_out_whom_an_answer_goes_to(
+def test_approver_learns_if_microsoft_picks_recipients(
     api: Api, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str, said: bool
 ) -> None:
     warnings = api.tool(tool, **asked(tool, message_id)).json()["warnings"]
@@ -156,7 +156,7 @@ def test_who_approves_is_told_that_microsoft_itself_works_out_whom_an_answer_goe
         pytest.param({"subject": "Delivery"}, id="subject"),
     ],
 )
-def test_an_answer_that_a_reviewer_edited_leaves_as_edited_in_its_thread(
+def test_reply_edited_by_a_reviewer_stays_in_its_thread(
     api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, changes: dict[str, str]
 ) -> None:
     answer = api.tool("reply_email", **asked("reply_email", message_id, reply_all=True, confirm=True)).json()
@@ -176,7 +176,7 @@ def test_an_answer_that_a_reviewer_edited_leaves_as_edited_in_its_thread(
 
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
-def test_what_microsoft_completes_cannot_be_edited_and_stays_as_it_was(
+def test_reply_that_microsoft_completes_cannot_be_edited(
     api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str
 ) -> None:
     action_id = api.tool(tool, **asked(tool, message_id, confirm=True)).json()["action"]["id"]
@@ -187,7 +187,7 @@ def test_what_microsoft_completes_cannot_be_edited_and_stays_as_it_was(
 
 
 @pytest.mark.parametrize("body", ["On Friday.", " "])
-def test_an_edited_answer_is_not_sent_out_of_its_thread_once_drafts_are_not_allowed_any_more(
+def test_edited_reply_is_not_sent_without_draft_permission(
     api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, body: str
 ) -> None:
     answer = api.tool("reply_email", **asked("reply_email", message_id, confirm=True)).json()
@@ -205,9 +205,7 @@ def test_an_edited_answer_is_not_sent_out_of_its_thread_once_drafts_are_not_allo
 
 
 @pytest.mark.parametrize("size", [INLINE_LIMIT - 1, INLINE_LIMIT, 3 * 1024 * 1024 - 1])
-def test_a_file_near_what_one_request_may_carry_arrives(
-    api: Api, reviewer: Reviewer, graph: GraphServer, size: int
-) -> None:
+def test_file_below_the_request_limit_arrives(api: Api, reviewer: Reviewer, graph: GraphServer, size: int) -> None:
     file = {"name": "big.bin", "content_base64": base64.b64encode(bytes(size)).decode()}
     assert state(proposed(api, reviewer, "send_email", attachments=[file])) == ("succeeded", None)
     assert [each["size"] for each in graph.sent(ADA)[0].files] == [size]
@@ -218,7 +216,7 @@ def test_a_file_near_what_one_request_may_carry_arrives(
     ("bytes_", "body"), [pytest.param(3 * 1024 * 1024 - 1000, "x" * 90_000, id="with-its-text"),
                          pytest.param(3 * 1024 * 1024 + 1000, "Hi.", id="alone")],
 )  # fmt: skip
-def test_what_one_request_cannot_carry_is_refused_before_anybody_approves_it(
+def test_mail_over_the_request_limit_is_refused_early(
     api: Api, graph: GraphServer, seeds_way: Mailbox, confirm: bool, bytes_: int, body: str
 ) -> None:
     file = {"name": "big.bin", "content_base64": base64.b64encode(bytes(bytes_)).decode()}
@@ -228,7 +226,7 @@ def test_what_one_request_cannot_carry_is_refused_before_anybody_approves_it(
     assert (PendingAction.objects.count(), graph.sends()) == (0, [])
 
 
-def test_a_reviewer_cannot_add_what_one_request_cannot_carry(
+def test_reviewer_cannot_exceed_the_request_limit(
     api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox
 ) -> None:
     action_id = api.propose()
@@ -238,9 +236,7 @@ def test_a_reviewer_cannot_add_what_one_request_cannot_carry(
     assert PendingAction.objects.get(pk=action_id).revision == 1
 
 
-def test_a_draft_that_answers_is_refused_before_anybody_approves_it_where_drafts_are_not_allowed(
-    api: Api, graph: GraphServer, message_id: str
-) -> None:
+def test_draft_reply_is_refused_without_draft_permission(api: Api, graph: GraphServer, message_id: str) -> None:
     draft = api.tool("draft_reply", message_id=message_id, body="On Thursday.").json()
     Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
     problem = problem_of(api.tool("send_draft", draft_id=draft["id"], confirm=True))

@@ -78,7 +78,7 @@ def without_marker(body: dict[str, Any]) -> dict[str, Any]:
 # send_email
 
 
-def test_the_preview_shows_recipients_subject_and_text_and_sends_nothing(api: Api, graph: GraphServer) -> None:
+def test_preview_shows_mail_and_sends_nothing(api: Api, graph: GraphServer) -> None:
     answer = api.tool("send_email", **HELLO, cc=[JO], bcc=[SAM])
     shown = answer.json()["preview"]
     assert (answer.status_code, answer.json()["status"]) == (200, "preview")
@@ -113,7 +113,7 @@ def test_the_preview_shows_recipients_subject_and_text_and_sends_nothing(api: Ap
         ),
     ],
 )  # fmt: skip
-def test_the_one_endpoint_gets_exactly_the_message_that_was_approved(
+def test_approved_message_reaches_one_endpoint_unchanged(
     api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, changes: dict[str, Any],
     expected: dict[str, Any],
 ) -> None:  # fmt: skip
@@ -130,9 +130,7 @@ def test_the_one_endpoint_gets_exactly_the_message_that_was_approved(
     assert set(shown["receipt"]) == {"at", "recipient_count", "provider"}
 
 
-def test_without_a_copy_the_one_endpoint_is_used_although_drafts_are_allowed(
-    api: Api, reviewer: Reviewer, graph: GraphServer
-) -> None:
+def test_send_endpoint_serves_mail_without_a_copy(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     action = proposed(api, reviewer, "send_email", save_to_sent_items=False)
     assert (only_send(graph).action, only_send(graph).body["saveToSentItems"]) == ("sendMail", False)
     assert (state(action), len(graph.ledger), graph.sent(ADA)) == (("succeeded", None), 1, [])
@@ -149,7 +147,7 @@ def test_without_a_copy_the_one_endpoint_is_used_although_drafts_are_allowed(
         pytest.param(429, "ApplicationThrottled", "rate_limited", None, id="429"),
     ],
 )
-def test_an_error_of_the_endpoint_is_the_error_of_the_action(
+def test_endpoint_error_is_the_action_error(
     api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str, status: int,
     provider_code: str, code: str, scope: str | None,
 ) -> None:  # fmt: skip
@@ -163,7 +161,7 @@ def test_an_error_of_the_endpoint_is_the_error_of_the_action(
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_an_application_names_the_user_in_the_address(
+def test_application_address_names_the_user(
     api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str
 ) -> None:
     secrets = credentials.decrypt(bytes(seeds_way.credentials), mailbox_id=seeds_way.pk)
@@ -178,7 +176,7 @@ def test_an_application_names_the_user_in_the_address(
 
 @pytest.mark.parametrize("way", ["drafts", "seeds"])
 @pytest.mark.parametrize("tool", TOOLS)
-def test_the_same_key_sends_once_and_another_or_none_sends_again(
+def test_same_key_sends_once_and_a_new_key_again(
     api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, message_id: str, tool: str, way: str
 ) -> None:
     if way == "seeds":
@@ -201,7 +199,7 @@ def test_five_hundred_recipients_get_one_mail(api: Api, reviewer: Reviewer, grap
 
 
 @pytest.mark.parametrize("effect", [True, False])
-def test_a_mailbox_that_may_only_send_sends_and_what_it_cannot_look_up_stays_unknown(
+def test_send_only_mailbox_leaves_a_lost_send_unknown(
     api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, effect: bool
 ) -> None:
     """Not even who was written to before can be looked up; a lost answer is for a person."""
@@ -222,7 +220,7 @@ def test_a_mailbox_that_may_only_send_sends_and_what_it_cannot_look_up_stays_unk
 
 
 @pytest.mark.parametrize("reply_all", [False, True])
-def test_the_preview_of_an_answer_shows_the_original_read_by_one_light_get(
+def test_reply_preview_needs_one_get_request(
     api: Api, graph: GraphServer, seeds_way: Mailbox, message_id: str, reply_all: bool
 ) -> None:
     graph.hits.clear()
@@ -243,7 +241,7 @@ def test_the_preview_of_an_answer_shows_the_original_read_by_one_light_get(
 
 
 @pytest.mark.parametrize(("reply_all", "endpoint"), [(False, "reply"), (True, "replyAll")])
-def test_an_answer_is_the_comment_alone_at_its_endpoint(
+def test_reply_sends_only_the_comment_to_its_endpoint(
     api: Api,
     reviewer: Reviewer,
     graph: GraphServer,
@@ -262,7 +260,7 @@ def test_an_answer_is_the_comment_alone_at_its_endpoint(
 
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
-def test_an_unknown_original_is_not_found(api: Api, graph: GraphServer, message_id: str, tool: str) -> None:
+def test_unknown_original_is_not_found(api: Api, graph: GraphServer, message_id: str, tool: str) -> None:
     for known in ("nonsense", "A" * 16, "\u00e4"):
         problem = problem_of(api.tool(tool, **asked(tool, known)))
         assert (problem["code"], problem["status"]) == ("not_found", 404)
@@ -270,7 +268,7 @@ def test_an_unknown_original_is_not_found(api: Api, graph: GraphServer, message_
 
 @pytest.mark.parametrize("way", ["drafts", "seeds"])
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
-def test_an_original_deleted_meanwhile_is_not_found_and_nothing_leaves(
+def test_original_deleted_meanwhile_sends_nothing(
     api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, message_id: str, tool: str, way: str
 ) -> None:
     if way == "seeds":
@@ -282,7 +280,7 @@ def test_an_original_deleted_meanwhile_is_not_found_and_nothing_leaves(
 
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
-def test_a_permission_taken_away_after_the_approval_sends_nothing_else_instead(
+def test_permission_lost_after_approval_sends_nothing(
     api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, message_id: str, tool: str
 ) -> None:
     action = approved(reviewer, api.tool(tool, **asked(tool, message_id, confirm=True)))
@@ -297,7 +295,7 @@ def test_a_permission_taken_away_after_the_approval_sends_nothing_else_instead(
 
 
 @pytest.mark.parametrize("with_file", [False, True])
-def test_the_preview_of_a_forward_says_what_goes_along(api: Api, graph: GraphServer, with_file: bool) -> None:
+def test_forward_preview_says_if_files_go_along(api: Api, graph: GraphServer, with_file: bool) -> None:
     message = letter()
     if with_file:
         message.add_attachment(b"%PDF", "application", "pdf", filename="a.pdf")
@@ -311,7 +309,7 @@ def test_the_preview_of_a_forward_says_what_goes_along(api: Api, graph: GraphSer
 
 @pytest.mark.parametrize("comment", [None, "For you."])
 @pytest.mark.parametrize("to", [[JO], [JO, SAM], [ADA]], ids=["one", "several", "oneself"])
-def test_a_forward_names_its_recipients_and_no_empty_comment(
+def test_forward_names_recipients_and_no_empty_comment(
     api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, to: list[str], comment: str | None
 ) -> None:
     message = letter()
@@ -330,7 +328,7 @@ def test_a_forward_names_its_recipients_and_no_empty_comment(
 # By drafts: the thread is kept and the whole text is what was approved
 
 
-def test_an_answer_by_a_draft_says_what_was_approved_in_its_thread(
+def test_reply_by_a_draft_is_sent_as_approved_in_its_thread(
     api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str
 ) -> None:
     action = proposed(api, reviewer, "reply_email", message_id, reply_all=True)
@@ -345,9 +343,7 @@ def test_an_answer_by_a_draft_says_what_was_approved_in_its_thread(
     assert graph.ledger[0].recipients == (MIRA, JO, SAM)
 
 
-def test_a_forward_by_a_draft_keeps_the_files_that_exchange_put_there(
-    api: Api, reviewer: Reviewer, graph: GraphServer
-) -> None:
+def test_forward_draft_keeps_the_original_files(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     message = letter()
     message.add_attachment(b"%PDF" * 100, "application", "pdf", filename="a.pdf")
     message.add_attachment("one\n", filename="b.txt")
@@ -358,7 +354,7 @@ def test_a_forward_by_a_draft_keeps_the_files_that_exchange_put_there(
     assert not [hit for hit in graph.hits if hit.action == "attachments" and hit.method == "POST"]
 
 
-def test_a_large_attachment_goes_in_pieces(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_large_attachment_is_sent_in_pieces(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     content = bytes(range(256)) * (15 * 1024)  # 3.75 MB: over what one request may carry in base64
     file = {"name": "big.bin", "content_base64": base64.b64encode(content).decode()}
     action = proposed(api, reviewer, "send_email", attachments=[file])
@@ -372,7 +368,7 @@ def test_a_large_attachment_goes_in_pieces(api: Api, reviewer: Reviewer, graph: 
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
 @pytest.mark.parametrize("found_by", ["list_emails", "search_emails"])
-def test_from_what_was_found_over_the_preview_to_what_was_sent(
+def test_message_found_by_a_tool_is_previewed_and_sent(
     api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, tool: str, found_by: str
 ) -> None:
     query = {"query": "come"} if found_by == "search_emails" else {}
@@ -384,13 +380,13 @@ def test_from_what_was_found_over_the_preview_to_what_was_sent(
     assert state(proposed(api, reviewer, tool, card["id"])) == ("succeeded", None)
 
 
-def test_what_was_sent_is_in_the_list_of_sent(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_sent_mail_is_in_the_list_of_sent(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     proposed(api, reviewer, "send_email")
     (card,) = api.tool("list_emails", folder="sentitems").json()["emails"]
     assert card["subject"] == HELLO["subject"]
 
 
-def test_the_key_is_good_for_ever(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_key_is_valid_for_ever(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     """The list asked for ten minutes; a longer memory sends nothing twice that a shorter one would."""
     action = proposed(api, reviewer, "send_email", idempotency_key="k")
     PendingAction.objects.filter(pk=action.pk).update(created_at=action.created_at.replace(year=2025))
@@ -419,7 +415,7 @@ def test_no_address_subject_text_or_id_is_logged(
         assert secret not in log
 
 
-def test_the_defaults_are_the_ones_that_were_asked_for() -> None:
+def test_parameters_have_the_documented_defaults() -> None:
     send = SendEmail.model_validate(HELLO)
     assert (send.confirm, send.body_type, send.importance, send.save_to_sent_items) == (False, "text", "normal", True)
     assert ReplyEmail.model_validate({"message_id": "m", "comment": "c"}).reply_all is False
@@ -427,7 +423,7 @@ def test_the_defaults_are_the_ones_that_were_asked_for() -> None:
         assert {"idempotency_key", "confirm", "mailbox"} <= set(parameters.model_fields)
 
 
-def test_a_rest_that_was_asked_for_is_over_when_it_is_over(
+def test_mail_leaves_when_the_cool_down_ends(
     api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox
 ) -> None:
     graph.fault("answer", status=429, Retry_After="30")

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 NOTE = {"to": ["mira@northwind.example"], "subject": "Offer", "body": "Dear Mira,\nour offer.\n"}
 
 
-def test_a_draft_lies_in_the_folder_with_the_drafts_role_and_is_flagged(office: Office) -> None:
+def test_draft_is_flagged_in_the_folder_with_the_drafts_role(office: Office) -> None:
     draft = office.tool("create_draft", **NOTE, cc=["jo@northwind.example"], bcc=["eve@lovelace.example"])
 
     assert (draft["subject"], draft["to"]) == ("Offer", ["mira@northwind.example"])
@@ -24,7 +24,7 @@ def test_a_draft_lies_in_the_folder_with_the_drafts_role_and_is_flagged(office: 
     assert office.smtp.ledger == []
 
 
-def test_without_a_role_the_folder_called_drafts_is_taken(plain_office: Office) -> None:
+def test_folder_named_drafts_is_used_if_none_has_the_role(plain_office: Office) -> None:
     plain_office.imap.signed_in(plain_office.ada).create_folder("Entwürfe")
 
     plain_office.tool("create_draft", **NOTE)
@@ -32,7 +32,7 @@ def test_without_a_role_the_folder_called_drafts_is_taken(plain_office: Office) 
     assert len(plain_office.folder("Entwürfe")) == 1
 
 
-def test_a_draft_that_answers_carries_the_whole_chain_and_one_re(office: Office) -> None:
+def test_reply_draft_has_references_and_one_re(office: Office) -> None:
     original = letter(to=office.ada, References="<a@x.example> <b@x.example>", In_Reply_To="<b@x.example>")
     message_id = office.receive(original)
 
@@ -44,7 +44,7 @@ def test_a_draft_that_answers_carries_the_whole_chain_and_one_re(office: Office)
     assert str(stored["References"]).split() == ["<a@x.example>", "<b@x.example>", original["Message-ID"]]
 
 
-def test_a_draft_can_name_what_it_answers_by_its_uid(office: Office) -> None:
+def test_reply_draft_can_name_its_original_by_uid(office: Office) -> None:
     original = letter(to=office.ada)
     office.receive(original)
 
@@ -54,7 +54,7 @@ def test_a_draft_can_name_what_it_answers_by_its_uid(office: Office) -> None:
     assert (stored["Subject"], stored["In-Reply-To"]) == ("Re: Offer", original["Message-ID"])
 
 
-def test_a_reply_draft_finds_out_to_whom_about_what_and_in_which_thread(office: Office) -> None:
+def test_reply_draft_derives_recipients_subject_and_thread(office: Office) -> None:
     original = letter(to=office.ada, subject="RE: Re: Delivery", Reply_To="desk@northwind.example")
     message_id = office.receive(original)
 
@@ -68,7 +68,7 @@ def test_a_reply_draft_finds_out_to_whom_about_what_and_in_which_thread(office: 
     assert stored["Cc"] is None
 
 
-def test_a_reply_draft_to_all_copies_everybody_but_oneself(office: Office) -> None:
+def test_reply_draft_to_all_leaves_out_the_sender(office: Office) -> None:
     message_id = office.receive(
         letter(to=f"{office.ada}, Jo <jo@northwind.example>", Cc=f"sam@northwind.example, {office.ada.upper()}")
     )
@@ -80,12 +80,12 @@ def test_a_reply_draft_to_all_copies_everybody_but_oneself(office: Office) -> No
     assert stored["Cc"] == "jo@northwind.example, sam@northwind.example"
 
 
-def test_a_reply_draft_to_an_unknown_uid_is_refused_by_its_sentence(office: Office) -> None:
+def test_reply_draft_to_an_unknown_uid_is_refused(office: Office) -> None:
     problem = office.refused("draft_reply", uid=4711, body="x")
     assert (problem["code"], problem["detail"]) == ("not_found", "Email with UID 4711 not found.")
 
 
-def test_an_updated_draft_replaces_the_old_one_alone_and_stays_in_its_thread(office: Office) -> None:
+def test_updated_draft_replaces_only_the_old_one(office: Office) -> None:
     original = letter(to=office.ada)
     message_id = office.receive(original)
     client = office.imap.signed_in(office.ada)
@@ -103,14 +103,14 @@ def test_an_updated_draft_replaces_the_old_one_alone_and_stays_in_its_thread(off
     assert office.tool("list_drafts")["drafts"][0]["id"] == second["id"]
 
 
-def test_an_update_can_name_the_draft_by_its_uid(office: Office) -> None:
+def test_update_can_name_the_draft_by_uid(office: Office) -> None:
     draft = office.tool("create_draft", **NOTE)
     office.tool("update_draft", uid=draft["uid"], **{**NOTE, "subject": "Better"})
     assert [stored["Subject"] for stored in office.folder("Drafts")] == ["Better"]
 
 
 @pytest.mark.parametrize("tool", ["update_draft", "delete_draft"])
-def test_what_is_no_draft_is_left_alone(office: Office, tool: str) -> None:
+def test_message_that_is_no_draft_is_left_alone(office: Office, tool: str) -> None:
     message_id = office.receive(letter(to=office.ada))
 
     problem = office.refused(tool, draft_id=message_id, **(NOTE if tool == "update_draft" else {}))
@@ -119,17 +119,17 @@ def test_what_is_no_draft_is_left_alone(office: Office, tool: str) -> None:
     assert len(office.inbox(office.ada)) == 1
 
 
-def test_a_uid_that_is_not_in_drafts_is_no_draft(office: Office) -> None:
+def test_uid_outside_drafts_is_no_draft(office: Office) -> None:
     problem = office.refused("update_draft", uid=4711, **NOTE)
     assert problem["detail"] == "You can only update drafts. The email you provided is not in the drafts folder."
 
 
-def test_without_any_drafts_folder_the_sentence_says_what_to_do(plain_office: Office) -> None:
+def test_missing_drafts_folder_is_explained(plain_office: Office) -> None:
     problem = plain_office.refused("list_drafts")
     assert problem["detail"] == "Could not find Drafts folder. Available folders can be listed with list_folders."
 
 
-def test_a_deleted_draft_is_gone_and_nothing_else(office: Office) -> None:
+def test_deletion_removes_only_the_draft(office: Office) -> None:
     keep, drop = office.tool("create_draft", **NOTE), office.tool("create_draft", **{**NOTE, "subject": "Drop"})
 
     assert office.tool("delete_draft", draft_id=drop["id"]) == {"deleted": True}
@@ -138,7 +138,7 @@ def test_a_deleted_draft_is_gone_and_nothing_else(office: Office) -> None:
     assert office.refused("delete_draft", draft_id=drop["id"])["code"] == "not_found"
 
 
-def test_a_draft_that_a_person_changed_is_not_written_over(office: Office) -> None:
+def test_draft_changed_by_a_person_is_not_overwritten(office: Office) -> None:
     draft = office.tool("create_draft", **NOTE)
     client = office.imap.signed_in(office.ada)
     client.select_folder("Drafts")

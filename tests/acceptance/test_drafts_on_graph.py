@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 JO, SAM = "jo@northwind.example", "sam@northwind.example"
 
 
-def test_a_draft_is_written_listed_changed_and_thrown_away(api: Api, graph: GraphServer) -> None:
+def test_draft_is_written_listed_changed_and_deleted(api: Api, graph: GraphServer) -> None:
     made = api.tool("create_draft", to=[MIRA], bcc=[JO], subject="First", body="One.").json()
     assert [row["id"] for row in api.tool("list_drafts").json()["drafts"]] == [made["id"]]
     changed = api.tool("update_draft", draft_id=made["id"], to=[JO], subject="Second", body="Two.").json()
@@ -29,9 +29,7 @@ def test_a_draft_is_written_listed_changed_and_thrown_away(api: Api, graph: Grap
     assert (graph.drafts(ADA), graph.ledger) == ([], [])
 
 
-def test_a_draft_that_answers_is_sent_once_in_its_thread_and_is_a_draft_no_more(
-    api: Api, reviewer: Reviewer, graph: GraphServer
-) -> None:
+def test_sent_reply_draft_is_once_in_its_thread(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     graph.deliver(ADA, letter().as_bytes())
     (card,) = api.tool("list_emails").json()["emails"]
     draft = api.tool("draft_reply", message_id=card["id"], body="On Thursday.").json()
@@ -45,9 +43,7 @@ def test_a_draft_that_answers_is_sent_once_in_its_thread_and_is_a_draft_no_more(
     assert graph.drafts(ADA) == []
 
 
-def test_a_draft_that_answers_without_a_word_is_sent_in_its_thread(
-    api: Api, reviewer: Reviewer, graph: GraphServer
-) -> None:
+def test_reply_draft_without_text_is_sent_in_its_thread(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     """A person began it in Outlook; there is no comment on an original that anybody named."""
     original = graph.deliver(ADA, letter().as_bytes())
     graph.store.new(
@@ -73,7 +69,7 @@ def test_a_draft_that_answers_without_a_word_is_sent_in_its_thread(
     ],
 )
 @pytest.mark.parametrize("tool", ["create_draft", "update_draft"])
-def test_a_draft_that_could_not_be_finished_is_taken_away_and_the_old_one_stays(
+def test_unfinished_draft_is_removed_and_the_old_one_stays(
     api: Api, graph: GraphServer, tool: str, on: str, phase: Any, status: int
 ) -> None:
     words: dict[str, Any] = {"to": [MIRA], "subject": "Hello", "body": "Hi."}
@@ -94,9 +90,7 @@ def made(graph: GraphServer) -> bool:
     return any(hit.action == "attachments" and hit.method == "POST" for hit in graph.hits)
 
 
-def test_an_answer_that_could_not_be_worded_leaves_nothing_of_exchanges_own_behind(
-    api: Api, graph: GraphServer
-) -> None:
+def test_failed_reply_leaves_no_draft_of_exchange_behind(api: Api, graph: GraphServer) -> None:
     graph.deliver(ADA, letter().as_bytes())
     (card,) = api.tool("list_emails").json()["emails"]
     graph.fault("answer", on="patch", status=503)
@@ -105,9 +99,7 @@ def test_an_answer_that_could_not_be_worded_leaves_nothing_of_exchanges_own_behi
 
 
 @pytest.mark.parametrize("shown", ["all", "none", "one", "nameless"])
-def test_nobody_in_bcc_is_lost_when_a_draft_is_sent(
-    api: Api, reviewer: Reviewer, graph: GraphServer, shown: str
-) -> None:
+def test_sent_draft_keeps_its_bcc_recipients(api: Api, reviewer: Reviewer, graph: GraphServer, shown: str) -> None:
     """Whether the bytes of a draft name them is written nowhere."""
     draft = api.tool("create_draft", to=[MIRA], bcc=[JO, SAM], subject="Hello", body="Hi.").json()
     graph.mime_bcc = {"all": None, "one": 1}.get(shown, 0)
@@ -123,8 +115,9 @@ def test_nobody_in_bcc_is_lost_when_a_draft_is_sent(
     assert [accepted.recipients for accepted in graph.ledger] == [(MIRA, JO, SAM)]
 
 
+@pytest.mark.fault(37)
 @pytest.mark.parametrize("how", ["edited", "thrown away"])
-def test_row37_a_draft_that_its_person_changed_after_it_was_proposed_is_not_sent(
+def test_draft_changed_after_its_proposal_is_not_sent(
     api: Api, reviewer: Reviewer, graph: GraphServer, how: str
 ) -> None:
     draft = api.tool("create_draft", to=[MIRA], subject="Hello", body="Hi.").json()
@@ -139,7 +132,7 @@ def test_row37_a_draft_that_its_person_changed_after_it_was_proposed_is_not_sent
     assert (graph.sends(), graph.ledger) == ([], [])
 
 
-def test_without_the_permission_a_draft_is_refused_with_its_name(api: Api, graph: GraphServer) -> None:
+def test_refusal_names_the_missing_permission(api: Api, graph: GraphServer) -> None:
     for token, (address, _) in list(graph.tokens.items()):
         graph.tokens[token] = (address, ("Mail.Read", "Mail.Send"))
     answer = api.tool("create_draft", to=[MIRA], subject="Hello", body="Hi.")

@@ -16,13 +16,13 @@ def some_subject() -> str:
     return f"Thursday {uuid.uuid4().hex}"
 
 
-def test_the_probes_answer_without_a_token(mailhub: Mailhub) -> None:
+def test_probes_answer_without_a_token(mailhub: Mailhub) -> None:
     assert request(f"{mailhub.url}/healthz").json() == {"status": "ok"}
     ready = request(f"{mailhub.url}/readyz")
     assert (ready.status, ready.json()["status"]) == (200, "ok")
 
 
-def test_a_preview_answers_200_and_stores_nothing(mailhub: Mailhub) -> None:
+def test_preview_answers_200_and_stores_nothing(mailhub: Mailhub) -> None:
     before = mailhub.rest("GET", "/actions").json()
     answer = mailhub.rest("POST", "/tools/send_email", {"to": [MIRA], "subject": some_subject(), "body": "Hello."})
     assert (answer.status, answer.json()["status"]) == (200, "preview")
@@ -30,7 +30,7 @@ def test_a_preview_answers_200_and_stores_nothing(mailhub: Mailhub) -> None:
     assert mailhub.rest("GET", "/actions").json() == before
 
 
-def test_a_proposal_says_where_it_can_be_followed_and_where_a_person_decides(mailhub: Mailhub) -> None:
+def test_proposal_links_to_its_status_and_review_page(mailhub: Mailhub) -> None:
     mail = {"to": [MIRA], "subject": some_subject(), "body": "Hello.", "confirm": True}
     answer = mailhub.rest("POST", "/tools/send_email", mail)
     action = answer.json()["action"]
@@ -41,7 +41,7 @@ def test_a_proposal_says_where_it_can_be_followed_and_where_a_person_decides(mai
     assert mailhub.person().get(action["review_url"]).status == 200
 
 
-def test_the_same_key_leads_to_the_same_action_and_refuses_another_request(mailhub: Mailhub) -> None:
+def test_same_key_gives_same_action_or_refuses_other_body(mailhub: Mailhub) -> None:
     mail = {"to": [MIRA], "subject": some_subject(), "body": "Hello.", "confirm": True}
     key = uuid.uuid4().hex
     first = mailhub.rest("POST", "/tools/send_email", mail, Idempotency_Key=key)
@@ -56,7 +56,7 @@ def test_the_same_key_leads_to_the_same_action_and_refuses_another_request(mailh
     assert mailhub.action(first.json()["action"]["id"]) == first.json()["action"]
 
 
-def test_an_approved_mail_arrives_once_with_one_copy_in_sent_and_its_neighbour_waits(mailhub: Mailhub) -> None:
+def test_approved_mail_arrives_once_and_others_wait(mailhub: Mailhub) -> None:
     waiting, wanted, asked_at = some_subject(), some_subject(), datetime.now(UTC)
     neighbour = mailhub.propose(waiting)
     action = mailhub.propose(wanted, cc=["charles@lovelace.example"])
@@ -81,7 +81,7 @@ def test_an_approved_mail_arrives_once_with_one_copy_in_sent_and_its_neighbour_w
     assert mailhub.mail(MIRA, "INBOX", waiting) == []
 
 
-def test_approving_without_the_csrf_token_or_without_a_session_changes_nothing(mailhub: Mailhub) -> None:
+def test_approval_without_csrf_or_session_changes_nothing(mailhub: Mailhub) -> None:
     action = mailhub.propose(some_subject())
     refused = mailhub.person().submit(action["review_url"], "approve", csrfmiddlewaretoken="x" * 64)
     assert refused.status == 403
@@ -90,7 +90,7 @@ def test_approving_without_the_csrf_token_or_without_a_session_changes_nothing(m
     assert mailhub.action(action["id"])["state"] == "pending"
 
 
-def test_a_one_time_link_signs_in_once_and_looking_at_it_uses_nothing_up(mailhub: Mailhub) -> None:
+def test_one_time_link_signs_in_once_and_get_keeps_it(mailhub: Mailhub) -> None:
     link = mailhub.new_link()
     for _ in range(2):
         assert request(link).status == 200
@@ -98,7 +98,7 @@ def test_a_one_time_link_signs_in_once_and_looking_at_it_uses_nothing_up(mailhub
     assert Person(mailhub.url).get(link).status == 410
 
 
-def test_nothing_that_was_said_or_secret_stands_in_the_log_of_any_process(mailhub: Mailhub) -> None:
+def test_no_content_or_secret_is_in_any_process_log(mailhub: Mailhub) -> None:
     canaries = {name: f"canary{name}{uuid.uuid4().hex}" for name in ("subject", "body", "path", "token", "field")}
     link = mailhub.new_link()
     person = mailhub.person(link)

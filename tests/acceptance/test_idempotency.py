@@ -18,7 +18,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 ASK: dict[str, Any] = {**HELLO, "confirm": True}
 
 
-def test_row1_sixteen_at_once_with_one_key_make_one_action(api: Api) -> None:
+@pytest.mark.fault(1)
+def test_sixteen_calls_with_one_key_make_one_action(api: Api) -> None:
     answers = all_at_once([lambda: Api(secret=api.secret).tool("send_email", key="k", **ASK)] * 16)
 
     assert {answer.status_code for answer in answers} == {202}
@@ -28,7 +29,8 @@ def test_row1_sixteen_at_once_with_one_key_make_one_action(api: Api) -> None:
     assert AuditEvent.objects.filter(event="created").count() == 1
 
 
-def test_row2_the_same_key_with_another_request_is_refused(api: Api) -> None:
+@pytest.mark.fault(2)
+def test_same_key_with_another_request_is_refused(api: Api) -> None:
     action_id = api.propose(key="k")
     before = PendingAction.objects.values().get()
 
@@ -40,8 +42,9 @@ def test_row2_the_same_key_with_another_request_is_refused(api: Api) -> None:
     assert str(before["id"]) == action_id
 
 
+@pytest.mark.fault(3)
 @pytest.mark.parametrize("key", ["", "k" * 256, "a\tb", "a\nb", "a\x00b", "schlüssel"])
-def test_row3_a_key_that_is_none_is_refused_and_nothing_stored(api: Api, key: str) -> None:
+def test_invalid_key_is_refused(api: Api, key: str) -> None:
     answer = api.tool("send_email", **ASK, idempotency_key=key)
 
     assert answer.status_code == 400
@@ -49,19 +52,22 @@ def test_row3_a_key_that_is_none_is_refused_and_nothing_stored(api: Api, key: st
     assert not PendingAction.objects.exists()
 
 
+@pytest.mark.fault(3)
 @pytest.mark.parametrize("key", ["", "k" * 256])
-def test_row3_a_header_that_is_no_key_is_refused(api: Api, key: str) -> None:
+def test_invalid_key_header_is_refused(api: Api, key: str) -> None:
     assert api.tool("send_email", key=key, **ASK).status_code == 400
     assert not PendingAction.objects.exists()
 
 
-def test_row3_header_and_body_must_not_disagree(api: Api) -> None:
+@pytest.mark.fault(3)
+def test_header_and_body_must_not_disagree(api: Api) -> None:
     assert api.tool("send_email", key="a", **ASK, idempotency_key="b").status_code == 400
     assert not PendingAction.objects.exists()
     assert api.tool("send_email", key="a", **ASK, idempotency_key="a").status_code == 202
 
 
-def test_row3_without_a_key_each_proposal_is_a_new_one_and_the_preview_warns(api: Api) -> None:
+@pytest.mark.fault(3)
+def test_proposals_without_a_key_are_new_and_warned_about(api: Api) -> None:
     assert api.propose() != api.propose()
     PendingAction.objects.update(created_at=timezone.now() - timedelta(hours=1))
 
@@ -70,12 +76,13 @@ def test_row3_without_a_key_each_proposal_is_a_new_one_and_the_preview_warns(api
     assert "possible_duplicate" in {warning["code"] for warning in warnings}
 
 
-def test_a_quoted_key_is_the_same_key(api: Api) -> None:
+def test_quoted_key_is_the_same_key(api: Api) -> None:
     first = api.tool("send_email", key='"8e03978e"', **ASK).json()["action"]["id"]
     assert api.tool("send_email", key="8e03978e", **ASK).json()["action"]["id"] == first
 
 
-def test_row4_the_key_of_another_proposer_or_mailbox_or_token_name_is_another_key(
+@pytest.mark.fault(4)
+def test_key_is_separate_for_proposer_mailbox_and_token(
     api: Api, foreign_api: Api, alice: User, mailbox: Mailbox, server: MemoryServer
 ) -> None:
     second_mailbox = make_mailbox("sales@lovelace.example", server, alice)
@@ -93,7 +100,7 @@ def test_row4_the_key_of_another_proposer_or_mailbox_or_token_name_is_another_ke
         assert answer.json()["action"]["id"] != first
 
 
-def test_a_rotated_token_of_the_same_name_keeps_its_keys(api: Api, alice: User, mailbox: Mailbox) -> None:
+def test_rotated_token_of_the_same_name_keeps_its_keys(api: Api, alice: User, mailbox: Mailbox) -> None:
     first = api.propose(key="k")
     alice.tokens.update(revoked_at=timezone.now())
 
@@ -102,10 +109,9 @@ def test_a_rotated_token_of_the_same_name_keeps_its_keys(api: Api, alice: User, 
     assert answer.json()["action"]["id"] == first
 
 
+@pytest.mark.fault(5)
 @pytest.mark.parametrize("ending", ["sent", "rejected", "expired", "purged"])
-def test_row5_the_key_answers_with_the_present_state_whatever_became_of_it(
-    api: Api, reviewer: Reviewer, server: MemoryServer, ending: str
-) -> None:
+def test_key_answers_with_the_current_state(api: Api, reviewer: Reviewer, server: MemoryServer, ending: str) -> None:
     action_id = api.propose(key="k")
     match ending:
         case "rejected":
@@ -134,9 +140,8 @@ def test_row5_the_key_answers_with_the_present_state_whatever_became_of_it(
     assert len(server.ledger) == (1 if ending in ("sent", "purged") else 0)
 
 
-def test_row6_the_same_mail_under_a_new_key_is_accepted_and_flagged_within_the_window(
-    api: Api, reviewer: Reviewer
-) -> None:
+@pytest.mark.fault(6)
+def test_same_mail_with_a_new_key_is_accepted_and_flagged(api: Api, reviewer: Reviewer) -> None:
     first = {**ASK, "to": ["mira@northwind.example", "jo@northwind.example"], "body": "x" * 200 + " first"}
     again = {**first, "to": first["to"][::-1], "subject": "HELLO", "body": "x" * 200 + " second"}
     api.tool("send_email", key="1", **first)
@@ -148,7 +153,8 @@ def test_row6_the_same_mail_under_a_new_key_is_accepted_and_flagged_within_the_w
     assert "Possibly the same again" in reviewer.page(answer.json()["action"]["id"]).content.decode()
 
 
-def test_row6_after_the_window_there_is_no_flag(api: Api, reviewer: Reviewer) -> None:
+@pytest.mark.fault(6)
+def test_duplicate_flag_ends_with_the_window(api: Api, reviewer: Reviewer) -> None:
     reviewer.decide(api.propose(key="1"), "approve")
     work()
     PendingAction.objects.update(created_at=timezone.now() - timedelta(seconds=121))
@@ -158,7 +164,7 @@ def test_row6_after_the_window_there_is_no_flag(api: Api, reviewer: Reviewer) ->
     assert "possible_duplicate" not in {warning["code"] for warning in answer.json()["warnings"]}
 
 
-def test_another_subject_recipient_or_beginning_is_no_duplicate(api: Api) -> None:
+def test_other_subject_recipient_or_start_is_no_duplicate(api: Api) -> None:
     api.propose()
     for change in ({"subject": "Hello!"}, {"to": ["jo@northwind.example"]}, {"body": "Another beginning"}):
         answer = api.tool("send_email", **{**ASK, **change})

@@ -18,10 +18,9 @@ from tests.services import free_port
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres_only]
 
 
+@pytest.mark.fault(7)
 @pytest.mark.parametrize("committed", [False, True], ids=["before the server has it", "after the server has it"])
-def test_row7_a_retry_with_the_key_after_a_lost_commit_leads_to_one_action(
-    api: Api, mailbox: Mailbox, tmp_path: Path, committed: bool
-) -> None:
+def test_retry_after_lost_commit_makes_one_action(api: Api, mailbox: Mailbox, tmp_path: Path, committed: bool) -> None:
     database = connection.settings_dict
     port = free_port()
     # The mailbox is looked into for who is known there; one that cannot be reached keeps nobody from proposing.

@@ -33,9 +33,7 @@ def test_folders_are_named_with_role_and_counts(office: Office) -> None:
     assert folders["Sent Messages"]["role"] == "sent"
 
 
-def test_a_read_asks_who_and_which_mailbox_and_notes_itself_and_no_more(
-    office: Office, django_assert_max_num_queries: Any
-) -> None:
+def test_read_needs_three_queries_at_most(office: Office, django_assert_max_num_queries: Any) -> None:
     office.receive(letter(to=office.ada))
     office.tool("list_emails")  # the token's first use is noted, once a minute
     with django_assert_max_num_queries(3):
@@ -75,19 +73,20 @@ def full(office: Office) -> Office:
         pytest.param({"query": 'it"s'}, [], id="a-lone-quote"),
     ],
 )
-def test_a_search_finds_what_it_says_newest_first(full: Office, asked: dict[str, Any], found: list[str]) -> None:
+def test_search_finds_matches_newest_first(full: Office, asked: dict[str, Any], found: list[str]) -> None:
     result = full.tool("search_emails", **asked)
     assert subjects(result) == found
     assert ("hint" in result) is (not found)
 
 
+@pytest.mark.fault(51)
 @pytest.mark.parametrize(
     "asked",
     [
         pytest.param({"query": "FROM"}, id="key-without-value"),
         pytest.param({"query": "SINCE yesterday"}, id="no-date"),
         pytest.param({"query": "ALL FETCH 1 BODY"}, id="not-a-search-key"),
-        pytest.param({"query": "FROM x\r\nA1 LOGOUT"}, id="row51-newline"),
+        pytest.param({"query": "FROM x\r\nA1 LOGOUT"}, id="newline"),
         pytest.param({"label_ids": ["INBOX"]}, id="labels-on-imap"),
         pytest.param({"folder": "No such folder"}, id="unknown-folder"),
         pytest.param({"page_token": "x"}, id="foreign-page-token"),
@@ -96,13 +95,13 @@ def test_a_search_finds_what_it_says_newest_first(full: Office, asked: dict[str,
         pytest.param({"colour": "red"}, id="unknown-parameter"),
     ],
 )
-def test_a_search_that_cannot_be_made_is_refused_with_a_next_step(office: Office, asked: dict[str, Any]) -> None:
+def test_impossible_search_is_refused_with_a_next_step(office: Office, asked: dict[str, Any]) -> None:
     problem = office.refused("search_emails", **asked)
     assert problem["code"] in ("invalid_input", "not_found")
     assert len(problem["detail"]) > 20
 
 
-def test_pages_of_a_search_neither_overlap_nor_leave_out(office: Office) -> None:
+def test_search_pages_neither_overlap_nor_leave_gaps(office: Office) -> None:
     for number in range(7):
         office.receive(letter(to=office.ada, subject=f"Order {number}"))
         office.receive(letter(to=office.ada, subject="Noise"))
@@ -118,7 +117,7 @@ def test_pages_of_a_search_neither_overlap_nor_leave_out(office: Office) -> None
     assert seen == [f"Order {number}" for number in range(6, -1, -1)]
 
 
-def test_a_thread_is_found_by_its_references_across_folders(office: Office) -> None:
+def test_thread_is_found_by_references_across_folders(office: Office) -> None:
     first = letter(to=office.ada, subject="Crane", text="One.\n")
     message_id = office.receive(first)
     office.imap.deliver(
@@ -138,7 +137,7 @@ def test_a_thread_is_found_by_its_references_across_folders(office: Office) -> N
         assert [message["body"].strip() for message in messages] == ["One.", "Two.", "Three."]
 
 
-def test_a_long_thread_says_that_it_was_cut_and_keeps_the_newest(office: Office) -> None:
+def test_long_thread_is_cut_and_keeps_the_newest(office: Office) -> None:
     first = letter(to=office.ada, text="old " * 500)
     office.receive(first)
     newest = office.receive(letter(to=office.ada, text="new " * 500, References=first["Message-ID"]))
@@ -150,7 +149,7 @@ def test_a_long_thread_says_that_it_was_cut_and_keeps_the_newest(office: Office)
     assert sum(len(message["body"]) for message in thread["messages"]) <= 2100
 
 
-def test_a_body_is_cut_with_the_place_to_go_on(office: Office) -> None:
+def test_cut_body_names_where_to_continue(office: Office) -> None:
     text = "".join(f"line {number}\n" for number in range(1000))
     message_id = office.receive(letter(to=office.ada, text=text))
 
@@ -166,23 +165,24 @@ def test_a_body_is_cut_with_the_place_to_go_on(office: Office) -> None:
     assert read == text.strip("\n")
 
 
+@pytest.mark.fault(53)
 @pytest.mark.parametrize(
     ("hidden", "flagged"),
     [
-        pytest.param('<div style="display:none">SECRET</div>', True, id="row53-display-none"),
-        pytest.param("<p hidden>SECRET</p>", True, id="row53-hidden"),
-        pytest.param('<span style="font-size:0px">SECRET</span>', True, id="row53-zero-size"),
-        pytest.param('<p style="color:#ffffff">SECRET</p>', True, id="row53-white-on-white"),
-        pytest.param('<p style="opacity: 0">SECRET</p>', True, id="row53-opacity"),
-        pytest.param('<p style="position:absolute;left:-9999px">SECRET</p>', True, id="row53-off-screen"),
-        pytest.param("<p>\U000e0053\U000e0045\U000e0043</p>", True, id="row53-tag-characters"),
+        pytest.param('<div style="display:none">SECRET</div>', True, id="display-none"),
+        pytest.param("<p hidden>SECRET</p>", True, id="hidden"),
+        pytest.param('<span style="font-size:0px">SECRET</span>', True, id="zero-size"),
+        pytest.param('<p style="color:#ffffff">SECRET</p>', True, id="white-on-white"),
+        pytest.param('<p style="opacity: 0">SECRET</p>', True, id="opacity"),
+        pytest.param('<p style="position:absolute;left:-9999px">SECRET</p>', True, id="off-screen"),
+        pytest.param("<p>\U000e0053\U000e0045\U000e0043</p>", True, id="tag-characters"),
         pytest.param('<table bgcolor="#000"><td><p style="color:#fff">Shown</p></table>', False, id="white-on-dark"),
         pytest.param('<p style="font-size:10px">Shown</p>', False, id="small-but-there"),
         pytest.param('<div style="display:none">&zwnj;&nbsp;&zwnj;</div>', False, id="nothing-hidden"),
         pytest.param("<p>family 👨\u200d👩\u200d👧</p>", False, id="joined-emoji"),
     ],
 )
-def test_row53_text_that_nobody_sees_is_removed_and_it_is_said(office: Office, hidden: str, flagged: bool) -> None:
+def test_hidden_text_is_removed_and_reported(office: Office, hidden: str, flagged: bool) -> None:
     mail = letter(to=office.ada)
     mail.set_content(f"<html><body><p>Hello</p>{hidden}<p>Bye</p></body></html>", subtype="html")
     message_id = office.receive(mail)
@@ -199,7 +199,7 @@ def test_row53_text_that_nobody_sees_is_removed_and_it_is_said(office: Office, h
         assert "👨\u200d👩\u200d👧" in read["body"]
 
 
-def test_what_an_html_mail_says_of_signs_is_read_as_it_is_shown(office: Office) -> None:
+def test_html_about_signs_is_read_as_it_is_shown(office: Office) -> None:
     mail = letter(to=office.ada)
     mail.set_content("<p>Write &amp;lt;b&amp;gt; for &lt;b&gt;, &amp;amp; for &amp; &#8364;&nbsp;5</p>", subtype="html")
     read = office.tool("read_email", message_id=office.receive(mail))
@@ -281,22 +281,23 @@ def attached(office: Office, name: str, content: bytes, media_type: str = "appli
         pytest.param("a.txt", "Zoë".encode("windows-1252"), "Zoë", id="text-in-another-charset"),
     ],
 )
-def test_the_text_of_an_attachment_is_drawn_out(office: Office, name: str, content: bytes, text: str) -> None:
+def test_text_of_an_attachment_is_extracted(office: Office, name: str, content: bytes, text: str) -> None:
     result = office.tool("download_attachment", **attached(office, name, content))
     assert text in result["text"]
     assert result["size"] == len(content)
 
 
+@pytest.mark.fault(54)
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        pytest.param("a.docx", bomb(), id="row54-zip-bomb"),
+        pytest.param("a.docx", bomb(), id="zip-bomb"),
         pytest.param("a.pdf", b"%PDF-1.4 broken", id="broken-pdf"),
         pytest.param("a.xlsx", b"PK\x03\x04 broken", id="broken-excel"),
         pytest.param("a.bin", b"\0\1\2", id="no-text-in-it"),
     ],
 )
-def test_a_file_without_readable_text_is_refused_with_another_way(office: Office, name: str, content: bytes) -> None:
+def test_file_without_readable_text_is_refused_with_advice(office: Office, name: str, content: bytes) -> None:
     named = attached(office, name, content)
     assert office.refused("download_attachment", **named)["code"] == "invalid_input"
     assert "url" in office.tool("download_attachment", **named, **{"as": "link"})
@@ -311,7 +312,7 @@ def test_small_files_come_in_base64_and_large_ones_do_not(office: Office) -> Non
     assert office.refused("download_attachment", **large, **{"as": "base64"})["code"] == "too_large"
 
 
-def test_a_link_gives_the_file_once_to_anybody_and_never_again(office: Office) -> None:
+def test_link_gives_the_file_once_and_never_again(office: Office) -> None:
     named = attached(office, "<b>Größe</b>.html", b"<script>alert(1)</script>")
     link = office.tool("download_attachment", **named, **{"as": "link"})
     path = link["url"].partition("example")[2] or "/" + link["url"].split("/", 3)[3]
@@ -328,7 +329,7 @@ def test_a_link_gives_the_file_once_to_anybody_and_never_again(office: Office) -
     assert again.status_code == 404
 
 
-def test_one_bad_mail_never_hides_the_rest_of_a_list(office: Office) -> None:
+def test_one_bad_mail_does_not_hide_the_rest_of_a_list(office: Office) -> None:
     office.receive(letter(to=office.ada, subject="Good 1"))
     for source in (
         b"Subject: No date\r\n\r\nx\r\n",
@@ -357,20 +358,19 @@ def nested(depth: int) -> bytes:
     return b"Subject: Nested\r\nContent-Type: multipart/mixed; boundary=b0\r\n\r\n" + head + b"x\r\n"
 
 
+@pytest.mark.fault(54)
 @pytest.mark.parametrize(
     "source",
     [
-        pytest.param(nested(1000), id="row54-nested-1000-deep"),
+        pytest.param(nested(1000), id="nested-1000-deep"),
         pytest.param(
-            b"Content-Type: multipart/mixed; boundary=b\r\n\r\n" + b"--b\r\n\r\nx\r\n" * 3000, id="row54-3000-parts"
+            b"Content-Type: multipart/mixed; boundary=b\r\n\r\n" + b"--b\r\n\r\nx\r\n" * 3000, id="3000-parts"
         ),
-        pytest.param(b"Subject: " + b"x " * 2_000_000 + b"\r\n\r\nx\r\n", id="row54-header-of-4-MB"),
-        pytest.param(b"Content-Type: text/html\r\n\r\n" + b"<div>" * 100_000 + b"x", id="row54-html-nested-100000"),
+        pytest.param(b"Subject: " + b"x " * 2_000_000 + b"\r\n\r\nx\r\n", id="header-of-4-MB"),
+        pytest.param(b"Content-Type: text/html\r\n\r\n" + b"<div>" * 100_000 + b"x", id="html-nested-100000"),
     ],
 )
-def test_row54_a_mail_made_to_break_readers_is_read_or_refused_and_the_list_lives(
-    office: Office, source: bytes
-) -> None:
+def test_mail_made_to_break_readers_does_not_break_lists(office: Office, source: bytes) -> None:
     office.receive(letter(to=office.ada, subject="Good"))
     office.imap.deliver(office.ada, source)
 
@@ -394,7 +394,7 @@ def forwarded_as_attachment() -> EmailMessage:
     return outer
 
 
-def test_a_mail_inside_a_mail_is_an_attachment_and_travels_along(office: Office) -> None:
+def test_nested_mail_is_an_attachment_and_is_sent_along(office: Office) -> None:
     message_id = office.receive(forwarded_as_attachment())
 
     (listed,) = office.tool("list_attachments", message_id=message_id)["attachments"]
@@ -406,7 +406,8 @@ def test_a_mail_inside_a_mail_is_an_attachment_and_travels_along(office: Office)
     assert b"Subject: Inner" in file.get_content()
 
 
-def test_ten_cards_and_one_newsletter_stay_within_their_budget(office: Office) -> None:
+@pytest.mark.goal("P5")
+def test_cards_and_newsletter_stay_in_budget(office: Office) -> None:
     for number in range(10):
         sender = "A Rather Long Name of a Company <newsletter@long-company-name.example>"
         office.receive(

@@ -17,9 +17,7 @@ from tools.providers.memory import MemoryServer
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_an_approved_mail_leaves_once_and_the_answer_says_so(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
+def test_approved_mail_is_sent_once_and_reported(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     action_id = api.propose()
     work()
     assert server.ledger == []
@@ -37,7 +35,7 @@ def test_an_approved_mail_leaves_once_and_the_answer_says_so(
     assert PendingAction.objects.get().attempts.count() == 1
 
 
-def test_a_preview_stores_nothing_and_names_everything(api: Api, server: MemoryServer) -> None:
+def test_preview_stores_nothing_and_names_everything(api: Api, server: MemoryServer) -> None:
     answer = api.tool("send_email", **HELLO, cc=["bob@lovelace.example"], bcc=["eve@lovelace.example"])
 
     assert answer.status_code == 200
@@ -60,7 +58,7 @@ def test_a_preview_stores_nothing_and_names_everything(api: Api, server: MemoryS
     assert server.ledger == []
 
 
-def test_a_proposal_is_accepted_with_the_place_to_look(api: Api) -> None:
+def test_proposal_is_accepted_with_a_status_address(api: Api) -> None:
     answer = api.tool("send_email", **HELLO, confirm=True)
 
     assert answer.status_code == 202
@@ -72,7 +70,7 @@ def test_a_proposal_is_accepted_with_the_place_to_look(api: Api) -> None:
     assert api.get(f"/actions/{action['id']}").json() == action
 
 
-def test_a_rejected_mail_never_leaves_and_the_agent_reads_why(
+def test_rejected_mail_never_leaves_and_agent_sees_the_reason(
     api: Api, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     action_id = api.propose()
@@ -86,9 +84,7 @@ def test_a_rejected_mail_never_leaves_and_the_agent_reads_why(
     assert action["review"] == {"by": "Alice", "verdict": "rejected", "note": "Not this week."}
 
 
-def test_an_undone_approval_waits_again_and_must_be_given_anew(
-    api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any
-) -> None:
+def test_undone_approval_must_be_given_again(api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
@@ -106,9 +102,7 @@ def test_an_undone_approval_waits_again_and_must_be_given_anew(
     assert len(server.ledger) == 1
 
 
-def test_a_cancelled_mail_never_leaves_and_cannot_be_approved(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
+def test_cancelled_mail_cannot_be_approved(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     action_id = api.propose()
 
     assert api.post(f"/actions/{action_id}/cancel").json()["state"] == "cancelled"
@@ -119,7 +113,7 @@ def test_a_cancelled_mail_never_leaves_and_cannot_be_approved(
     assert server.ledger == []
 
 
-def test_what_has_left_cannot_be_cancelled(api: Api, reviewer: Reviewer) -> None:
+def test_sent_mail_cannot_be_cancelled(api: Api, reviewer: Reviewer) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
     work()
@@ -128,9 +122,7 @@ def test_what_has_left_cannot_be_cancelled(api: Api, reviewer: Reviewer) -> None
     assert api.get(f"/actions/{action_id}").json()["state"] == "succeeded"
 
 
-def test_an_unreachable_mailbox_is_a_transient_problem_and_a_mark_on_its_page(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
+def test_unreachable_mailbox_is_transient_and_marked(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     server.reachable = False
 
     answer = api.tool("list_emails")
@@ -144,7 +136,7 @@ def test_an_unreachable_mailbox_is_a_transient_problem_and_a_mark_on_its_page(
     assert "cannot be reached" not in reviewer.client.get("/mailboxes/").content.decode()
 
 
-def test_a_refused_sign_in_is_an_auth_error_and_is_not_tried_again(api: Api, server: MemoryServer) -> None:
+def test_refused_sign_in_is_an_auth_error_without_retry(api: Api, server: MemoryServer) -> None:
     server.accepts_login = False
     assert api.tool("list_emails").status_code == 424
     server.accepts_login = True
@@ -154,9 +146,7 @@ def test_a_refused_sign_in_is_an_auth_error_and_is_not_tried_again(api: Api, ser
     assert (answer.status_code, answer.json()["code"]) == (424, "auth_error")
 
 
-def test_a_mailbox_that_is_down_makes_the_mail_wait_and_leave_once_later(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
+def test_mail_for_a_mailbox_that_is_down_leaves_once_later(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     action_id = api.propose()
     server.reachable = False
     reviewer.decide(action_id, "approve")
@@ -171,9 +161,7 @@ def test_a_mailbox_that_is_down_makes_the_mail_wait_and_leave_once_later(
     assert len(server.ledger) == 1
 
 
-def test_a_mail_with_its_own_moment_waits_for_it_and_does_not_expire_before(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
+def test_scheduled_mail_waits_and_does_not_expire_early(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     moment = timezone.now() + timedelta(days=3)
     action_id = api.propose(send_at=moment.isoformat())
     reviewer.decide(action_id, "approve")
@@ -189,12 +177,12 @@ def test_a_mail_with_its_own_moment_waits_for_it_and_does_not_expire_before(
     assert len(server.ledger) == 1
 
 
-def test_a_moment_too_far_away_is_refused(api: Api) -> None:
+def test_time_too_far_in_the_future_is_refused(api: Api) -> None:
     answer = api.tool("send_email", **HELLO, send_at=(timezone.now() + timedelta(days=31)).isoformat(), confirm=True)
     assert answer.json()["errors"][0]["field"] == "send_at"
 
 
-def test_a_paused_mailbox_says_so_and_its_mail_waits(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_paused_mailbox_is_reported_and_its_mail_waits(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
     call_command("pause", "--mailbox", "alice@lovelace.example", stdout=StringIO())

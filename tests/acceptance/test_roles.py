@@ -120,9 +120,7 @@ NOT_HERE = {
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.value if role else "stranger")
-def test_on_pages_each_role_may_do_what_stands_in_the_table_and_nothing_else(
-    server: MemoryServer, role: Role | None
-) -> None:
+def test_role_does_on_pages_only_what_the_table_allows(server: MemoryServer, role: Role | None) -> None:
     for verb, (method, path, form, least) in PAGES.items():
         with undone():
             scene = Scene(server, role)
@@ -148,7 +146,7 @@ def test_on_pages_each_role_may_do_what_stands_in_the_table_and_nothing_else(
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.value if role else "stranger")
 @pytest.mark.parametrize("surface", ["rest", "mcp"])
-def test_over_rest_and_mcp_a_token_may_do_what_its_owners_role_lets_and_nothing_else(
+def test_token_does_only_what_the_role_of_its_owner_allows(
     server: MemoryServer, role: Role | None, surface: str
 ) -> None:
     scene = Scene(server, role)
@@ -171,12 +169,12 @@ def test_over_rest_and_mcp_a_token_may_do_what_its_owners_role_lets_and_nothing_
     assert called(surface, scene.secret, "list_actions", {}) == "ok"
 
 
-def test_every_tool_stands_in_the_table() -> None:
+def test_every_tool_is_in_the_table() -> None:
     """These take no mailbox, and are asked about a stranger's action above."""
     assert set(TOOLS) == set(CATALOG) - {"list_mailboxes", "get_action", "list_actions", "cancel_action"}
 
 
-def test_a_token_reaches_only_what_it_is_bound_to_though_its_owner_reaches_more(server: MemoryServer) -> None:
+def test_token_reaches_only_its_bound_mailboxes(server: MemoryServer) -> None:
     scene = Scene(server, Role.MANAGER)
     _, secret = ApiToken.issue(user=scene.person, name="narrow", scopes=list(SCOPES), mailboxes=[])
     for surface in ("rest", "mcp"):
@@ -194,7 +192,7 @@ def called(surface: str, secret: str, tool: str, arguments: dict[str, Any]) -> s
     return str(text["code"]) if result.is_error else "ok"
 
 
-def test_every_address_that_names_a_mailbox_or_an_action_stands_in_the_table() -> None:
+def test_every_mailbox_or_action_address_is_in_the_table() -> None:
     """A page that is added later must be given a role here."""
     routes = {route for route in _routes(get_resolver()) if "mailbox_id" in route or "action_id" in route}
     listed = {path.lstrip("/") for _, path, _, _ in PAGES.values()} | ELSEWHERE

@@ -21,7 +21,7 @@ def loading(mailhub: Mailhub, child: str) -> bool:
     return pid is not None and "pydantic_core" in Path(f"/proc/{pid}/maps").read_text()
 
 
-def test_what_a_script_needs_stands_in_a_file_that_only_the_owner_reads(mailhub: Mailhub) -> None:
+def test_credentials_file_is_readable_only_by_its_owner(mailhub: Mailhub) -> None:
     sandbox = mailhub.sandbox
     assert stat.S_IMODE((mailhub.home / "sandbox.json").stat().st_mode) == 0o600
     assert stat.S_IMODE(mailhub.home.stat().st_mode) & 0o077 == 0
@@ -37,7 +37,7 @@ def test_what_a_script_needs_stands_in_a_file_that_only_the_owner_reads(mailhub:
     assert str(mailhub.home / "sandbox.json") in mailhub.stdout()
 
 
-def test_a_second_start_goes_on_where_the_first_one_stopped_and_signals_end_both(tmp_path: Path) -> None:
+def test_second_start_continues_and_signals_end_both(tmp_path: Path) -> None:
     home, port = tmp_path / "home", free_port()
     with Mailhub(home, port=port, MAILHUB_UNDO_SECONDS=0) as mailhub:
         first = mailhub.sandbox  # there with the first 200 of /readyz
@@ -75,7 +75,7 @@ def test_ctrl_c_during_the_start_ends_it_without_a_traceback(tmp_path: Path) -> 
         mailhub.kill()
 
 
-def test_a_worker_that_is_killed_is_started_again_and_the_web_server_never_notices(mailhub: Mailhub) -> None:
+def test_killed_worker_is_restarted_and_web_stays_up(mailhub: Mailhub) -> None:
     before = mailhub.children()
     os.kill(before["worker"], signal.SIGKILL)
 
@@ -92,7 +92,7 @@ def test_a_worker_that_is_killed_is_started_again_and_the_web_server_never_notic
     }
 
 
-def test_a_web_server_that_is_killed_is_started_again_and_the_worker_never_notices(mailhub: Mailhub) -> None:
+def test_killed_web_server_is_restarted_and_worker_stays_up(mailhub: Mailhub) -> None:
     before = mailhub.children()
     os.kill(before["web"], signal.SIGKILL)
     until(lambda: mailhub.children().get("web", before["web"]) != before["web"], say=mailhub.log)
@@ -101,7 +101,7 @@ def test_a_web_server_that_is_killed_is_started_again_and_the_worker_never_notic
     assert mailhub.children()["sandbox"] == before["sandbox"]
 
 
-def test_a_port_that_is_taken_is_said_in_one_line_and_nothing_is_started(tmp_path: Path) -> None:
+def test_port_in_use_is_one_line_and_nothing_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         program = Program(tmp_path, "run", PORT=port)
@@ -113,9 +113,7 @@ def test_a_port_that_is_taken_is_said_in_one_line_and_nothing_is_started(tmp_pat
     assert not (tmp_path / "sandbox.json").exists()
 
 
-def test_a_second_mailhub_on_the_same_home_is_refused_and_leaves_the_first_alone(
-    mailhub: Mailhub, tmp_path: Path
-) -> None:
+def test_second_mailhub_on_one_home_is_refused(mailhub: Mailhub, tmp_path: Path) -> None:
     files = {name: (mailhub.home / name).read_bytes() for name in ("mailhub.env", "sandbox.json")}
     children = mailhub.children()
     with Program(tmp_path, "run", PORT=free_port(), MAILHUB_HOME=mailhub.home) as second:
@@ -126,7 +124,7 @@ def test_a_second_mailhub_on_the_same_home_is_refused_and_leaves_the_first_alone
     assert mailhub.children() == children
 
 
-def test_commands_beside_it_see_the_same_data_and_print_what_is_asked_for_alone(mailhub: Mailhub) -> None:
+def test_commands_see_the_same_data_and_print_only_results(mailhub: Mailhub) -> None:
     # The link of a new person signs in at the running server.
     assert manage(mailhub.home, "create_user", "--email", CHARLES, "--name", "Charles Babbage").returncode == 0
     (link,) = manage(mailhub.home, "sign_in_link", "--user", CHARLES).stdout.splitlines()
@@ -160,7 +158,7 @@ def test_commands_beside_it_see_the_same_data_and_print_what_is_asked_for_alone(
     assert (seen["id"], seen["address"]) == (mailbox_id, CHARLES)
 
 
-def test_killed_without_warning_it_takes_its_children_along(tmp_path: Path) -> None:
+def test_killed_mailhub_takes_its_children_along(tmp_path: Path) -> None:
     with Mailhub(tmp_path / "home") as mailhub:
         os.kill(mailhub.pid, signal.SIGKILL)
         until(lambda: not session_of(mailhub.pid), seconds=END_SECONDS, say=lambda: f"{session_of(mailhub.pid)}")

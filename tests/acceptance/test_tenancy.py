@@ -22,7 +22,8 @@ HOUR = timedelta(hours=1)
 UNKNOWN = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
 
 
-def test_row57_a_strangers_action_is_answered_like_an_unknown_one(api: Api, foreign_api: Api) -> None:
+@pytest.mark.fault(57)
+def test_foreign_action_looks_like_an_unknown_one(api: Api, foreign_api: Api) -> None:
     action_id = api.propose()
 
     for path in ("/actions/{}", "/mailboxes/{}"):
@@ -40,10 +41,9 @@ def _without_instance(answer: Any) -> dict[str, Any]:
     return {name: value for name, value in problem_of(answer).items() if name != "instance"}
 
 
+@pytest.mark.fault(57)
 @pytest.mark.parametrize("verb", ["", "body/", "approve/", "reject/", "cancel/", "undo/"])
-def test_row57_a_strangers_page_is_answered_like_an_unknown_one(
-    api: Api, foreign_mailbox: Mailbox, charlie: User, verb: str
-) -> None:
+def test_foreign_page_looks_like_an_unknown_one(api: Api, foreign_mailbox: Mailbox, charlie: User, verb: str) -> None:
     action_id = api.propose(body="<p>Hello</p>", body_type="html")
     reviewer = Reviewer.signed_in(charlie)
     reviewer.client.get("/")
@@ -57,7 +57,8 @@ def test_row57_a_strangers_page_is_answered_like_an_unknown_one(
     assert PendingAction.objects.get().status == "pending"
 
 
-def test_row57_a_strangers_mailbox_is_answered_like_an_unknown_one(foreign_api: Api, mailbox: Mailbox) -> None:
+@pytest.mark.fault(57)
+def test_foreign_mailbox_looks_like_an_unknown_one(foreign_api: Api, mailbox: Mailbox) -> None:
     for tool, arguments in (
         ("list_emails", {}),
         ("read_email", {"message_id": "inbox:0"}),
@@ -71,7 +72,7 @@ def test_row57_a_strangers_mailbox_is_answered_like_an_unknown_one(foreign_api: 
         assert len({json.dumps(_without_instance(answer)) for answer in answers}) == 1
 
 
-def test_a_token_sees_its_own_mailboxes_and_its_own_actions_alone(api: Api, alice: User, mailbox: Mailbox) -> None:
+def test_token_sees_only_its_own_mailboxes_and_actions(api: Api, alice: User, mailbox: Mailbox) -> None:
     action_id = api.propose()
     other = make_api(alice, mailbox, name="another agent")
 
@@ -89,7 +90,7 @@ def test_a_token_sees_its_own_mailboxes_and_its_own_actions_alone(api: Api, alic
         ("get_action", {"action_id": UNKNOWN}, ["mail:read"]),
     ],
 )
-def test_a_token_without_the_scope_is_forbidden(
+def test_token_without_the_scope_is_forbidden(
     alice: User, mailbox: Mailbox, tool: str, arguments: dict[str, Any], scopes: list[str]
 ) -> None:
     answer = make_api(alice, mailbox, scopes=scopes).tool(tool, **arguments)
@@ -98,16 +99,14 @@ def test_a_token_without_the_scope_is_forbidden(
 
 
 @pytest.mark.parametrize(("role", "allowed"), [(Role.VIEWER, False), (Role.PROPOSER, True)])
-def test_who_may_only_look_may_not_propose(charlie: User, mailbox: Mailbox, role: Role, allowed: bool) -> None:
+def test_viewer_cannot_propose(charlie: User, mailbox: Mailbox, role: Role, allowed: bool) -> None:
     Membership.objects.create(mailbox=mailbox, user=charlie, role=role)
     answer = make_api(charlie, mailbox).tool("send_email", to=["a@b.example"], subject="s", body="b", confirm=True)
     assert answer.status_code == (202 if allowed else 403)
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer mh_nonsense"}, {"X-API-Key": "nope"}])
-def test_without_a_good_token_the_api_answers_401_even_to_a_signed_in_person(
-    reviewer: Reviewer, headers: dict[str, str]
-) -> None:
+def test_api_needs_a_token_even_from_a_signed_in_person(reviewer: Reviewer, headers: dict[str, str]) -> None:
     answer = reviewer.client.get("/api/v1/tools", headers=headers)
 
     assert (answer.status_code, problem_of(answer)["code"]) == (401, "unauthenticated")
@@ -134,8 +133,9 @@ CANARIES: dict[str, Any] = {
 }
 
 
+@pytest.mark.fault(56)
 @pytest.mark.parametrize("weather", ["fine", "unreachable", "raising"])
-def test_row56_no_content_reaches_log_audit_or_error_page(
+def test_no_content_reaches_log_audit_or_error_page(
     api: Api, reviewer: Reviewer, alice: User, server: MemoryServer, logged: StringIO, weather: str, settings: Any
 ) -> None:
     secret = SignInLink.issue(user=alice, lifetime=HOUR)
@@ -160,7 +160,8 @@ def test_row56_no_content_reaches_log_audit_or_error_page(
     assert b"canary" not in refused.content + failed.content
 
 
-def test_row58_the_database_holds_no_usable_secret(api: Api, mailbox: Mailbox, alice: User) -> None:
+@pytest.mark.fault(58)
+def test_database_holds_no_usable_secret(api: Api, mailbox: Mailbox, alice: User) -> None:
     secret = SignInLink.issue(user=alice, lifetime=HOUR)
     dump = serializers.serialize("json", [*ApiToken.objects.all(), *SignInLink.objects.all(), *Mailbox.objects.all()])
     assert api.secret not in dump

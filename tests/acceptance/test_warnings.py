@@ -51,7 +51,7 @@ def warned(api: Api, tool: str = "send_email", **arguments: Any) -> list[str]:
     return [warning["code"] for warning in answer.json()["warnings"]]
 
 
-def test_a_first_time_recipient_is_one_whom_sent_does_not_know(api: Api, server: MemoryServer) -> None:
+def test_recipient_missing_from_sent_is_a_first_time_one(api: Api, server: MemoryServer) -> None:
     assert warned(api) == ["external_recipient", "first_time_recipient"]
 
     server.deliver(ALICE, mail(ALICE, MIRA)[1], folder="sent")
@@ -61,9 +61,7 @@ def test_a_first_time_recipient_is_one_whom_sent_does_not_know(api: Api, server:
     assert warned(api, to=[ALICE]) == []
 
 
-def test_whom_we_wrote_to_is_known_afterwards_and_no_address_is_kept_for_it(
-    api: Api, alice: User, mailbox: Mailbox
-) -> None:
+def test_known_recipient_is_remembered_without_the_address(api: Api, alice: User, mailbox: Mailbox) -> None:
     approve(api.propose(), alice)
     work()
 
@@ -72,7 +70,7 @@ def test_whom_we_wrote_to_is_known_afterwards_and_no_address_is_kept_for_it(
     assert "mira" not in f"{acquaintance.digest} {acquaintance.domain}"
 
 
-def test_a_mailbox_that_does_not_answer_holds_no_proposal_up_and_that_is_said(api: Api, server: MemoryServer) -> None:
+def test_silent_mailbox_blocks_no_proposal_and_is_reported(api: Api, server: MemoryServer) -> None:
     server.reachable = False
 
     answer = api.tool("send_email", **{**HELLO, "confirm": True})
@@ -82,9 +80,7 @@ def test_a_mailbox_that_does_not_answer_holds_no_proposal_up_and_that_is_said(ap
     assert "was not looked up" in said["first_time_recipient"]
 
 
-def test_a_domain_like_one_in_sent_is_a_risk_on_every_surface(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
+def test_domain_like_one_in_sent_is_a_risk_everywhere(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     server.deliver(ALICE, mail(ALICE, MIRA)[1], folder="sent")
 
     answer = api.tool("send_email", **{**HELLO, "to": ["mira@northwlnd.example"], "confirm": True})
@@ -96,9 +92,7 @@ def test_a_domain_like_one_in_sent_is_a_risk_on_every_surface(
     assert b"northwlnd.example is not northwind.example" in reviewer.page(action_id).content
 
 
-def test_what_the_mail_says_that_is_answered_is_judged_hidden_or_not(
-    api: Api, alice: User, server: MemoryServer
-) -> None:
+def test_answered_mail_is_judged_with_its_hidden_text(api: Api, alice: User, server: MemoryServer) -> None:
     message = EmailMessage()
     message["From"], message["To"], message["Subject"] = MIRA, ALICE, "Hi"
     message.set_content("Hello")
@@ -114,14 +108,14 @@ def test_what_the_mail_says_that_is_answered_is_judged_hidden_or_not(
     assert "injection" in [warning["code"] for warning in after["warnings"]]  # an edit does not make it unsaid
 
 
-def test_an_answer_to_all_says_so(api: Api, server: MemoryServer) -> None:
+def test_reply_to_all_is_reported(api: Api, server: MemoryServer) -> None:
     server.deliver(ALICE, mail(MIRA, ALICE, cc="noah@northwind.example")[1])
 
     assert "reply_all" in warned(api, "reply_email", message_id=arrived(api), comment="Yes.", reply_all=True)
     assert "reply_all" not in warned(api, "reply_email", message_id=arrived(api), comment="Yes.")
 
 
-def test_an_answer_to_an_older_mail_of_the_thread_says_that_it_has_moved_on(api: Api, server: MemoryServer) -> None:
+def test_reply_to_an_older_mail_says_the_thread_moved_on(api: Api, server: MemoryServer) -> None:
     first, source = mail(MIRA, ALICE)
     server.deliver(ALICE, source)
     message_id = arrived(api)
@@ -132,8 +126,9 @@ def test_an_answer_to_an_older_mail_of_the_thread_says_that_it_has_moved_on(api:
     assert "thread_moved" in warned(api, "reply_email", message_id=message_id, comment="On Thursday.")
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize("who", [MIRA, ALICE])
-def test_row17_a_thread_that_moves_on_is_shown_before_the_approval_counts_and_once(
+def test_moved_thread_is_shown_once_before_approval_counts(
     api: Api, reviewer: Reviewer, server: MemoryServer, who: str
 ) -> None:
     first, source = mail(MIRA, ALICE)
@@ -153,9 +148,8 @@ def test_row17_a_thread_that_moves_on_is_shown_before_the_approval_counts_and_on
     assert len(server.ledger) == 1
 
 
-def test_row17_a_thread_that_moves_on_after_the_approval_sends_it_back(
-    api: Api, alice: User, server: MemoryServer
-) -> None:
+@pytest.mark.fault(17)
+def test_thread_moved_after_approval_voids_it(api: Api, alice: User, server: MemoryServer) -> None:
     first, source = mail(MIRA, ALICE)
     server.deliver(ALICE, source)
     action_id = api.tool(
@@ -177,7 +171,7 @@ def test_row17_a_thread_that_moves_on_after_the_approval_sends_it_back(
     assert len(server.ledger) == 1
 
 
-def test_an_original_that_is_gone_holds_nothing_up(api: Api, alice: User, server: MemoryServer) -> None:
+def test_missing_original_blocks_nothing(api: Api, alice: User, server: MemoryServer) -> None:
     server.deliver(ALICE, mail(MIRA, ALICE)[1])
     action_id = api.tool(
         "reply_email", message_id=arrived(api), comment="On Thursday.", confirm=True

@@ -122,10 +122,9 @@ def killed_at(scene: Scene, point: Point) -> PendingAction:
     return action
 
 
+@pytest.mark.fault(22)
 @on_both
-def test_row22_killed_before_the_wire_the_lease_runs_out_and_another_worker_sends_it_once(
-    scene: Scene, database: str
-) -> None:
+def test_worker_killed_before_the_wire_is_replaced_once(scene: Scene, database: str) -> None:
     action = killed_at(scene, "data")
     assert scene.smtp.ledger == []
     # The lease of three seconds runs out by itself here; the back-off after it does not have to.
@@ -138,10 +137,9 @@ def test_row22_killed_before_the_wire_the_lease_runs_out_and_another_worker_send
     assert [attempt.verdict for attempt in action.attempts.all()] == ["not_sent", "accepted"]
 
 
+@pytest.mark.fault(23)
 @on_both_in_the_end
-def test_row23_killed_with_nothing_accepted_it_stays_unknown_and_is_never_sent_again(
-    scene: Scene, database: str
-) -> None:
+def test_worker_killed_with_nothing_accepted_stays_unknown(scene: Scene, database: str) -> None:
     action = killed_at(scene, "dot")
     let_the_lease_run_out(action)
     scene.reaches(action, "unknown")
@@ -154,8 +152,9 @@ def test_row23_killed_with_nothing_accepted_it_stays_unknown_and_is_never_sent_a
     assert scene.sent() == [other.message_id]
 
 
+@pytest.mark.fault(24)
 @on_both
-def test_row24_killed_after_it_was_accepted_the_servers_own_copy_proves_it(scene: Scene, database: str) -> None:
+def test_server_copy_proves_a_send_after_a_kill(scene: Scene, database: str) -> None:
     scene.smtp.on_accept = lambda accepted: scene.sandbox.deliver(ADA, accepted.content, folder="Sent")
     action = killed_at(scene, "accepted")
     let_the_lease_run_out(action)
@@ -169,8 +168,9 @@ def test_row24_killed_after_it_was_accepted_the_servers_own_copy_proves_it(scene
     assert scene.in_sent(action) == 1
 
 
+@pytest.mark.fault(24)
 @on_both_in_the_end
-def test_row24_killed_after_it_was_accepted_without_a_copy_it_stays_unknown(scene: Scene, database: str) -> None:
+def test_kill_after_acceptance_without_copy_stays_unknown(scene: Scene, database: str) -> None:
     action = killed_at(scene, "accepted")
     let_the_lease_run_out(action)
     scene.reaches(action, "unknown")
@@ -182,8 +182,9 @@ def test_row24_killed_after_it_was_accepted_without_a_copy_it_stays_unknown(scen
     assert scene.sent().count(action.message_id) == 1
 
 
+@pytest.mark.fault(28)
 @on_both_in_the_end
-def test_row28_a_worker_that_is_told_to_end_finishes_the_send_and_begins_no_other(scene: Scene, database: str) -> None:
+def test_sigterm_finishes_the_send_and_starts_no_other(scene: Scene, database: str) -> None:
     hold = scene.smtp.hold(at="dot")
     action, next_one = scene.approved("First"), scene.approved("Second")
     worker = scene.worker()  # finds both at its first look
@@ -200,8 +201,9 @@ def test_row28_a_worker_that_is_told_to_end_finishes_the_send_and_begins_no_othe
     assert "Traceback" not in scene.log()
 
 
+@pytest.mark.fault(20)
 @on_both_in_the_end
-def test_row20_what_was_approved_while_no_worker_listened_is_sent_once_by_the_next(scene: Scene, database: str) -> None:
+def test_mail_approved_without_a_worker_is_sent_once_later(scene: Scene, database: str) -> None:
     action = scene.approved()
     scene.worker()
     scene.reaches(action, "succeeded")
@@ -210,8 +212,9 @@ def test_row20_what_was_approved_while_no_worker_listened_is_sent_once_by_the_ne
     assert scene.in_sent(action) == 1
 
 
+@pytest.mark.fault(19)
 @on_both
-def test_row19_two_workers_share_twenty_mails_and_send_none_twice(scene: Scene, database: str) -> None:
+def test_two_workers_share_twenty_mails_without_duplicates(scene: Scene, database: str) -> None:
     actions = [scene.approved(f"Mail {number}", mailbox=(ADA, CHARLES)[number % 2]) for number in range(20)]
     holds = [scene.smtp.hold(at="data") for _ in range(2)]
     for _ in range(2):

@@ -78,9 +78,7 @@ def refused(*arguments: str) -> str:
 # By a file
 
 
-def test_a_token_file_connects_the_mailbox_and_its_id_alone_is_printed(
-    alice: User, gmail: GmailServer, token_file: Path
-) -> None:
+def test_token_file_connects_mailbox_and_prints_only_its_id(alice: User, gmail: GmailServer, token_file: Path) -> None:
     printed = connect("--owner", alice.email, "--token-file", str(token_file))
     mailbox = Mailbox.objects.get()
     assert printed == f"{mailbox.id}\n"
@@ -91,7 +89,7 @@ def test_a_token_file_connects_the_mailbox_and_its_id_alone_is_printed(
     assert [row["subject"] for row in listed["emails"]] == ["First"]
 
 
-def test_the_token_is_refreshed_when_its_time_has_passed(alice: User, gmail: GmailServer, token_file: Path) -> None:
+def test_expired_token_is_refreshed(alice: User, gmail: GmailServer, token_file: Path) -> None:
     connect("--owner", alice.email, "--token-file", str(token_file))
     mailbox = Mailbox.objects.get()
     before = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
@@ -104,7 +102,7 @@ def test_the_token_is_refreshed_when_its_time_has_passed(alice: User, gmail: Gma
     assert after["expires_at"] > time.time() + 3000
 
 
-def test_the_file_of_the_setting_is_the_default_when_it_is_there(
+def test_existing_configured_file_is_the_default(
     alice: User, gmail: GmailServer, token_file: Path, settings: Any
 ) -> None:
     settings.GMAIL_TOKEN_PATH = str(token_file)
@@ -120,7 +118,7 @@ def test_the_file_of_the_setting_is_the_default_when_it_is_there(
         pytest.param(json.dumps({"token": "x"}), "no authorized-user file", id="without-refresh-token"),
     ],
 )
-def test_a_file_of_no_use_is_named_with_the_command_that_helps(
+def test_useless_file_is_named_with_the_helping_command(
     alice: User, tmp_path: Path, content: str | None, told: str
 ) -> None:
     path = tmp_path / "token.json"
@@ -131,21 +129,19 @@ def test_a_file_of_no_use_is_named_with_the_command_that_helps(
     assert "manage.py connect_mailbox gmail" in sentence
 
 
-def test_a_token_that_google_takes_no_more_is_said_so(alice: User, gmail: GmailServer, token_file: Path) -> None:
+def test_token_that_google_no_longer_accepts_is_named(alice: User, gmail: GmailServer, token_file: Path) -> None:
     gmail.grant_ended = True
     assert "manage.py connect_mailbox gmail" in refused("--token-file", str(token_file))
     assert gmail.count("token") == 1
 
 
-def test_another_account_than_the_one_named_is_refused(alice: User, gmail: GmailServer, token_file: Path) -> None:
+def test_unexpected_account_is_refused(alice: User, gmail: GmailServer, token_file: Path) -> None:
     gmail.box(ADA).address = "somebody.else@lovelace.example"
     assert "another address" in refused("--token-file", str(token_file))
 
 
 @pytest.mark.parametrize("status", [0, 403, 503])
-def test_an_access_that_does_not_work_is_not_saved(
-    alice: User, gmail: GmailServer, token_file: Path, status: int
-) -> None:
+def test_access_that_does_not_work_is_not_saved(alice: User, gmail: GmailServer, token_file: Path, status: int) -> None:
     gmail.fail("getProfile", status)
     assert "Not saved." in refused("--token-file", str(token_file))
 
@@ -154,7 +150,7 @@ CLIENT_REFUSED = ["invalid_client", "unauthorized_client", "deleted_client", "di
 
 
 @pytest.mark.parametrize("error", CLIENT_REFUSED)
-def test_a_client_that_google_refuses_is_named_with_what_to_do(
+def test_client_refused_by_google_is_named_with_advice(
     alice: User, gmail: GmailServer, token_file: Path, monkeypatch: pytest.MonkeyPatch, error: str
 ) -> None:
     gmail.token_error = error
@@ -168,29 +164,27 @@ def test_a_client_that_google_refuses_is_named_with_what_to_do(
     assert "later" not in sentence + str(caught.value)
 
 
-def test_an_address_that_the_client_does_not_name_is_said(
-    alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_redirect_address_is_named(alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch) -> None:
     gmail.token_error = "redirect_uri_mismatch"
     with pytest.raises(CommandError) as caught:
         pasted(gmail, lambda asked: gmail.code(ADA, asked), monkeypatch)
     assert google.PASTED_REDIRECT in str(caught.value)
 
 
-def test_connecting_again_gives_a_mailbox_its_life_back(alice: User, gmail: GmailServer, token_file: Path) -> None:
+def test_connecting_again_revives_a_mailbox(alice: User, gmail: GmailServer, token_file: Path) -> None:
     connect("--owner", alice.email, "--token-file", str(token_file))
     Mailbox.objects.update(status="needs_reauth")
     connect("--owner", alice.email, "--token-file", str(token_file))
     assert (Mailbox.objects.get().status, Mailbox.objects.get().credentials_version) == ("active", 2)
 
 
-def test_what_was_not_allowed_is_not_among_the_abilities(alice: User, gmail: GmailServer, token_file: Path) -> None:
+def test_permission_that_was_not_granted_is_no_ability(alice: User, gmail: GmailServer, token_file: Path) -> None:
     gmail.granted_scope = READ_SCOPE
     connect("--owner", alice.email, "--token-file", str(token_file))
     assert Mailbox.objects.get().scopes == ["read"]
 
 
-def test_a_mailbox_that_may_not_be_read_is_not_connected(
+def test_mailbox_without_read_permission_is_not_connected(
     alice: User, gmail: GmailServer, token_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gmail.granted_scope = COMPOSE_SCOPE
@@ -213,7 +207,7 @@ def pasted(gmail: GmailServer, answer: Callable[[dict[str, str]], str], monkeypa
 
 
 @pytest.mark.parametrize("form", ["the-whole-address", "the-code-alone", "the-code-as-the-address-bar-shows-it"])
-def test_a_link_is_printed_and_the_pasted_answer_connects(
+def test_printed_link_and_pasted_answer_connect(
     alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     def answer(asked: dict[str, str]) -> str:
@@ -246,7 +240,7 @@ def test_a_link_is_printed_and_the_pasted_answer_connects(
         pytest.param(lambda asked: "4/never-given", "did not take", id="unknown-code"),
     ],
 )
-def test_an_answer_of_no_use_is_told_and_nothing_is_saved(
+def test_useless_answer_is_reported_and_not_saved(
     alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch, answer: Callable[[dict[str, str]], str], told: str
 ) -> None:
     with pytest.raises(CommandError) as caught:
@@ -255,13 +249,13 @@ def test_an_answer_of_no_use_is_told_and_nothing_is_saved(
     assert not Mailbox.objects.exists()
 
 
-def test_an_answer_to_somebody_elses_sign_in_is_of_no_use(gmail: GmailServer) -> None:
+def test_answer_to_another_sign_in_is_useless(gmail: GmailServer) -> None:
     ours, theirs = google.begin(OURS), google.begin(OURS)
     with pytest.raises(CannotConnect):
         google.finish(OURS, ours, gmail.code(ADA, asked_by(theirs.url)))
 
 
-def test_the_client_can_stand_in_the_file_of_the_google_console(tmp_path: Path, settings: Any) -> None:
+def test_client_can_be_in_the_file_of_the_google_console(tmp_path: Path, settings: Any) -> None:
     settings.GOOGLE_CLIENT_ID = ""
     with pytest.raises(CannotConnect) as caught:
         google.configured_client()
@@ -275,7 +269,7 @@ def test_the_client_can_stand_in_the_file_of_the_google_console(tmp_path: Path, 
         google.configured_client()
 
 
-def test_no_secret_shows_in_what_is_printed_of_a_sign_in() -> None:
+def test_no_secret_is_printed_during_a_sign_in() -> None:
     begun = google.begin(OURS)
     shown = f"{OURS!r} {begun!r} {google.Grant(secrets=Secrets(refresh_token='canary'), scopes=())!r}"
     assert OURS.secret not in shown
@@ -283,7 +277,7 @@ def test_no_secret_shows_in_what_is_printed_of_a_sign_in() -> None:
     assert "canary" not in shown
 
 
-def test_a_client_secret_that_was_changed_in_the_environment_is_used(gmail: GmailServer, settings: Any) -> None:
+def test_client_secret_changed_in_the_environment_is_used(gmail: GmailServer, settings: Any) -> None:
     settings.GOOGLE_CLIENT_SECRET = "changed"
     gmail.clients |= {OURS.id: "changed", "another": "its-own"}
     token = gmail.signed_in(ADA)

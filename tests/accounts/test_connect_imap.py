@@ -203,7 +203,8 @@ def signed_in(access: ImapAccess) -> IMAPClient:
 # STARTTLS
 
 
-def test_row48_imap_signs_in_inside_tls_alone(trusted: Authority) -> None:
+@pytest.mark.fault(48)
+def test_imap_signs_in_only_inside_tls(trusted: Authority) -> None:
     with serving(imap(tls=trusted.server_context("127.0.0.1"))) as server:
         signed_in(server.access("starttls")).logout()
     names = [line.split(b" ")[1].strip() for line in server.heard if line]
@@ -211,30 +212,32 @@ def test_row48_imap_signs_in_inside_tls_alone(trusted: Authority) -> None:
     assert server.heard_a_secret
 
 
-def test_row48_smtp_signs_in_inside_tls_alone(trusted: Authority) -> None:
+@pytest.mark.fault(48)
+def test_smtp_signs_in_only_inside_tls(trusted: Authority) -> None:
     with serving(smtp(tls=trusted.server_context("127.0.0.1"))) as server:
         open_smtp(server.access("starttls")).quit()
     verbs = [line.split(b" ")[0].strip().lower() for line in server.heard if line]
     assert verbs == [b"ehlo", b"starttls", b"ehlo", b"auth", b"quit"]
 
 
+@pytest.mark.fault(48)
 @pytest.mark.parametrize(
     ("call", "talk"),
     [
-        pytest.param(open_imap, imap(capability=b"IMAP4rev1 AUTH=PLAIN"), id="row48-imap-no-starttls"),
-        pytest.param(open_imap, imap(tls=None), id="row48-imap-starttls-refused"),
-        pytest.param(open_imap, imap(greeting=b"* PREAUTH welcome back"), id="row48-imap-preauth"),
-        pytest.param(open_imap, imap(greeting=b"* BYE overloaded"), id="row48-imap-bye"),
-        pytest.param(open_smtp, smtp(features=b"250-mail.example\r\n250 AUTH PLAIN\r\n"), id="row48-smtp-no-starttls"),
-        pytest.param(open_smtp, smtp(starttls=b"454 not now\r\n"), id="row48-smtp-starttls-refused"),
+        pytest.param(open_imap, imap(capability=b"IMAP4rev1 AUTH=PLAIN"), id="imap-no-starttls"),
+        pytest.param(open_imap, imap(tls=None), id="imap-starttls-refused"),
+        pytest.param(open_imap, imap(greeting=b"* PREAUTH welcome back"), id="imap-preauth"),
+        pytest.param(open_imap, imap(greeting=b"* BYE overloaded"), id="imap-bye"),
+        pytest.param(open_smtp, smtp(features=b"250-mail.example\r\n250 AUTH PLAIN\r\n"), id="smtp-no-starttls"),
+        pytest.param(open_smtp, smtp(starttls=b"454 not now\r\n"), id="smtp-starttls-refused"),
         pytest.param(
             open_smtp, smtp(features=b"250-mail.example\r\n250-STARTTLS\r\n250 AUTH PLAIN\r\n", starttls=b"500 no\r\n"),
-            id="row48-smtp-starttls-refused-though-auth-is-offered",
+            id="smtp-starttls-refused-though-auth-is-offered",
         ),
-        pytest.param(open_smtp, smtp(features=b"502 no EHLO here\r\n"), id="row48-smtp-no-ehlo"),
+        pytest.param(open_smtp, smtp(features=b"502 no EHLO here\r\n"), id="smtp-no-ehlo"),
     ],
 )  # fmt: skip
-def test_without_starttls_nothing_secret_is_said(
+def test_missing_starttls_gets_no_secret(
     trusted: Authority, call: Callable[[ImapAccess], Any], talk: Callable[[Script], None]
 ) -> None:
     with serving(talk) as server:
@@ -244,10 +247,11 @@ def test_without_starttls_nothing_secret_is_said(
     assert not server.heard_a_secret
 
 
+@pytest.mark.fault(48)
 @pytest.mark.parametrize("security", ["starttls", "tls"])
 @pytest.mark.parametrize("host", [["mail.example"], ["127.0.0.2"], "self-signed"], ids=["name", "address", "unsigned"])
-@pytest.mark.parametrize(("call", "kind"), [(open_imap, imap), (open_smtp, smtp)], ids=["row48-imap", "row48-smtp"])
-def test_with_a_wrong_certificate_nothing_secret_is_said(
+@pytest.mark.parametrize(("call", "kind"), [(open_imap, imap), (open_smtp, smtp)], ids=["imap", "smtp"])
+def test_wrong_certificate_gets_no_secret(
     trusted: Authority, call: Callable[[ImapAccess], Any], kind: Any, host: Any, security: Security
 ) -> None:
     names = ["127.0.0.1"] if host == "self-signed" else host
@@ -264,7 +268,8 @@ def test_with_a_wrong_certificate_nothing_secret_is_said(
     assert not server.heard_a_secret
 
 
-def test_row48_an_answer_slipped_in_before_tls_is_dropped_on_imap(trusted: Authority) -> None:
+@pytest.mark.fault(48)
+def test_imap_answer_injected_before_tls_is_dropped(trusted: Authority) -> None:
     injected = b'* LIST (\\Sent) "/" "Injected"\r\n* CAPABILITY IMAP4rev1 LOGINDISABLED\r\n'
     context = trusted.server_context("127.0.0.1")
     with serving(imap(tls=context, before_tls=injected, after_tls_answer=injected)) as server:
@@ -273,7 +278,8 @@ def test_row48_an_answer_slipped_in_before_tls_is_dropped_on_imap(trusted: Autho
         client.logout()
 
 
-def test_row48_answers_slipped_in_before_tls_are_dropped_on_smtp(trusted: Authority) -> None:
+@pytest.mark.fault(48)
+def test_smtp_answers_injected_before_tls_are_dropped(trusted: Authority) -> None:
     context = trusted.server_context("127.0.0.1")
     with serving(smtp(tls=context, after_tls_answer=b"250-mail.example\r\n250 SIZE 1\r\n")) as server:
         client = open_smtp(server.access("starttls"))
@@ -320,7 +326,7 @@ def test_row48_answers_slipped_in_before_tls_are_dropped_on_smtp(trusted: Author
         ),
     ],
 )  # fmt: skip
-def test_a_refused_sign_in_is_told_from_a_server_that_cannot_say(
+def test_refused_sign_in_differs_from_an_undecided_server(
     call: Callable[[ImapAccess], Any], talk: Callable[[Script], None], error: type[ConnectError], step: str
 ) -> None:
     # EHLO's first line is the server's name, not a feature.
@@ -339,7 +345,7 @@ def _with_a_name(talk: Callable[[Script], None]) -> Callable[[Script], None]:
 
 
 @pytest.mark.parametrize("call", [open_imap, open_smtp])
-def test_a_password_that_cannot_be_said_is_a_refused_one(call: Callable[[ImapAccess], Any]) -> None:
+def test_password_that_cannot_be_sent_is_refused(call: Callable[[ImapAccess], Any]) -> None:
     talk = imap() if call is open_imap else _with_a_name(smtp(features=b"250 AUTH PLAIN\r\n"))
     with serving(talk) as server:
         access = server.access("plain")
@@ -350,7 +356,7 @@ def test_a_password_that_cannot_be_said_is_a_refused_one(call: Callable[[ImapAcc
 
 
 @pytest.mark.parametrize("call", [open_imap, open_smtp])
-def test_a_port_where_nobody_listens_is_unreachable(call: Callable[[ImapAccess], Any]) -> None:
+def test_port_without_a_listener_is_unreachable(call: Callable[[ImapAccess], Any]) -> None:
     endpoint = Endpoint(host="127.0.0.1", port=free_port(), security="plain")
     raised = refused(call, ImapAccess(imap=endpoint, smtp=endpoint, username=USER, password=PASSWORD))
     assert isinstance(raised, Unreachable)
@@ -359,7 +365,7 @@ def test_a_port_where_nobody_listens_is_unreachable(call: Callable[[ImapAccess],
 
 @pytest.mark.parametrize("call", [open_imap, open_smtp])
 @pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "::ffff:10.0.0.1"])
-def test_a_closed_address_is_unreachable_in_the_same_words(call: Callable[[ImapAccess], Any], host: str) -> None:
+def test_blocked_address_is_unreachable_in_the_same_words(call: Callable[[ImapAccess], Any], host: str) -> None:
     endpoint = Endpoint(host=host, port=993, security="tls")
     raised = refused(call, ImapAccess(imap=endpoint, smtp=endpoint, username=USER, password=PASSWORD))
     assert isinstance(raised, Unreachable)
@@ -368,7 +374,7 @@ def test_a_closed_address_is_unreachable_in_the_same_words(call: Callable[[ImapA
 
 @pytest.mark.parametrize("call", [open_imap, open_smtp])
 @pytest.mark.parametrize("greeting", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"554 go away\r\n", b"* NO\r\n"])
-def test_what_is_no_mail_server_is_unreachable(call: Callable[[ImapAccess], Any], greeting: bytes) -> None:
+def test_server_without_mail_is_unreachable(call: Callable[[ImapAccess], Any], greeting: bytes) -> None:
     def talk(script: Script) -> None:
         script.say(greeting)
         script.sock.shutdown(socket.SHUT_WR)
@@ -378,14 +384,14 @@ def test_what_is_no_mail_server_is_unreachable(call: Callable[[ImapAccess], Any]
     assert not server.heard_a_secret
 
 
-def test_small_writes_are_not_held_back_for_the_servers_acknowledgement() -> None:
+def test_small_writes_do_not_wait_for_acknowledgements() -> None:
     with serving(imap()) as server:
         client = signed_in(server.access("plain"))
         assert client.socket().getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         client.logout()
 
 
-def test_the_access_does_not_show_its_password() -> None:
+def test_access_does_not_show_its_password() -> None:
     endpoint = Endpoint(host="127.0.0.1", port=993, security="tls")
     access = ImapAccess(imap=endpoint, smtp=endpoint, username=USER, password=PASSWORD)
     assert PASSWORD not in repr(access)

@@ -48,7 +48,7 @@ NOTHING = zone({})
         ("a@icloud.com", "imap", "imap.mail.me.com:993", "smtp.mail.me.com:587"),
     ],
 )
-def test_the_table_knows_the_large_providers(address: str, provider: str, imap: str, smtp: str) -> None:
+def test_table_knows_the_large_providers(address: str, provider: str, imap: str, smtp: str) -> None:
     found = discovery.discover(address, lookup=NOTHING)
     assert (found.provider, found.imap, found.smtp, found.how) == (provider, imap, smtp, "table")
 
@@ -60,12 +60,12 @@ def test_the_table_knows_the_large_providers(address: str, provider: str, imap: 
         ("10 google.com.evil.example.", "imap"), ("10 notgoogle.com.", "imap"),
     ],
 )  # fmt: skip
-def test_a_companys_domain_is_recognised_by_where_its_mail_goes(mx: str, provider: str) -> None:
+def test_company_domain_is_recognised_by_its_mx_record(mx: str, provider: str) -> None:
     found = discovery.discover("a@x.example", lookup=zone({("x.example", "MX"): [mx]}), fetch=lambda host, path: "")
     assert found.provider == provider
 
 
-def test_the_domains_own_records_are_asked_with_tls_before_starttls() -> None:
+def test_domain_records_are_asked_for_tls_before_starttls() -> None:
     records = {
         ("_imaps._tcp.x.example", "SRV"): ["20 1 993 second.x.example.", "10 1 993 Mail.x.example."],
         ("_imap._tcp.x.example", "SRV"): ["0 1 143 old.x.example."],
@@ -77,7 +77,7 @@ def test_the_domains_own_records_are_asked_with_tls_before_starttls() -> None:
     assert (found.username, found.how) == ("a@x.example", "srv")
 
 
-def test_the_domains_own_file_is_read() -> None:
+def test_configuration_file_of_the_domain_is_read() -> None:
     asked = []
 
     def fetched(host: str, path: str) -> str:
@@ -100,7 +100,7 @@ def test_the_domains_own_file_is_read() -> None:
         CONFIG.replace("SSL", "plain"), CONFIG.replace("993", "many"), CONFIG.replace("outgoingServer", "other"),
     ],
 )  # fmt: skip
-def test_a_file_that_says_nothing_usable_suggests_nothing(text: str) -> None:
+def test_unusable_configuration_file_suggests_nothing(text: str) -> None:
     found = discovery.discover("a@x.example", lookup=NOTHING, fetch=lambda host, path: text)
     assert (found.imap, found.how) == ("", "nothing")
 
@@ -130,7 +130,7 @@ def by_imap(person: User, **changes: str) -> Any:
         ({"password": ""}, "required"),
     ],
 )
-def test_a_wrong_step_is_named_in_words_and_nothing_is_saved(alice: User, wrong: dict[str, str], words: str) -> None:
+def test_wrong_step_is_explained_and_nothing_is_saved(alice: User, wrong: dict[str, str], words: str) -> None:
     answer = by_imap(alice, **wrong)
     text = answer.content.decode()
     assert answer.status_code == 422
@@ -149,14 +149,14 @@ def come_back(window: Client, **answer: str) -> Any:
     return window.get("/mailboxes/connect/microsoft/answer/", answer, follow=True)
 
 
-def test_consent_says_only_what_is_asked_for(alice: User, service: SignInService, settings: Any) -> None:
+def test_consent_lists_only_requested_permissions(alice: User, service: SignInService, settings: Any) -> None:
     settings.MICROSOFT_PERMISSIONS = ["Mail.Read", "Mail.Send"]
     page = browser(alice).post("/mailboxes/connect/", {"address": "alice@outlook.com"}, follow=True)
     text = page.content.decode()
     assert [words in text for words in ("read mail", "write drafts", "send mail")] == [True, False, True]
 
 
-def test_consent_says_what_is_asked_for_and_connects(alice: User, service: SignInService) -> None:
+def test_consent_lists_permissions_and_connects(alice: User, service: SignInService) -> None:
     window = browser(alice)
     page = window.post("/mailboxes/connect/", {"address": "alice@outlook.com"}, follow=True)
     text = page.content.decode()
@@ -185,7 +185,7 @@ def test_consent_says_what_is_asked_for_and_connects(alice: User, service: SignI
         ({"error": "access_denied", "state": "{state}"}, "The access was not allowed"),
     ],
 )
-def test_an_answer_that_is_not_the_one_asked_for_saves_nothing_and_says_why(
+def test_unexpected_answer_saves_nothing_and_says_why(
     alice: User, service: SignInService, answer: dict[str, str], words: str
 ) -> None:
     window = browser(alice)
@@ -197,7 +197,7 @@ def test_an_answer_that_is_not_the_one_asked_for_saves_nothing_and_says_why(
     assert service.grants == []
 
 
-def test_who_signs_in_as_somebody_else_connects_nothing(alice: User, service: SignInService) -> None:
+def test_sign_in_as_another_person_connects_nothing(alice: User, service: SignInService) -> None:
     window = browser(alice)
     asked = ask(window, "charles@lovelace.example")
     refused = come_back(window, state=asked["state"], code=f"good:{asked['nonce']}")
@@ -206,14 +206,14 @@ def test_who_signs_in_as_somebody_else_connects_nothing(alice: User, service: Si
     assert not Mailbox.objects.exists()
 
 
-def test_an_answer_in_a_browser_that_asked_for_nothing_is_refused(alice: User, service: SignInService) -> None:
+def test_answer_in_a_browser_that_asked_nothing_is_refused(alice: User, service: SignInService) -> None:
     other = User.objects.create_user("other@lovelace.example")
     state = ask(browser(other), ADA)["state"]
     assert come_back(browser(alice), state=state, code="good").status_code == 403
     assert not Mailbox.objects.exists()
 
 
-def test_somebody_elses_mailbox_is_refused_without_saying_whose(
+def test_foreign_mailbox_is_refused_without_naming_its_owner(
     alice: User, charlie: User, service: SignInService, server: MemoryServer
 ) -> None:
     taken = make_mailbox(ADA, server, charlie)
@@ -227,14 +227,14 @@ def test_somebody_elses_mailbox_is_refused_without_saying_whose(
     assert taken.provider == "memory"
 
 
-def test_what_is_not_set_up_is_said(alice: User, settings: Any) -> None:
+def test_missing_set_up_is_reported(alice: User, settings: Any) -> None:
     settings.MICROSOFT_CLIENT_ID = ""
     answer = browser(alice).post("/mailboxes/connect/microsoft/", {"address": ADA})
     assert answer.status_code == 403
     assert "MICROSOFT_CLIENT_ID is not set" in answer.content.decode()
 
 
-def test_a_provider_that_there_is_not_is_not_found(alice: User) -> None:
+def test_unknown_provider_is_not_found(alice: User) -> None:
     assert browser(alice).post("/mailboxes/connect/aol/", {"address": "a@x.example"}).status_code == 404
 
 
@@ -248,7 +248,7 @@ def test_a_provider_that_there_is_not_is_not_found(alice: User) -> None:
         ("error=access_denied&state={state}", "ada@gmail.com", "", "The access was not allowed"),
     ],
 )
-def test_google_connects_only_the_address_that_was_asked_for(
+def test_google_connects_only_the_asked_address(
     alice: User, gmail: GmailServer, settings: Any, answer: str, named: str, granted: str, words: str
 ) -> None:
     settings.GOOGLE_CLIENT_ID, settings.GOOGLE_CLIENT_SECRET = CLIENT["client_id"], CLIENT["client_secret"]

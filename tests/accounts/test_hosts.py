@@ -201,7 +201,7 @@ ODD_HOSTS = [
 
 
 @pytest.mark.parametrize("address", CLOSED)
-def test_row47_one_closed_address_refuses_the_host_and_nothing_is_connected(address: str, canary: Canary) -> None:
+def test_one_blocked_address_refuses_the_host(address: str, canary: Canary) -> None:
     # The canary's address is allowed, so it would be reached if its neighbour were only skipped.
     for answer in ([address], [address, "127.0.0.1"], ["127.0.0.1", address]):
         with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
@@ -210,7 +210,7 @@ def test_row47_one_closed_address_refuses_the_host_and_nothing_is_connected(addr
 
 
 @pytest.mark.parametrize("address", CLOSED)
-def test_a_closed_address_is_refused_on_a_mail_port_too(address: str) -> None:
+def test_blocked_address_is_refused_on_a_mail_port_too(address: str) -> None:
     with pytest.raises(HostRefused):
         safe_hosts.connect(endpoint(), timeout=WAIT, allow_loopback=True, resolve=Names([address]))
     with pytest.raises(HostRefused):
@@ -219,7 +219,7 @@ def test_a_closed_address_is_refused_on_a_mail_port_too(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10", "::1"])
 @pytest.mark.parametrize("literal", [True, False])
-def test_loopback_is_refused_unless_it_is_allowed(address: str, literal: bool, canary: Canary) -> None:
+def test_loopback_is_refused_unless_allowed(address: str, literal: bool, canary: Canary) -> None:
     host = endpoint(address if literal else "localhost", port=canary.port)
     with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
         safe_hosts.connect(host, timeout=WAIT, allow_loopback=False, resolve=Names([address]), ports={canary.port})
@@ -229,7 +229,7 @@ def test_loopback_is_refused_unless_it_is_allowed(address: str, literal: bool, c
 
 
 @pytest.mark.parametrize("host", ODD_HOSTS)
-def test_what_is_no_proper_host_name_is_refused_before_any_lookup(host: str, canary: Canary) -> None:
+def test_invalid_host_name_is_refused_before_any_lookup(host: str, canary: Canary) -> None:
     names = Names(["127.0.0.1"])
     with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
         safe_hosts.connect(endpoint(host, port=canary.port), timeout=WAIT, allow_loopback=True, resolve=names)
@@ -251,7 +251,7 @@ def test_what_is_no_proper_host_name_is_refused_before_any_lookup(host: str, can
         pytest.param("4711.example.com", "4711.example.com", id="number in front"),
     ],
 )
-def test_a_proper_name_is_looked_up_in_its_canonical_form(host: str, asked: str) -> None:
+def test_name_is_looked_up_in_canonical_form(host: str, asked: str) -> None:
     names = Names(["9.9.9.9"])
     safe_hosts.judged_addresses(endpoint(host), timeout=WAIT, allow_loopback=False, resolve=names)
     assert names.questions == [(asked, 993)]
@@ -270,7 +270,7 @@ def test_a_proper_name_is_looked_up_in_its_canonical_form(host: str, asked: str)
         pytest.param("2001:0:808:808::f7f7:f7f7", id="Teredo"),
     ],
 )
-def test_public_addresses_may_be_used(address: str) -> None:
+def test_public_addresses_can_be_used(address: str) -> None:
     names = Names([address])
     judged = safe_hosts.judged_addresses(endpoint(), timeout=WAIT, allow_loopback=False, resolve=names)
     assert judged == safe_hosts.judged_addresses(endpoint(address), timeout=WAIT, allow_loopback=False, resolve=names)
@@ -301,7 +301,7 @@ def closed_ipv4(draw: st.DrawFn) -> IPv4Address:
 
 @settings(deadline=None)
 @given(address=closed_ipv4())
-def test_a_closed_address_stays_closed_in_whatever_ipv6_carries_it(address: IPv4Address) -> None:
+def test_blocked_address_in_ipv6_stays_blocked(address: IPv4Address) -> None:
     number = int(address)
     forms = [
         IPv6Address(0xFFFF << 32 | number),
@@ -318,7 +318,7 @@ def test_a_closed_address_stays_closed_in_whatever_ipv6_carries_it(address: IPv4
 
 @settings(deadline=None)
 @given(host=st.text(max_size=300))
-def test_any_text_as_a_host_is_either_looked_up_as_a_name_or_refused(host: str) -> None:
+def test_any_host_text_is_looked_up_as_a_name_or_refused(host: str) -> None:
     names = Names(["10.0.0.1"])
     with pytest.raises(HostRefused):
         safe_hosts.judged_addresses(endpoint(host), timeout=WAIT, allow_loopback=True, resolve=names)
@@ -336,7 +336,7 @@ def test_any_text_as_a_host_is_either_looked_up_as_a_name_or_refused(host: str) 
         pytest.param(Names(["10.0.0.1"]), id="private"),
     ],
 )
-def test_row47_a_refusal_does_not_say_why(names: Names) -> None:
+def test_refusal_does_not_say_why(names: Names) -> None:
     with pytest.raises(HostRefused) as refusal:
         safe_hosts.connect(endpoint(), timeout=WAIT, allow_loopback=False, resolve=names)
     assert str(refusal.value) == REFUSAL
@@ -346,13 +346,13 @@ def test_row47_a_refusal_does_not_say_why(names: Names) -> None:
 
 
 @pytest.mark.parametrize("kind", [HostRefused, ConnectFailed, TlsFailed])
-def test_an_error_keeps_its_class_and_text_on_the_way_through_a_queue(kind: type[HostError]) -> None:
+def test_error_survives_a_queue_with_its_class_and_text(kind: type[HostError]) -> None:
     copy = pickle.loads(pickle.dumps(kind()))
     assert type(copy) is kind
     assert str(copy) == kind.text
 
 
-def test_row47_the_filter_is_asked_again_at_each_connection_and_once_for_each(canary: Canary) -> None:
+def test_filter_runs_once_at_each_connection(canary: Canary) -> None:
     names = Names(["127.0.0.1"], ["169.254.169.254"])
     host = endpoint(port=canary.port, security="starttls")
     with safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names) as sock:
@@ -366,7 +366,7 @@ def test_row47_the_filter_is_asked_again_at_each_connection_and_once_for_each(ca
     assert canary.connections() == 0
 
 
-def test_a_literal_is_connected_to_without_a_lookup(canary: Canary) -> None:
+def test_literal_address_is_connected_without_a_lookup(canary: Canary) -> None:
     names = Names()
     host = endpoint("127.0.0.1", port=canary.port, security="starttls")
     safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names).close()
@@ -374,13 +374,13 @@ def test_a_literal_is_connected_to_without_a_lookup(canary: Canary) -> None:
     assert canary.connections() == 1
 
 
-def test_the_systems_resolver_finds_loopback(canary: Canary) -> None:
+def test_system_resolver_finds_loopback(canary: Canary) -> None:
     host = endpoint("localhost", port=canary.port, security="starttls")
     safe_hosts.connect(host, timeout=WAIT, allow_loopback=True).close()
     assert canary.connections() == 1
 
 
-def test_the_next_address_is_tried_when_one_does_not_answer(canary: Canary) -> None:
+def test_next_address_is_tried_if_one_does_not_answer(canary: Canary) -> None:
     host = endpoint(port=canary.port, security="starttls")
     names = Names(["127.0.0.2", "127.0.0.1"])  # the canary listens on the second alone
     with safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names) as sock:
@@ -388,7 +388,7 @@ def test_the_next_address_is_tried_when_one_does_not_answer(canary: Canary) -> N
     assert canary.connections() == 1
 
 
-def test_no_answer_on_any_address_is_a_connect_failure_without_details(canary: Canary) -> None:
+def test_no_answering_address_is_a_plain_connect_failure(canary: Canary) -> None:
     host = endpoint(port=canary.port, security="starttls")
     with pytest.raises(ConnectFailed) as failure:
         safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.2", "127.0.0.3"]))
@@ -412,7 +412,7 @@ def test_no_answer_on_any_address_is_a_connect_failure_without_details(canary: C
     ],
 )
 @pytest.mark.parametrize("allow_loopback", [True, False])
-def test_a_public_host_is_used_on_mail_ports_alone(port: int, allowed: bool, allow_loopback: bool) -> None:
+def test_public_host_is_used_only_on_mail_ports(port: int, allowed: bool, allow_loopback: bool) -> None:
     def judge() -> object:
         return safe_hosts.judged_addresses(
             endpoint(port=port), timeout=WAIT, allow_loopback=allow_loopback, resolve=Names(["9.9.9.9"])
@@ -425,13 +425,13 @@ def test_a_public_host_is_used_on_mail_ports_alone(port: int, allowed: bool, all
             judge()
 
 
-def test_the_caller_may_name_other_ports() -> None:
+def test_caller_can_name_other_ports() -> None:
     assert safe_hosts.judged_addresses(
         endpoint(port=443), timeout=WAIT, allow_loopback=False, resolve=Names(["9.9.9.9"]), ports={443}
     )
 
 
-def test_a_host_in_clear_is_used_on_allowed_loopback_alone(canary: Canary) -> None:
+def test_unencrypted_host_must_be_allowed_loopback(canary: Canary) -> None:
     host = endpoint(port=canary.port, security="plain")
     safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.1"])).close()
     assert canary.connections() == 1
@@ -448,7 +448,7 @@ def test_a_host_in_clear_is_used_on_allowed_loopback_alone(canary: Canary) -> No
             )
 
 
-def test_a_valid_certificate_for_the_name_is_accepted(authority: Authority) -> None:
+def test_valid_certificate_is_accepted(authority: Authority) -> None:
     asked_for: list[str | None] = []
     server = authority.server_context(NAME)
     server.sni_callback = lambda _sock, name, _context: asked_for.append(name)
@@ -467,7 +467,7 @@ def test_a_valid_certificate_for_the_name_is_accepted(authority: Authority) -> N
     assert asked_for == [NAME]
 
 
-def test_a_literal_is_checked_against_the_addresses_of_the_certificate(authority: Authority) -> None:
+def test_literal_must_match_the_certificate_addresses(authority: Authority) -> None:
     context = authority.client_context()
     with serving(tls_server(authority.server_context("127.0.0.1"))) as (port, _):
         safe_hosts.connect(endpoint("127.0.0.1", port=port), timeout=WAIT, allow_loopback=True, context=context).close()
@@ -497,7 +497,7 @@ def no_tls(_authority: Authority) -> Callable[[socket.socket], bytes]:
 
 @pytest.mark.parametrize("server", [wrong_name, self_signed, no_tls])
 @pytest.mark.parametrize("security", ["tls", "starttls"])
-def test_nothing_is_sent_to_a_server_without_a_valid_certificate(
+def test_invalid_certificate_gets_no_data(
     server: Callable[[Authority], Callable[[socket.socket], bytes]],
     security: safe_hosts.Security,
     authority: Authority,
@@ -523,7 +523,7 @@ def test_nothing_is_sent_to_a_server_without_a_valid_certificate(
     assert failure.value.__suppress_context__
 
 
-def test_a_connection_is_upgraded_to_tls_for_the_name(authority: Authority) -> None:
+def test_connection_upgrades_to_tls_for_the_name(authority: Authority) -> None:
     with serving(tls_server(authority.server_context(NAME))) as (port, heard):
         sock = safe_hosts.connect(
             endpoint(port=port, security="starttls"),
@@ -542,7 +542,7 @@ def unchecked_context() -> ssl.SSLContext:
     return context
 
 
-def test_a_context_that_checks_nothing_is_an_error_of_the_caller(canary: Canary) -> None:
+def test_context_that_checks_nothing_is_a_caller_error(canary: Canary) -> None:
     with socket.create_connection(("127.0.0.1", canary.port), timeout=WAIT) as sock:
         with pytest.raises(ValueError, match="must check"):
             safe_hosts.start_tls(sock, host=NAME, context=unchecked_context())
@@ -551,7 +551,7 @@ def test_a_context_that_checks_nothing_is_an_error_of_the_caller(canary: Canary)
             safe_hosts.start_tls(sock, host=NAME)
 
 
-def test_the_context_of_the_process_is_one_and_trusts_the_authorities_of_ssl_cert_file(
+def test_one_tls_context_trusts_the_ssl_cert_file(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
@@ -567,7 +567,7 @@ def test_the_context_of_the_process_is_one_and_trusts_the_authorities_of_ssl_cer
         safe_hosts.tls_context.cache_clear()
 
 
-def test_a_name_server_that_does_not_answer_ends_with_the_neutral_refusal() -> None:
+def test_silent_name_server_ends_in_a_neutral_refusal() -> None:
     answered = threading.Event()
 
     def resolve(_host: str, _port: int) -> list[str]:
@@ -594,26 +594,26 @@ def silent(canary: Canary) -> Iterator[str]:
         yield address
 
 
-def test_a_silent_address_leaves_time_for_the_next(silent: str, canary: Canary) -> None:
+def test_silent_address_leaves_time_for_the_next(silent: str, canary: Canary) -> None:
     host = endpoint(port=canary.port, security="starttls")
     names = Names([silent, "127.0.0.1"])
     safe_hosts.connect(host, timeout=SHORT, allow_loopback=True, resolve=names).close()
     assert canary.connections() == 1
 
 
-def test_a_silent_host_is_a_connect_failure_when_the_time_is_over(silent: str, canary: Canary) -> None:
+def test_silent_host_is_a_connect_failure_at_the_timeout(silent: str, canary: Canary) -> None:
     host = endpoint(silent, port=canary.port, security="starttls")
     with pytest.raises(ConnectFailed):
         safe_hosts.connect(host, timeout=SHORT, allow_loopback=True)
 
 
-def test_without_time_left_nothing_is_connected(canary: Canary) -> None:
+def test_nothing_is_connected_without_time_left(canary: Canary) -> None:
     with pytest.raises(ConnectFailed):
         safe_hosts.connect(endpoint("127.0.0.1", port=canary.port), timeout=0, allow_loopback=True)
     assert canary.connections() == 0
 
 
-def test_a_server_that_drips_its_handshake_cannot_stretch_the_time(authority: Authority) -> None:
+def test_slow_handshake_cannot_extend_the_timeout(authority: Authority) -> None:
     gone = threading.Event()
 
     def drip(sock: socket.socket) -> bytes:
@@ -656,7 +656,7 @@ def test_a_server_that_drips_its_handshake_cannot_stretch_the_time(authority: Au
         pytest.param("B\u00fccher.example.:993", ("xn--bcher-kva.example", 993, "tls"), id="international"),
     ],
 )
-def test_an_endpoint_is_read_from_text(text: str, expected: tuple[str, int, safe_hosts.Security]) -> None:
+def test_endpoint_is_parsed_from_text(text: str, expected: tuple[str, int, safe_hosts.Security]) -> None:
     host, port, security = expected
     assert Endpoint.parse(text) == Endpoint(host=host, port=port, security=security)
 
@@ -665,7 +665,7 @@ def test_an_endpoint_is_read_from_text(text: str, expected: tuple[str, int, safe
     ("text", "security"),
     [("localhost:1143", "plain"), ("localhost:993", "plain"), ("localhost:993:tls", "tls")],
 )
-def test_a_default_security_stands_where_the_text_names_none(text: str, security: str) -> None:
+def test_default_security_applies_if_the_text_names_none(text: str, security: str) -> None:
     assert Endpoint.parse(text, default_security="plain").security == security
 
 
@@ -698,13 +698,13 @@ def test_a_default_security_stands_where_the_text_names_none(text: str, security
         pytest.param("imaps://imap.example.com:993", id="URL"),
     ],
 )
-def test_what_is_no_endpoint_is_refused_with_a_sentence(text: str) -> None:
+def test_invalid_endpoint_is_refused_in_words(text: str) -> None:
     with pytest.raises(ValueError) as error:
         Endpoint.parse(text)
     assert type(error.value) is ValueError
     assert str(error.value).endswith(".")
 
 
-def test_an_unknown_security_cannot_become_an_endpoint_without_tls() -> None:
+def test_unknown_security_cannot_make_a_plain_endpoint() -> None:
     with pytest.raises(ValueError, match="security"):
         Endpoint(host=NAME, port=993, security="TLS")  # type: ignore[arg-type]

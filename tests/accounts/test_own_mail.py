@@ -43,9 +43,7 @@ def link_in(message: EmailMessage) -> str:
     return str(link)
 
 
-def test_an_invitation_goes_to_whom_it_is_for_and_its_link_is_shown_to_nobody_else(
-    smtp: FaultySmtp, alice: User, mailbox: Mailbox
-) -> None:
+def test_invitation_link_is_shown_only_to_the_invited(smtp: FaultySmtp, alice: User, mailbox: Mailbox) -> None:
     page = browser(alice).post(f"/mailboxes/{mailbox.pk}/invite/", INVITED)
 
     message = the_mail(smtp, "new@lovelace.example")
@@ -59,7 +57,7 @@ def test_an_invitation_goes_to_whom_it_is_for_and_its_link_is_shown_to_nobody_el
 
 
 @pytest.mark.parametrize("trouble", ["no server set", "refused", "dropped after the text"])
-def test_the_inviter_never_sees_the_link_of_an_invitation(
+def test_inviter_never_sees_the_link_of_an_invitation(
     smtp: FaultySmtp, alice: User, mailbox: Mailbox, settings: Any, trouble: str
 ) -> None:
     """Also when it could not be mailed: an operator prints it, with a new secret."""
@@ -83,7 +81,7 @@ def test_the_inviter_never_sees_the_link_of_an_invitation(
     assert smtp.connections == (trouble != "no server set")
 
 
-def test_a_code_by_mail_signs_in_once(smtp: FaultySmtp, alice: User) -> None:
+def test_mailed_code_signs_in_once(smtp: FaultySmtp, alice: User) -> None:
     window = Client()
     assert b'href="/sign-in/code/"' in window.get("/sign-in/").content
 
@@ -98,7 +96,7 @@ def test_a_code_by_mail_signs_in_once(smtp: FaultySmtp, alice: User) -> None:
 
 
 @pytest.mark.parametrize("path", ["/sign-in/code/", "/account/password/reset/"])
-def test_who_asks_learns_nothing_of_who_is_known_here(smtp: FaultySmtp, alice: User, path: str) -> None:
+def test_asking_does_not_reveal_known_people(smtp: FaultySmtp, alice: User, path: str) -> None:
     """Not even while the mail server refuses."""
     smtp.reply("451 4.3.0 later", at="mail", times=None)
     pages = [
@@ -111,7 +109,7 @@ def test_who_asks_learns_nothing_of_who_is_known_here(smtp: FaultySmtp, alice: U
     assert smtp.connections == 1
 
 
-def test_a_forgotten_password_is_set_anew_by_a_link_on_the_public_host(smtp: FaultySmtp, alice: User) -> None:
+def test_forgotten_password_is_reset_on_the_public_host(smtp: FaultySmtp, alice: User) -> None:
     window = Client()
     window.post("/account/password/reset/", {"email": alice.email}, headers={"host": "localhost"})
     link = link_in(the_mail(smtp, alice.email))
@@ -126,6 +124,6 @@ def test_a_forgotten_password_is_set_anew_by_a_link_on_the_public_host(smtp: Fau
 
 
 @pytest.mark.parametrize("path", ["/sign-in/code/", "/sign-in/code/confirm/", "/account/password/reset/"])
-def test_without_a_mail_server_there_is_no_way_in_by_mail(client: Client, db: None, path: str) -> None:
+def test_no_sign_in_by_mail_without_a_mail_server(client: Client, db: None, path: str) -> None:
     assert client.get(path).status_code == 404
     assert b"/sign-in/code/" not in client.get("/sign-in/").content

@@ -23,7 +23,7 @@ def end_window() -> None:
     QuotaUse.objects.update(ends_at=timezone.now() - timedelta(seconds=1))
 
 
-def test_the_fourth_of_three_is_refused_with_a_time() -> None:
+def test_fourth_of_three_is_refused_with_a_time() -> None:
     assert [take(THREE, "user:1").remaining for _ in range(3)] == [2, 1, 0]
 
     with pytest.raises(Problem) as refused:
@@ -34,14 +34,14 @@ def test_the_fourth_of_three_is_refused_with_a_time() -> None:
     assert take(THREE, "user:2").remaining == 2
 
 
-def test_a_quota_is_whole_again_when_its_time_ends() -> None:
+def test_quota_is_full_again_when_its_time_ends() -> None:
     take(THREE, "user:1", 3)
     end_window()
 
     assert take(THREE, "user:1").remaining == 2
 
 
-def test_more_than_the_whole_quota_never_fits() -> None:
+def test_amount_above_the_quota_never_fits() -> None:
     assert not count(THREE, "user:1", 4).granted
     end_window()
     assert not count(THREE, "user:1", 4).granted
@@ -64,7 +64,7 @@ def test_slices_never_grant_more_than_the_quota() -> None:
     assert 1000 - 4 * 10 <= granted <= 1000
 
 
-def test_a_hundred_counts_cost_a_few_statements() -> None:
+def test_hundred_counts_cost_a_few_statements() -> None:
     count_often(MANY, "token:1")
     with CaptureQueriesContext(connection) as asked:
         for _ in range(100):
@@ -74,7 +74,7 @@ def test_a_hundred_counts_cost_a_few_statements() -> None:
     assert len(asked) <= 30
 
 
-def test_a_refusal_is_remembered_without_asking_again() -> None:
+def test_refusal_is_remembered_without_a_query() -> None:
     one = Quota(name="one", amount=1, seconds=60, refusal="One.")
     assert count_often(one, "token:1").granted
     assert not count_often(one, "token:1").granted

@@ -54,14 +54,15 @@ class Provider:
         }  # fmt: skip
 
 
-def test_a_token_that_is_good_for_long_is_used_without_asking(alice: User) -> None:
+def test_long_valid_token_is_used_without_asking(alice: User) -> None:
     provider = Provider()
     mailbox = connected(alice, left=HOUR)
     assert access_token(mailbox.pk, provider) == "token 0"
     assert provider.asked == []
 
 
-def test_row59_eight_at_once_make_one_refresh_and_all_get_its_token(alice: User) -> None:
+@pytest.mark.fault(59)
+def test_eight_refreshes_at_once_become_one(alice: User) -> None:
     mailbox = connected(alice)
     provider = Provider()
     tokens = all_at_once([lambda: access_token(mailbox.pk, provider)] * 8)
@@ -70,7 +71,7 @@ def test_row59_eight_at_once_make_one_refresh_and_all_get_its_token(alice: User)
     assert stored(mailbox)["refresh_token"] == "refresh 1"
 
 
-def test_who_finds_a_refresh_under_way_uses_the_token_that_is_still_good(alice: User) -> None:
+def test_valid_token_is_used_while_another_refreshes(alice: User) -> None:
     mailbox = connected(alice, left=60)
     beside: list[str] = []
     provider = Provider(lambda number: beside.append(access_token(mailbox.pk, provider)))
@@ -79,8 +80,9 @@ def test_who_finds_a_refresh_under_way_uses_the_token_that_is_still_good(alice: 
     assert len(provider.asked) == 1
 
 
+@pytest.mark.fault(59)
 @pytest.mark.parametrize("first_to_come_back", [1, 2])
-def test_row59_of_two_refreshes_at_once_the_later_one_is_kept(alice: User, first_to_come_back: int) -> None:
+def test_later_of_two_refreshes_is_kept(alice: User, first_to_come_back: int) -> None:
     mailbox = connected(alice)
     begun, back = {1: threading.Event(), 2: threading.Event()}, {1: threading.Event(), 2: threading.Event()}
 
@@ -109,7 +111,8 @@ def test_row59_of_two_refreshes_at_once_the_later_one_is_kept(alice: User, first
     assert TokenRefresh.objects.get().lease_until is None
 
 
-def test_row36_a_grant_that_ended_is_asked_for_once_and_said(alice: User) -> None:
+@pytest.mark.fault(36)
+def test_ended_grant_is_asked_for_once(alice: User) -> None:
     mailbox = connected(alice)
     asked = []
 
@@ -129,7 +132,7 @@ def test_row36_a_grant_that_ended_is_asked_for_once_and_said(alice: User) -> Non
     assert len(asked) == 2
 
 
-def test_a_refresh_that_failed_is_not_tried_again_at_once(alice: User) -> None:
+def test_failed_refresh_is_not_retried_at_once(alice: User) -> None:
     mailbox = connected(alice)
     asked = []
 
@@ -148,7 +151,7 @@ def test_a_refresh_that_failed_is_not_tried_again_at_once(alice: User) -> None:
     assert Mailbox.objects.get().status == "active"
 
 
-def test_a_token_that_the_provider_refused_is_renewed_once(alice: User) -> None:
+def test_token_refused_by_the_provider_is_renewed_once(alice: User) -> None:
     mailbox = connected(alice, left=HOUR)
     provider = Provider()
     assert access_token(mailbox.pk, provider, rejected="token 0") == "token 1"
@@ -156,7 +159,7 @@ def test_a_token_that_the_provider_refused_is_renewed_once(alice: User) -> None:
     assert len(provider.asked) == 1
 
 
-def test_a_mailbox_connected_anew_keeps_its_new_access(alice: User) -> None:
+def test_reconnected_mailbox_keeps_its_new_access(alice: User) -> None:
     mailbox = connected(alice)
     provider = Provider(lambda number: connected(alice, left=HOUR, token="of the new sign-in"))
     access_token(mailbox.pk, provider)
@@ -164,7 +167,7 @@ def test_a_mailbox_connected_anew_keeps_its_new_access(alice: User) -> None:
     assert access_token(mailbox.pk, provider) == "of the new sign-in"
 
 
-def test_connecting_anew_ends_the_wait_after_a_dead_grant(alice: User) -> None:
+def test_reconnecting_ends_the_wait_after_a_dead_grant(alice: User) -> None:
     mailbox = connected(alice)
 
     def ended(secrets: Secrets) -> dict[str, Any]:
@@ -177,7 +180,8 @@ def test_connecting_anew_ends_the_wait_after_a_dead_grant(alice: User) -> None:
     assert Mailbox.objects.get().status == "active"
 
 
-def test_row59_keys_are_rotated_while_tokens_are_refreshed(alice: User, settings: Any) -> None:
+@pytest.mark.fault(59)
+def test_keys_are_rotated_while_tokens_are_refreshed(alice: User, settings: Any) -> None:
     settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[0]]
     mailbox = connected(alice)
     settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[1], KEYS[0]]
@@ -187,7 +191,8 @@ def test_row59_keys_are_rotated_while_tokens_are_refreshed(alice: User, settings
     assert stored(mailbox)["refresh_token"] == "refresh 1"
 
 
-def test_row59_after_a_rotation_the_old_key_is_needed_no_more(alice: User, settings: Any) -> None:
+@pytest.mark.fault(59)
+def test_old_key_is_not_needed_after_a_rotation(alice: User, settings: Any) -> None:
     settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[0]]
     mailbox = connected(alice)
     settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[1]]
@@ -199,7 +204,8 @@ def test_row59_after_a_rotation_the_old_key_is_needed_no_more(alice: User, setti
     assert stored(mailbox)["refresh_token"] == "refresh 0"
 
 
-def test_row58_the_database_holds_no_readable_token_and_none_that_another_row_could_use(alice: User) -> None:
+@pytest.mark.fault(58)
+def test_stored_token_is_unreadable_and_bound_to_its_row(alice: User) -> None:
     mailbox = connected(alice)
     access_token(mailbox.pk, Provider())
     record = bytes(Mailbox.objects.get().credentials)

@@ -42,7 +42,7 @@ def link(alice: User) -> str:
 
 
 @pytest.mark.parametrize(("password", "in_"), [(PASSWORD, True), ("another one", False), ("", False)])
-def test_a_password_lets_in_who_knows_it(client: Client, alice: User, password: str, in_: bool) -> None:
+def test_password_signs_in(client: Client, alice: User, password: str, in_: bool) -> None:
     alice.set_password(PASSWORD)
     alice.save()
 
@@ -51,12 +51,12 @@ def test_a_password_lets_in_who_knows_it(client: Client, alice: User, password: 
     assert signed_in(client) is in_
 
 
-def test_who_has_no_password_cannot_sign_in_with_one(client: Client, alice: User) -> None:
+def test_sign_in_without_a_set_password_fails(client: Client, alice: User) -> None:
     client.post("/sign-in/", {"login": alice.email, "password": ""})
     assert not signed_in(client)
 
 
-def test_looking_at_a_link_signs_nobody_in_and_pressing_its_button_does_once(client: Client, link: str) -> None:
+def test_link_signs_in_only_when_its_button_is_pressed(client: Client, link: str) -> None:
     for _ in range(2):
         assert b'data-action="sign-in"' in client.get(link).content
         client.head(link)
@@ -71,9 +71,7 @@ def test_looking_at_a_link_signs_nobody_in_and_pressing_its_button_does_once(cli
 
 
 @pytest.mark.parametrize("reason", ["too old", "person inactive", "unknown"])
-def test_a_link_that_is_good_no_more_says_so_and_lets_nobody_in(
-    client: Client, alice: User, link: str, reason: str
-) -> None:
+def test_expired_link_says_so_and_signs_nobody_in(client: Client, alice: User, link: str, reason: str) -> None:
     match reason:
         case "too old":
             SignInLink.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
@@ -87,7 +85,7 @@ def test_a_link_that_is_good_no_more_says_so_and_lets_nobody_in(
     assert not signed_in(client)
 
 
-def test_signing_in_leads_back_to_where_one_wanted_to_go_and_never_elsewhere(client: Client, alice: User) -> None:
+def test_sign_in_returns_to_the_wanted_page_only(client: Client, alice: User) -> None:
     alice.set_password(PASSWORD)
     alice.save()
     who = {"login": alice.email, "password": PASSWORD}
@@ -96,7 +94,7 @@ def test_signing_in_leads_back_to_where_one_wanted_to_go_and_never_elsewhere(cli
     assert Client().post("/sign-in/?next=https://evil.example/", who)["Location"] == "/"
 
 
-def test_guessing_makes_the_next_attempt_wait_and_says_so(client: Client, alice: User) -> None:
+def test_guessing_delays_the_next_attempt_and_says_so(client: Client, alice: User) -> None:
     alice.set_password(PASSWORD)
     alice.save()
     for number in range(5):
@@ -109,7 +107,7 @@ def test_guessing_makes_the_next_attempt_wait_and_says_so(client: Client, alice:
     assert not signed_in(client)
 
 
-def test_an_unknown_address_is_answered_like_a_wrong_password(client: Client, alice: User) -> None:
+def test_unknown_address_is_answered_like_a_wrong_password(client: Client, alice: User) -> None:
     alice.set_password(PASSWORD)
     alice.save()
     answers = [
@@ -120,7 +118,7 @@ def test_an_unknown_address_is_answered_like_a_wrong_password(client: Client, al
     assert csrf.sub(b"", answers[0]) == csrf.sub(b"", answers[1])
 
 
-def test_who_has_one_time_codes_is_asked_for_one_at_every_door(client: Client, alice: User, link: str) -> None:
+def test_one_time_code_is_required_at_every_door(client: Client, alice: User, link: str) -> None:
     alice.set_password(PASSWORD)
     alice.is_staff = alice.is_superuser = True
     alice.save()
@@ -148,7 +146,7 @@ def test_who_has_one_time_codes_is_asked_for_one_at_every_door(client: Client, a
     assert browser_.get("/admin/").status_code == 200
 
 
-def test_the_admin_has_no_door_of_its_own(client: Client, alice: User) -> None:
+def test_admin_has_no_sign_in_of_its_own(client: Client, alice: User) -> None:
     alice.set_password(PASSWORD)
     alice.is_staff = alice.is_superuser = True
     alice.save()
@@ -159,7 +157,7 @@ def test_the_admin_has_no_door_of_its_own(client: Client, alice: User) -> None:
     assert browser(User.objects.create_user("bob@lovelace.example")).get("/admin/login/").status_code == 403
 
 
-def test_sessions_are_listed_and_can_be_ended_one_by_one_or_all_others(alice: User) -> None:
+def test_sessions_are_listed_and_can_be_ended(alice: User) -> None:
     alice.set_password(PASSWORD)
     alice.save()
     here, there, elsewhere = Client(), Client(headers={"user-agent": "Other/1.0"}), Client()
@@ -186,7 +184,7 @@ def test_nobody_signs_up(client: Client) -> None:
         assert client.get(path).status_code == 404
 
 
-def test_one_time_codes_go_on_working_when_the_key_of_the_server_is_changed(alice: User, settings: Any) -> None:
+def test_one_time_codes_survive_a_change_of_the_server_key(alice: User, settings: Any) -> None:
     window = browser(alice)
     key = window.get("/account/factors/totp/activate/").context["form"].secret
     window.post("/account/factors/totp/activate/", {"code": code_of(key)})
@@ -202,7 +200,7 @@ def test_one_time_codes_go_on_working_when_the_key_of_the_server_is_changed(alic
     assert len(recovery.get_unused_codes()) == 10
 
 
-def test_a_one_time_key_moved_to_another_person_does_not_open(alice: User, bob: User) -> None:
+def test_one_time_key_moved_to_another_person_is_invalid(alice: User, bob: User) -> None:
     for person in (alice, bob):
         window = browser(person)
         key = window.get("/account/factors/totp/activate/").context["form"].secret
@@ -220,7 +218,7 @@ def test_a_one_time_key_moved_to_another_person_does_not_open(alice: User, bob: 
     assert Authenticator.objects.get(user=bob, type="totp").wrap().validate_code(code_of(key))
 
 
-def test_a_one_time_key_of_an_earlier_version_opens_and_is_bound(alice: User) -> None:
+def test_one_time_key_of_an_earlier_version_works(alice: User) -> None:
     window = browser(alice)
     key = window.get("/account/factors/totp/activate/").context["form"].secret
     window.post("/account/factors/totp/activate/", {"code": code_of(key)})

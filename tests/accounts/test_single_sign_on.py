@@ -41,13 +41,13 @@ def come_in(provider: HTTPServer, *, state: str = "", **claims: Any) -> Client:
     return window
 
 
-def test_the_page_has_a_button_and_lets_its_form_lead_there(provider: HTTPServer) -> None:
+def test_page_has_a_button_that_leads_to_the_provider(provider: HTTPServer) -> None:
     page = Client().get("/sign-in/")
     assert "Sign in with Lovelace" in page.content.decode()
     assert f"form-action 'self' {provider.url_for('').rstrip('/')}" in page["Content-Security-Policy"]
 
 
-def test_who_is_known_here_by_a_verified_address_comes_in(provider: HTTPServer, alice: User) -> None:
+def test_person_with_a_verified_address_signs_in(provider: HTTPServer, alice: User) -> None:
     assert signed_in(come_in(provider, email=alice.email, email_verified=True))
     assert User.objects.count() == 1
 
@@ -61,19 +61,17 @@ def test_who_is_known_here_by_a_verified_address_comes_in(provider: HTTPServer, 
         {},
     ],
 )
-def test_anybody_else_stays_outside_and_is_not_made_known(
-    provider: HTTPServer, alice: User, claims: dict[str, Any]
-) -> None:
+def test_unknown_person_stays_outside(provider: HTTPServer, alice: User, claims: dict[str, Any]) -> None:
     assert not signed_in(come_in(provider, **claims))
     assert User.objects.count() == 1
 
 
-def test_an_answer_with_another_state_is_refused(provider: HTTPServer, alice: User) -> None:
+def test_answer_with_another_state_is_refused(provider: HTTPServer, alice: User) -> None:
     assert not signed_in(come_in(provider, state="other", email=alice.email, email_verified=True))
 
 
 @pytest.mark.parametrize("way", ["password", "a sign-in", "nothing"])
-def test_an_account_of_an_unproven_address_is_not_shared(provider: HTTPServer, alice: User, way: str) -> None:
+def test_account_of_an_unproven_address_is_not_shared(provider: HTTPServer, alice: User, way: str) -> None:
     """Its maker could have left a password or a session in it and wait for the owner to arrive."""
     if way == "password":
         alice.set_password("the maker's own password")

@@ -30,7 +30,7 @@ def risky(api: Api) -> PendingAction:
     return PendingAction.objects.get(pk=action_id)
 
 
-def test_a_risky_approval_waits_for_a_fresh_sign_in_and_an_ordinary_one_does_not(api: Api, alice: User) -> None:
+def test_only_a_risky_approval_needs_a_fresh_sign_in(api: Api, alice: User) -> None:
     window, action = browser(alice, fresh=False), risky(api)
     form = {"digest": action.digest, "revision": 1}
 
@@ -64,7 +64,7 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_what_gives_power_asks_for_a_fresh_sign_in(
+def test_action_that_grants_power_needs_a_fresh_sign_in(
     api: Api, alice: User, bob: User, mailbox: Mailbox, step: str
 ) -> None:
     path, form = STEPS[step]
@@ -85,13 +85,13 @@ def test_what_gives_power_asks_for_a_fresh_sign_in(
     assert ApiToken.objects.count() == 1
 
 
-def test_stopping_asks_for_nothing(alice: User, mailbox: Mailbox) -> None:
+def test_stopping_needs_no_fresh_sign_in(alice: User, mailbox: Mailbox) -> None:
     window = browser(alice, fresh=False)
     window.post(f"/mailboxes/{mailbox.pk}/pause/", {"pause": "on"})
     assert "paused" in window.get(f"/mailboxes/{mailbox.pk}/").content.decode()
 
 
-def test_a_password_makes_it_fresh_and_leads_back(alice: User, mailbox: Mailbox) -> None:
+def test_password_refreshes_the_sign_in(alice: User, mailbox: Mailbox) -> None:
     alice.set_password(PASSWORD)
     alice.save()
     window, back = browser(alice, fresh=False), f"/mailboxes/{mailbox.pk}/rules/"
@@ -104,7 +104,7 @@ def test_a_password_makes_it_fresh_and_leads_back(alice: User, mailbox: Mailbox)
     assert window.get(back).status_code == 200
 
 
-def test_who_has_neither_password_nor_passkey_uses_a_new_link(alice: User, mailbox: Mailbox) -> None:
+def test_new_link_replaces_missing_password_and_passkey(alice: User, mailbox: Mailbox) -> None:
     window, back = browser(alice, fresh=False), f"/mailboxes/{mailbox.pk}/rules/"
 
     page = window.get(window.get(back)["Location"]).content.decode()
@@ -115,7 +115,7 @@ def test_who_has_neither_password_nor_passkey_uses_a_new_link(alice: User, mailb
     assert window.get(back).status_code == 200
 
 
-def test_the_way_back_never_leads_elsewhere(alice: User) -> None:
+def test_return_address_never_leads_elsewhere(alice: User) -> None:
     page = browser(alice, fresh=False).get("/sign-in/again/?next=https://evil.example/").content.decode()
     assert "evil" not in page
     assert Client().get("/sign-in/again/?next=/")["Location"].startswith("/sign-in/?next=")

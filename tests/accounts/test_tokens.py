@@ -25,7 +25,7 @@ def made(person: User, mailbox: Mailbox, **changes: Any) -> Any:
     return browser(person).post("/tokens/new/", {**form, **changes})
 
 
-def test_a_token_is_shown_once_with_the_lines_to_paste(alice: User, mailbox: Mailbox) -> None:
+def test_token_is_shown_once_with_the_lines_to_paste(alice: User, mailbox: Mailbox) -> None:
     shown = made(alice, mailbox)
     secret = shown.context["secret"]
     text = shown.content.decode()
@@ -56,7 +56,7 @@ def test_a_token_is_shown_once_with_the_lines_to_paste(alice: User, mailbox: Mai
         ({"mailboxes": []}, "required"), ({"name": "agent"}, "token of that name already"), ({"days": "9999"}, "9999"),
     ],
 )  # fmt: skip
-def test_a_token_that_makes_no_sense_is_refused_in_words(
+def test_senseless_token_is_refused_in_words(
     api: Api, alice: User, mailbox: Mailbox, wrong: dict[str, Any], words: str
 ) -> None:
     answer = made(alice, mailbox, **wrong)
@@ -65,9 +65,7 @@ def test_a_token_that_makes_no_sense_is_refused_in_words(
 
 
 @pytest.mark.parametrize("staff", [False, True])
-def test_only_who_runs_this_server_gives_a_token_its_sign_in_to_microsoft_365(
-    alice: User, mailbox: Mailbox, staff: bool
-) -> None:
+def test_only_staff_give_a_token_microsoft_365(alice: User, mailbox: Mailbox, staff: bool) -> None:
     User.objects.filter(pk=alice.pk).update(is_staff=staff)
 
     offered = browser(alice).get("/tokens/new/").content.decode()
@@ -78,15 +76,13 @@ def test_only_who_runs_this_server_gives_a_token_its_sign_in_to_microsoft_365(
     assert ApiToken.objects.exists() is staff
 
 
-def test_nobody_makes_a_token_for_somebody_elses_mailbox(
-    charlie: User, foreign_mailbox: Mailbox, mailbox: Mailbox
-) -> None:
+def test_token_for_a_foreign_mailbox_is_refused(charlie: User, foreign_mailbox: Mailbox, mailbox: Mailbox) -> None:
     answer = made(charlie, foreign_mailbox, mailboxes=[str(mailbox.pk)])
     assert "is not one of the available choices" in answer.content.decode()
     assert not ApiToken.objects.exists()
 
 
-def test_a_new_secret_keeps_name_keys_and_waiting_actions_and_ends_the_old_one(
+def test_new_secret_keeps_name_and_actions_of_a_token(
     api: Api, alice: User, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     action_id = api.propose(key="once")
@@ -104,7 +100,7 @@ def test_a_new_secret_keeps_name_keys_and_waiting_actions_and_ends_the_old_one(
     assert len(server.ledger) == 1
 
 
-def test_a_new_secret_is_valid_as_long_again(alice: User, mailbox: Mailbox) -> None:
+def test_new_secret_is_valid_for_as_long_again(alice: User, mailbox: Mailbox) -> None:
     token, _ = ApiToken.issue(
         user=alice, name="short", scopes=["mail:read"], mailboxes=[mailbox], lifetime=timedelta(days=7)
     )
@@ -117,7 +113,7 @@ def test_a_new_secret_is_valid_as_long_again(alice: User, mailbox: Mailbox) -> N
     assert Api(secret=shown.context["secret"]).tool("list_mailboxes").status_code == 200
 
 
-def test_a_revoked_token_ends_at_once_and_what_it_proposed_comes_back(
+def test_revoked_token_ends_at_once_and_voids_approvals(
     api: Api, alice: User, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     reviewer.decide(api.propose(), "approve")
@@ -132,14 +128,12 @@ def test_a_revoked_token_ends_at_once_and_what_it_proposed_comes_back(
 
 
 @pytest.mark.parametrize("verb", ["rotate", "revoke"])
-def test_somebody_elses_token_does_not_exist(api: Api, charlie: User, verb: str) -> None:
+def test_foreign_token_does_not_exist(api: Api, charlie: User, verb: str) -> None:
     assert browser(charlie).post(f"/tokens/{ApiToken.objects.get().pk}/{verb}/").status_code == 404
     assert api.tool("list_mailboxes").status_code == 200
 
 
-def test_the_log_says_what_was_called_and_how_it_ended_and_nothing_of_what_was_said(
-    api: Api, alice: User, charlie: User
-) -> None:
+def test_log_names_call_and_outcome_and_no_content(api: Api, alice: User, charlie: User) -> None:
     api.tool("send_email", key="k", **{**HELLO, "subject": "canary", "confirm": True})
     replay = api.post("/tools/send_email", {**HELLO, "subject": "canary", "confirm": True}, **{"Idempotency-Key": "k"})
     api.tool("send_email", to=["canary"])
@@ -165,7 +159,7 @@ def test_the_log_says_what_was_called_and_how_it_ended_and_nothing_of_what_was_s
     assert len(browser(charlie).get("/tokens/requests/").context["page"].object_list) == 0
 
 
-def test_a_client_cannot_write_its_own_name_for_a_request_into_the_log(api: Api) -> None:
+def test_client_cannot_write_its_request_name_into_the_log(api: Api) -> None:
     answer = api.get("/mailboxes", **{"X-Request-ID": "canary"})
     assert RequestRecord.objects.get().request_id == answer["X-Request-ID"] != "canary"
 
@@ -180,9 +174,7 @@ def test_old_requests_are_forgotten(api: Api) -> None:
     assert RequestRecord.objects.count() == 1
 
 
-def test_a_token_that_proposes_too_often_is_asked_to_wait_and_nothing_is_stored(
-    alice: User, mailbox: Mailbox, settings: Any
-) -> None:
+def test_token_proposing_too_often_is_throttled(alice: User, mailbox: Mailbox, settings: Any) -> None:
     api = make_api(alice, mailbox, name="eager")
     for number in range(120):
         answer = api.tool("send_email", to=["a@b.example"], subject=f"{number}", body="b", confirm=False)

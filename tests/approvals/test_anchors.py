@@ -54,7 +54,7 @@ def say(mailbox: Mailbox, times: int = 1) -> None:
         audit.record(mailbox=mailbox, event="paused", actor="command")
 
 
-def test_each_approval_is_anchored_when_it_is_given(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
+def test_approval_is_anchored_when_it_is_given(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
     action_id = api.propose()
     assert not anchors.heads_file().exists()
     reviewer.decide(action_id, "approve")
@@ -68,7 +68,7 @@ def test_each_approval_is_anchored_when_it_is_given(api: Api, reviewer: Reviewer
     assert "cut" in wrong()
 
 
-def test_an_approval_is_given_when_it_cannot_be_anchored(
+def test_approval_is_given_when_it_cannot_be_anchored(
     api: Api, reviewer: Reviewer, settings: Any, tmp_path: Path
 ) -> None:
     settings.MAILHUB_HOME = tmp_path / "file"
@@ -78,7 +78,7 @@ def test_an_approval_is_given_when_it_cannot_be_anchored(
     assert PendingAction.objects.get().status == "approved"
 
 
-def test_an_anchored_end_that_grew_again_is_named(approved: Callable[..., PendingAction], mailbox: Mailbox) -> None:
+def test_anchored_end_that_grew_again_is_reported(approved: Callable[..., PendingAction], mailbox: Mailbox) -> None:
     """Five anchored events are cut off, five harmless ones happen, and the next round anchors the same length."""
     approved()
     say(mailbox, 5)
@@ -95,7 +95,7 @@ def test_an_anchored_end_that_grew_again_is_named(approved: Callable[..., Pendin
     assert len([line for line in lines() if line["length"] == length]) == 2
 
 
-def test_a_database_that_was_set_back_is_noticed(approved: Callable[..., PendingAction], mailbox: Mailbox) -> None:
+def test_database_that_was_set_back_is_noticed(approved: Callable[..., PendingAction], mailbox: Mailbox) -> None:
     approved()
     say(mailbox, 3)
     anchors.anchor()
@@ -108,7 +108,7 @@ def test_a_database_that_was_set_back_is_noticed(approved: Callable[..., Pending
     assert compared() == [(5, "rewritten")]
 
 
-def test_the_file_is_read_on_from_where_it_was_read(mailbox: Mailbox, approved: Callable[..., PendingAction]) -> None:
+def test_file_is_read_on_from_the_last_position(mailbox: Mailbox, approved: Callable[..., PendingAction]) -> None:
     approved()
     say(mailbox)
     anchors.anchor()
@@ -129,9 +129,7 @@ def test_the_file_is_read_on_from_where_it_was_read(mailbox: Mailbox, approved: 
     assert reader.newest() == {}
 
 
-def test_another_file_in_its_place_is_read_from_its_beginning(
-    mailbox: Mailbox, approved: Callable[..., PendingAction]
-) -> None:
+def test_replaced_file_is_read_from_its_beginning(mailbox: Mailbox, approved: Callable[..., PendingAction]) -> None:
     approved()
     reader = anchors.Reader()
     assert reader.newest() == {mailbox.pk: head_of(mailbox)}
@@ -146,7 +144,7 @@ def head_of(mailbox: Mailbox) -> anchors.Head:
     return anchors.Head(chain=chain.pk, length=chain.length, hash=chain.head)
 
 
-def test_a_line_that_is_not_ours_keeps_no_head_from_being_anchored(mailbox: Mailbox) -> None:
+def test_foreign_line_does_not_stop_anchoring(mailbox: Mailbox) -> None:
     say(mailbox)
     head = head_of(mailbox)
     anchors.heads_file().parent.mkdir(parents=True)
@@ -155,7 +153,7 @@ def test_a_line_that_is_not_ours_keeps_no_head_from_being_anchored(mailbox: Mail
     assert anchors.anchor() == 1
 
 
-def test_a_full_file_is_followed_by_one_that_holds_every_head(
+def test_full_file_is_followed_by_one_with_every_head(
     mailbox: Mailbox, approved: Callable[..., PendingAction], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     approved()
@@ -197,7 +195,7 @@ def test_every_line_is_copied_to_another_place(
     assert "cut" in wrong()
 
 
-def test_many_sweepers_do_the_round_once(approved: Callable[..., PendingAction]) -> None:
+def test_sweepers_anchor_once_between_them(approved: Callable[..., PendingAction]) -> None:
     approved()
     wrote = all_at_once([lambda: anchors.anchor(at_most_every=3600)] * 8)
     assert sum(wrote) <= 1
@@ -205,7 +203,7 @@ def test_many_sweepers_do_the_round_once(approved: Callable[..., PendingAction])
     assert anchors.anchor(at_most_every=3600) == 0
 
 
-def test_anchoring_an_approval_takes_less_than_two_milliseconds(mailbox: Mailbox) -> None:
+def test_anchoring_takes_under_two_milliseconds(mailbox: Mailbox) -> None:
     say(mailbox)
     head, took = head_of(mailbox), []
     for _ in range(200):
@@ -218,7 +216,7 @@ def test_anchoring_an_approval_takes_less_than_two_milliseconds(mailbox: Mailbox
 # --- Orders ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_claim_without_approvals_is_named(approved: Callable[..., PendingAction], alice: User) -> None:
+def test_claim_without_approvals_is_reported(approved: Callable[..., PendingAction], alice: User) -> None:
     action = approved()
     work()
     assert wrong() == []
@@ -228,7 +226,7 @@ def test_a_claim_without_approvals_is_named(approved: Callable[..., PendingActio
 
 
 @pytest.mark.parametrize("given", [{"given": 1, "needed": 2}, {"given": "2", "needed": 1}, {}])
-def test_too_few_approvals_are_none(mailbox: Mailbox, given: dict[str, Any]) -> None:
+def test_claim_with_too_few_approvals_is_reported(mailbox: Mailbox, given: dict[str, Any]) -> None:
     action = uuid4()
     audit.record(mailbox=mailbox, event="created", actor="user:1", action_id=action)
     audit.record(mailbox=mailbox, event="approved", actor="user:1", action_id=action, **given)
@@ -236,7 +234,7 @@ def test_too_few_approvals_are_none(mailbox: Mailbox, given: dict[str, Any]) -> 
     assert wrong() == ["unapproved"]
 
 
-def test_an_attempt_without_its_claim_is_named(approved: Callable[..., PendingAction]) -> None:
+def test_attempt_without_a_claim_is_reported(approved: Callable[..., PendingAction]) -> None:
     action = approved()
     with guards.lifted(connection):
         Attempt.objects.create(
@@ -246,7 +244,7 @@ def test_an_attempt_without_its_claim_is_named(approved: Callable[..., PendingAc
     assert wrong() == ["unclaimed"]
 
 
-def test_a_made_up_decision_is_named_and_an_old_one_is_not(
+def test_forged_decision_is_reported_and_an_old_one_is_not(
     approved: Callable[..., PendingAction], bob: User, api: Api, reviewer: Reviewer
 ) -> None:
     action = approved()

@@ -82,7 +82,7 @@ def many(mailbox: Mailbox | None, count: int, event: str = "paused") -> None:
 
 
 @pytest.mark.parametrize("who", ["a stranger", "viewer", "proposer", "approver"])
-def test_who_does_not_manage_a_mailbox_sees_nothing_of_its_audit(
+def test_only_managers_see_the_audit_of_a_mailbox(
     sent: PendingAction, mailbox: Mailbox, charlie: User, who: str
 ) -> None:
     if who != "a stranger":
@@ -98,7 +98,7 @@ def test_who_does_not_manage_a_mailbox_sees_nothing_of_its_audit(
     assert window.post("/audit/verify/").status_code == 404
 
 
-def test_another_managers_events_are_in_no_page_and_no_export(
+def test_no_page_or_export_holds_foreign_events(
     sent: PendingAction, mailbox: Mailbox, foreign_mailbox: Mailbox, charlie: User
 ) -> None:
     many(foreign_mailbox, 2)
@@ -116,7 +116,7 @@ def test_another_managers_events_are_in_no_page_and_no_export(
     assert page(charlie, "?who=alice@lovelace.example").count("Nothing matches") == 1
 
 
-def test_who_manages_a_mailbox_sees_its_events_in_words_connected_or_not(
+def test_manager_sees_events_even_of_a_disconnected_mailbox(
     sent: PendingAction, alice: User, mailbox: Mailbox
 ) -> None:
     Mailbox.objects.filter(pk=mailbox.pk).update(status=Mailbox.Status.DISCONNECTED)
@@ -131,7 +131,7 @@ def test_who_manages_a_mailbox_sees_its_events_in_words_connected_or_not(
     assert 'href="/audit/"' in browser(alice).get("/").content.decode()
 
 
-def test_staff_see_the_chain_of_no_mailbox_too_and_nobody_elses(sent: PendingAction, charlie: User) -> None:
+def test_staff_also_see_events_without_a_mailbox(sent: PendingAction, charlie: User) -> None:
     many(None, 3)
     User.objects.filter(pk=charlie.pk).update(is_staff=True)
 
@@ -140,7 +140,7 @@ def test_staff_see_the_chain_of_no_mailbox_too_and_nobody_elses(sent: PendingAct
     assert "All its 3 events are what they were" in verified(charlie)
 
 
-def test_who_is_gone_and_what_nobody_knows_is_shown_as_it_stands(alice: User, mailbox: Mailbox) -> None:
+def test_unknown_names_are_shown_as_stored(alice: User, mailbox: Mailbox) -> None:
     for actor in ("user:999", "user:x", "token:none", f"user:{'9' * 40}", "somebody"):
         chain.record(mailbox=mailbox, event="of_old", actor=actor)
     chain.record(mailbox=mailbox, event="role_changed", actor=f"user:{alice.pk}", member=alice.pk, role="viewer")
@@ -165,12 +165,12 @@ def test_who_is_gone_and_what_nobody_knows_is_shown_as_it_stands(alice: User, ma
         ("who=nobody@nowhere.example", []), ("event=approved&kind=worker", []), ("who=alice", []),
     ],
 )  # fmt: skip
-def test_filters_leave_what_they_name(sent: PendingAction, alice: User, query: str, expected: list[int]) -> None:
+def test_filters_leave_only_matching_events(sent: PendingAction, alice: User, query: str, expected: list[int]) -> None:
     assert numbers(page(alice, f"?{query}")) == expected
     assert [line["sequence"] for line in exported(alice, query)] == expected[::-1]
 
 
-def test_a_mailbox_and_an_action_can_be_asked_for(
+def test_mailbox_and_action_can_be_filtered(
     sent: PendingAction, alice: User, mailbox: Mailbox, server: MemoryServer
 ) -> None:
     second = make_mailbox("second@lovelace.example", server, alice)
@@ -182,7 +182,7 @@ def test_a_mailbox_and_an_action_can_be_asked_for(
     assert numbers(page(alice, f"?action={sent.pk}&mailbox={second.pk}")) == []
 
 
-def test_days_are_those_of_who_looks(alice: User, mailbox: Mailbox) -> None:
+def test_days_follow_the_time_zone_of_the_reader(alice: User, mailbox: Mailbox) -> None:
     many(mailbox, 2)
     late = timezone.now().replace(year=2026, month=3, day=10, hour=23, minute=30)
     with guards.lifted(connection):
@@ -210,7 +210,7 @@ def test_days_are_those_of_who_looks(alice: User, mailbox: Mailbox) -> None:
         ("since=0001-01-01", "not a day"), ("who=%00", "Null characters"), ("who=" + "x" * 300, "at most 254"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_understood_is_said_and_finds_nothing(
+def test_unreadable_filter_is_reported_and_finds_nothing(
     sent: PendingAction, alice: User, query: str, said: str
 ) -> None:
     window = browser(alice)
@@ -226,13 +226,13 @@ def test_what_cannot_be_understood_is_said_and_finds_nothing(
 @pytest.mark.parametrize(
     "cursor", ["x", "2026-01-01~1", "2026-01-01T00:00:00+00:00~x", "0001-01-01T00:00:00%2B23:00~1"]
 )
-def test_a_cursor_that_no_page_gave_leads_to_the_first_page(alice: User, mailbox: Mailbox, cursor: str) -> None:
+def test_unknown_cursor_leads_to_the_first_page(alice: User, mailbox: Mailbox, cursor: str) -> None:
     answer = browser(alice).get(f"/audit/?event=paused&cursor={cursor}")
 
     assert (answer.status_code, answer["Location"]) == (302, "/audit/?event=paused")
 
 
-def test_pages_hold_every_event_once_while_new_ones_arrive(
+def test_pages_hold_each_event_once_while_new_ones_arrive(
     alice: User, mailbox: Mailbox, foreign_mailbox: Mailbox, server: MemoryServer
 ) -> None:
     second = make_mailbox("second@lovelace.example", server, alice)
@@ -258,7 +258,7 @@ def test_pages_hold_every_event_once_while_new_ones_arrive(
     assert set(seen) == there
 
 
-def test_a_search_says_how_far_it_looked_and_goes_on(
+def test_search_says_how_far_it_looked_and_continues(
     alice: User, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "WINDOW", 20)
@@ -274,7 +274,7 @@ def test_a_search_says_how_far_it_looked_and_goes_on(
     assert numbers(page(window, further[1])) == [1]
 
 
-def test_a_page_is_read_by_index_however_many_events_there_are(
+def test_page_is_read_by_index_among_many_events(
     sent: PendingAction, alice: User, mailbox: Mailbox, foreign_mailbox: Mailbox, server: MemoryServer
 ) -> None:
     second = make_mailbox("second@lovelace.example", server, alice)
@@ -306,7 +306,7 @@ def test_a_page_is_read_by_index_however_many_events_there_are(
 # --- The export ------------------------------------------------------------------------------------------------------
 
 
-def test_the_export_holds_what_it_takes_to_verify_the_chain(
+def test_export_holds_all_that_verification_needs(
     sent: PendingAction, alice: User, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "BATCH", 3)
@@ -342,7 +342,7 @@ def test_no_cell_of_the_export_is_a_formula(alice: User, server: MemoryServer) -
     assert not [cell for row in rows for cell in row.values() if cell.startswith(("=", "+", "-", "@", "\t"))]
 
 
-def test_the_export_leaves_piece_by_piece_over_asgi_too(
+def test_export_streams_over_asgi_too(
     sent: PendingAction, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "BATCH", 2)
@@ -374,7 +374,7 @@ def by_force(change: Callable[[], Any]) -> None:
         (4, None, "Event 4 and what came after it was cut off: 1 missing at the end"),
     ],
 )
-def test_the_button_says_what_is_wrong_with_which_chain(
+def test_button_names_the_broken_chain_and_the_problem(
     sent: PendingAction, alice: User, server: MemoryServer, sequence: int, change: dict[str, Any] | None, said: str
 ) -> None:
     second = make_mailbox("second@lovelace.example", server, alice)
@@ -392,7 +392,7 @@ def test_the_button_says_what_is_wrong_with_which_chain(
     assert f"{empty.address} Nothing has happened in it yet" in text
 
 
-def test_the_button_finds_what_only_the_heads_outside_the_database_tell(
+def test_button_finds_problems_only_external_heads_show(
     sent: PendingAction, alice: User, foreign_mailbox: Mailbox, charlie: User
 ) -> None:
     many(foreign_mailbox, 1)
@@ -412,7 +412,7 @@ def test_the_button_finds_what_only_the_heads_outside_the_database_tell(
     assert "All its 4 events are what they were" in verified(alice)
 
 
-def test_a_line_of_the_heads_that_nobody_can_read_is_said_and_breaks_nothing(
+def test_unreadable_head_line_is_reported_and_harmless(
     sent: PendingAction, alice: User, charlie: User
 ) -> None:
     proof.anchor()
@@ -424,7 +424,7 @@ def test_a_line_of_the_heads_that_nobody_can_read_is_said_and_breaks_nothing(
     assert verified(charlie).count("a line of the file of heads is not ours") == 2
 
 
-def test_of_a_long_chain_the_newest_events_are_verified_and_that_is_said(
+def test_newest_events_of_a_long_chain_are_verified(
     alice: User, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(view, "AT_MOST", 5)
@@ -440,7 +440,7 @@ def test_of_a_long_chain_the_newest_events_are_verified_and_that_is_said(
     assert "Event 8 was removed: 1 missing" in verified(alice)
 
 
-def test_a_look_verifies_nothing_and_changes_nothing(sent: PendingAction, alice: User) -> None:
+def test_get_request_verifies_and_changes_nothing(sent: PendingAction, alice: User) -> None:
     anchored = proof.heads_file().read_text()
     assert browser(alice).get("/audit/verify/").status_code == 405
     page(alice)
@@ -486,6 +486,6 @@ def _texts(node: ast.AST) -> Iterator[str]:
         yield from (f"outcome_{verdict}" for verdict in get_args(Verdict))
 
 
-def test_every_event_that_the_code_records_has_words_and_none_has_words_for_nothing() -> None:
+def test_every_recorded_event_has_words() -> None:
     assert recorded() == set(audit_words.WORDS)
     assert len(set(map(str, audit_words.WORDS.values()))) == len(audit_words.WORDS)

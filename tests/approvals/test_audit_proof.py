@@ -57,19 +57,19 @@ def event(sequence: int) -> Any:
 @pytest.mark.parametrize(
     "change", [{"actor": "user:0"}, {"data": {}}, {"event": "created"}, {"hash": "0" * 64}, {"action_id": None}]
 )
-def test_row60_an_altered_event_is_named(change: dict[str, Any]) -> None:
+def test_altered_event_is_reported(change: dict[str, Any]) -> None:
     by_force(lambda: event(2).update(**change))
 
     assert (2, "altered") in found()
 
 
-def test_row60_an_event_removed_from_the_middle_is_named() -> None:
+def test_event_removed_in_the_middle_is_reported() -> None:
     by_force(lambda: event(2).delete())
 
     assert found() == [(2, "removed"), (3, "unapproved")]  # it was the approval
 
 
-def test_row60_a_removed_event_is_named_when_those_after_it_moved_up() -> None:
+def test_removed_event_is_reported_if_later_ones_moved_up() -> None:
     def close_the_gap() -> None:
         event(2).delete()
         for sequence in (3, 4):
@@ -81,7 +81,7 @@ def test_row60_a_removed_event_is_named_when_those_after_it_moved_up() -> None:
     assert set(found()) >= {(2, "altered"), (3, "altered")}
 
 
-def test_row60_an_end_that_was_cut_off_is_named() -> None:
+def test_cut_off_end_is_reported() -> None:
     by_force(lambda: event(4).delete())
 
     assert found() == [(4, "cut")]
@@ -92,7 +92,7 @@ def cut_with_its_head() -> None:
     AuditChain.objects.filter(mailbox__isnull=False).update(length=3, head=event(3).get().hash)
 
 
-def test_row60_an_end_cut_off_with_its_head_is_named_by_the_anchor() -> None:
+def test_end_cut_off_with_its_head_is_reported_by_the_anchor() -> None:
     maintenance.sweep()  # anchors
     by_force(cut_with_its_head)
 
@@ -109,7 +109,7 @@ def written_anew() -> None:
     AuditChain.objects.filter(mailbox__isnull=False).update(head=previous)
 
 
-def test_row60_a_chain_written_anew_by_who_has_the_key_is_named_by_the_anchor() -> None:
+def test_chain_rewritten_with_the_key_fails_its_anchor() -> None:
     proof.anchor()
     by_force(written_anew)
 
@@ -118,7 +118,7 @@ def test_row60_a_chain_written_anew_by_who_has_the_key_is_named_by_the_anchor() 
     assert found() == []  # nothing in the database can tell
 
 
-def test_row60_a_whole_chain_that_is_gone_is_named() -> None:
+def test_whole_missing_chain_is_reported() -> None:
     proof.anchor()
 
     def drop() -> None:
@@ -130,7 +130,7 @@ def test_row60_a_whole_chain_that_is_gone_is_named() -> None:
     assert sorted(found()) == [(0, "unclaimed"), (1, "cut"), (1, "cut")]
 
 
-def test_row60_a_link_that_does_not_follow_the_one_before_is_named() -> None:
+def test_link_that_does_not_follow_the_last_is_reported() -> None:
     def replace() -> None:
         link = event(3).get()
         link.previous = "1" * 64
@@ -142,7 +142,7 @@ def test_row60_a_link_that_does_not_follow_the_one_before_is_named() -> None:
     assert (3, "rewritten") in found()
 
 
-def test_row60_a_line_in_the_file_of_heads_that_is_not_ours_is_named() -> None:
+def test_foreign_line_in_the_file_of_heads_is_reported() -> None:
     proof.anchor()
     lines = [json.loads(line) for line in heads_file().read_text().splitlines()]
     longest = max(lines, key=lambda line: int(line["length"]))
@@ -152,7 +152,7 @@ def test_row60_a_line_in_the_file_of_heads_that_is_not_ours_is_named() -> None:
     assert found() == [(3, "altered")]
 
 
-def test_a_line_in_the_file_of_heads_that_nobody_can_read_is_named() -> None:
+def test_unreadable_line_in_the_file_of_heads_is_reported() -> None:
     proof.anchor()
     with heads_file().open("a") as file:
         file.write('{"half a line\n[]\n')
@@ -174,7 +174,7 @@ def meanwhile(mailbox: Mailbox) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("batch", [2, 2000])
-def test_events_that_arrive_while_it_looks_are_no_finding_and_wait_for_nobody(
+def test_events_during_a_check_are_no_finding(
     meanwhile: None, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     monkeypatch.setattr(proof, "BATCH", batch)
@@ -182,7 +182,7 @@ def test_events_that_arrive_while_it_looks_are_no_finding_and_wait_for_nobody(
     assert found() == []
 
 
-def test_the_heads_are_anchored_when_they_moved_and_not_too_often(mailbox: Mailbox) -> None:
+def test_heads_are_anchored_after_a_change_and_not_too_often(mailbox: Mailbox) -> None:
     assert proof.anchor() == 2
     assert proof.anchor() == 0
     audit.record(mailbox=mailbox, event="paused", actor="command")
@@ -197,7 +197,7 @@ def test_sixteen_anchors_at_once_write_each_head_once() -> None:
     assert len(heads_file().read_text().splitlines()) == 2
 
 
-def test_row60_two_writers_cannot_fork_the_chain(mailbox: Mailbox) -> None:
+def test_two_writers_cannot_fork_the_chain(mailbox: Mailbox) -> None:
     all_at_once([partial(audit.record, mailbox=mailbox, event="said", actor=f"user:{n}") for n in range(16)])
 
     chain = AuditChain.objects.get(mailbox=mailbox)
@@ -212,14 +212,14 @@ def test_row60_two_writers_cannot_fork_the_chain(mailbox: Mailbox) -> None:
             fork.save()
 
 
-def test_the_first_two_writers_of_a_chain_make_one_chain(foreign_mailbox: Mailbox) -> None:
+def test_first_two_writers_make_one_chain(foreign_mailbox: Mailbox) -> None:
     all_at_once([partial(audit.record, mailbox=foreign_mailbox, event="said", actor="x") for _ in range(8)])
 
     assert AuditChain.objects.get(mailbox=foreign_mailbox).length == 8
     assert proof.verify() == []
 
 
-def test_the_command_says_that_all_is_well_and_anchors_it() -> None:
+def test_command_reports_success_and_anchors_it() -> None:
     out = StringIO()
     call_command("verify_audit", stdout=out)
 
@@ -227,7 +227,7 @@ def test_the_command_says_that_all_is_well_and_anchors_it() -> None:
     assert len(heads_file().read_text().splitlines()) == 2
 
 
-def test_the_command_names_what_is_wrong_fails_and_anchors_nothing(mailbox: Mailbox) -> None:
+def test_command_reports_a_problem_and_anchors_nothing(mailbox: Mailbox) -> None:
     by_force(lambda: event(2).update(actor="user:0"))
     out = StringIO()
 
@@ -238,7 +238,7 @@ def test_the_command_names_what_is_wrong_fails_and_anchors_nothing(mailbox: Mail
     assert not heads_file().exists()
 
 
-def test_the_chain_holds_no_address_and_no_content(alice: Any) -> None:
+def test_chain_holds_no_address_and_no_content(alice: Any) -> None:
     said = json.dumps(list(AuditEvent.objects.values("event", "actor", "data")), default=str)
 
     for private in ("@", "Hello", "Alice", "mira"):

@@ -27,7 +27,7 @@ def clock_off(by: timedelta) -> time_machine.travel:
     return time_machine.travel(datetime.now(UTC) + by, tick=True)
 
 
-def test_a_revocation_by_a_server_that_is_slow_counts(
+def test_revocation_by_a_server_with_a_slow_clock_counts(
     api: Api, alice: User, server: MemoryServer, reviewer: Reviewer
 ) -> None:
     action = approve(api.propose(), alice)
@@ -43,7 +43,7 @@ def test_a_revocation_by_a_server_that_is_slow_counts(
     assert (action.status, action.returned["code"], server.ledger) == ("pending", "token_revoked", [])  # type: ignore[index]
 
 
-def test_a_member_let_in_by_a_server_that_is_fast_may_approve(
+def test_member_added_by_a_server_with_a_fast_clock_approves(
     api: Api, mailbox: Mailbox, charlie: User, server: MemoryServer
 ) -> None:
     with clock_off(timedelta(seconds=30)):
@@ -55,7 +55,7 @@ def test_a_member_let_in_by_a_server_that_is_fast_may_approve(
     assert (action.status, len(server.ledger)) == ("succeeded", 1)
 
 
-def test_a_proposal_has_expired_when_the_database_says_so(api: Api, alice: User) -> None:
+def test_proposal_expires_by_the_database_clock(api: Api, alice: User) -> None:
     action = PendingAction.objects.get(pk=api.propose())
     PendingAction.objects.update(expires_at=datetime.now(UTC) - timedelta(seconds=10))
     with clock_off(-AN_HOUR), pytest.raises(Problem) as refused:
@@ -64,6 +64,6 @@ def test_a_proposal_has_expired_when_the_database_says_so(api: Api, alice: User)
 
 
 @pytest.mark.parametrize("broker", ["unreachable", "without_library"])
-def test_the_health_check_survives_a_broker_that_fails(broker: str, settings: object) -> None:
+def test_health_check_survives_a_failing_broker(broker: str, settings: object) -> None:
     settings.MAILHUB_CELERY_APP = f"{__name__}.{broker}"  # type: ignore[attr-defined]
     assert CeleryQueue().answers() is False

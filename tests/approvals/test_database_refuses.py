@@ -78,7 +78,8 @@ def pending(api: Api) -> PendingAction:
     return PendingAction.objects.get(pk=api.propose())
 
 
-def test_row18_the_guards_of_the_code_stand_in_the_database(db: None) -> None:
+@pytest.mark.fault(18)
+def test_database_contains_all_guards(db: None) -> None:
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             cursor.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name")
@@ -89,6 +90,7 @@ def test_row18_the_guards_of_the_code_stand_in_the_database(db: None) -> None:
         assert sorted(row[0] for row in cursor.fetchall()) == wanted
 
 
+@pytest.mark.fault(18)
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
@@ -109,9 +111,7 @@ def test_row18_the_guards_of_the_code_stand_in_the_database(db: None) -> None:
         ("proposer_id = proposer_id + 1", "action_frozen"),
     ],
 )
-def test_row18_sql_that_decides_or_changes_a_pending_action_is_refused(
-    pending: PendingAction, change: str, rule: str
-) -> None:
+def test_sql_that_changes_a_pending_action_is_refused(pending: PendingAction, change: str, rule: str) -> None:
     # On SQLite the order of triggers is not defined: what matters is that one of them refuses.
     name = refused(sql(f"UPDATE approvals_pendingaction SET {change} WHERE id = %s", pending))
 
@@ -120,7 +120,8 @@ def test_row18_sql_that_decides_or_changes_a_pending_action_is_refused(
     assert (pending.status, pending.revision, pending.fence) == ("pending", 1, 0)
 
 
-def test_row18_orm_updates_that_decide_or_change_a_pending_action_are_refused(
+@pytest.mark.fault(18)
+def test_orm_update_that_changes_a_pending_action_fails(
     pending: PendingAction, foreign_mailbox: Mailbox, charlie: User
 ) -> None:
     assert refused(only(pending, status="approved", approvals_given=1)) == "action_needs_decisions"
@@ -131,8 +132,9 @@ def test_row18_orm_updates_that_decide_or_change_a_pending_action_are_refused(
     assert refused(pending.save) == "action_needs_decisions"
 
 
+@pytest.mark.fault(18)
 @pytest.mark.parametrize("born", ["approved", "executing", "unknown", "succeeded", "rejected"])
-def test_row18_an_action_that_is_born_decided_is_refused(pending: PendingAction, born: str) -> None:
+def test_action_created_as_decided_is_refused(pending: PendingAction, born: str) -> None:
     values: dict[str, Any] = {
         **PendingAction.objects.values().get(), "id": None, "message_id": "<new@mailhub.example>", "status": born,
         "approvals_given": 0, "lease_until": SOON if born == "executing" else None,
@@ -143,7 +145,8 @@ def test_row18_an_action_that_is_born_decided_is_refused(pending: PendingAction,
     assert refused(lambda: PendingAction.objects.create(**values)) == "action_born_pending"
 
 
-def test_row18_there_is_no_way_between_states_but_those_of_the_table(api: Api) -> None:
+@pytest.mark.fault(18)
+def test_only_state_changes_of_the_table_are_possible(api: Api) -> None:
     for source in Status:
         action = PendingAction.objects.get(pk=api.propose())
         with guards.lifted(connection):
@@ -174,7 +177,8 @@ def _columns(status: Status) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_row18_decisions_for_something_else_do_not_count(pending: PendingAction, alice: User, mailbox: Mailbox) -> None:
+@pytest.mark.fault(18)
+def test_decisions_about_another_revision_do_not_count(pending: PendingAction, alice: User, mailbox: Mailbox) -> None:
     now = timezone.now()
     said = {"action": pending, "person": alice, "verdict": "approved", "created_at": now}
     right = {"revision": 1, "approval_round": 1, "digest": pending.digest}
@@ -185,9 +189,8 @@ def test_row18_decisions_for_something_else_do_not_count(pending: PendingAction,
     assert refused(only(pending, status="approved", approvals_given=1)) == "action_needs_decisions"
 
 
-def test_row18_two_yes_of_one_person_and_the_proposers_own_are_not_two_people(
-    api: Api, mailbox: Mailbox, bob: User, alice: User
-) -> None:
+@pytest.mark.fault(18)
+def test_quorum_needs_different_people_and_no_author(api: Api, mailbox: Mailbox, bob: User, alice: User) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     action = PendingAction.objects.get(pk=api.propose())
     yes = {"action": action, "verdict": "approved", "revision": 1, "approval_round": 1, "digest": action.digest}
@@ -200,9 +203,8 @@ def test_row18_two_yes_of_one_person_and_the_proposers_own_are_not_two_people(
     assert refused(only(action, status="approved", approvals_given=2)) == "action_needs_decisions"
 
 
-def test_row18_a_payload_never_changes_after_it_was_proposed(
-    approved: Callable[..., PendingAction], alice: User
-) -> None:
+@pytest.mark.fault(18)
+def test_payload_never_changes_after_its_proposal(approved: Callable[..., PendingAction], alice: User) -> None:
     action = approved()
     revision = Revision.objects.get()
     changed = {**revision.payload, "to": ["eve@evil.example"]}
@@ -227,7 +229,8 @@ def test_row18_a_payload_never_changes_after_it_was_proposed(
     assert refused(only(action, digest="1" * 64)) == "action_payload_frozen"
 
 
-def test_row18_an_edit_and_an_approval_in_one_statement_is_refused(pending: PendingAction, alice: User) -> None:
+@pytest.mark.fault(18)
+def test_edit_and_approval_in_one_statement_is_refused(pending: PendingAction, alice: User) -> None:
     new = {"payload": {}, "preview": {}, "digest": "1" * 64, "author": alice, "created_at": timezone.now()}
     Revision.objects.create(action=pending, number=2, **new)
 
@@ -237,7 +240,8 @@ def test_row18_an_edit_and_an_approval_in_one_statement_is_refused(pending: Pend
     only(pending, digest="1" * 64, revision=2)()  # an edit alone is allowed
 
 
-def test_row18_decisions_are_only_added(approved: Callable[..., PendingAction], bob: User) -> None:
+@pytest.mark.fault(18)
+def test_decisions_are_append_only(approved: Callable[..., PendingAction], bob: User) -> None:
     action = approved()
 
     assert refused(lambda: Decision.objects.update(person=bob)) == "decision_final"
@@ -249,7 +253,8 @@ def test_row18_decisions_are_only_added(approved: Callable[..., PendingAction], 
     assert refused(sql(statement, action)) == "decision_final"
 
 
-def test_row18_a_claim_needs_the_decisions_of_this_round(approved: Callable[..., PendingAction], alice: User) -> None:
+@pytest.mark.fault(18)
+def test_claim_needs_the_decisions_of_this_round(approved: Callable[..., PendingAction], alice: User) -> None:
     action = approved()
     back = {"status": "pending", "approvals_given": 0}
     assert refused(only(action, **back)) == "action_round"
@@ -258,7 +263,8 @@ def test_row18_a_claim_needs_the_decisions_of_this_round(approved: Callable[...,
     assert refused(only(action, status="approved", approvals_given=1)) == "action_needs_decisions"
 
 
-def test_row18_only_a_claim_moves_the_fence_and_by_one(approved: Callable[..., PendingAction]) -> None:
+@pytest.mark.fault(18)
+def test_only_a_claim_moves_the_fence_and_by_one(approved: Callable[..., PendingAction]) -> None:
     action = approved()
     leaving = {"status": "executing", "lease_until": SOON}
 
@@ -270,11 +276,12 @@ def test_row18_only_a_claim_moves_the_fence_and_by_one(approved: Callable[..., P
     assert refused(only(action, fence=0)) == "action_fence"
 
 
+@pytest.mark.fault(18)
 @pytest.mark.parametrize(
     ("target", "more"),
     [("succeeded", {"receipt": {}}), ("failed", {}), ("approved", {}), ("unknown", {})],
 )
-def test_row18_an_outcome_that_no_attempt_backs_is_refused(
+def test_outcome_without_an_attempt_is_refused(
     approved: Callable[..., PendingAction], target: str, more: dict[str, Any]
 ) -> None:
     action = claimed(approved())
@@ -282,7 +289,8 @@ def test_row18_an_outcome_that_no_attempt_backs_is_refused(
     assert refused(only(action, status=target, lease_until=None, **more)) == "action_outcome_backed"
 
 
-def test_row18_an_unknown_outcome_is_not_sent_again_by_hand(approved: Callable[..., PendingAction]) -> None:
+@pytest.mark.fault(18)
+def test_unknown_outcome_cannot_be_resent_by_sql(approved: Callable[..., PendingAction]) -> None:
     action = claimed(approved())
     now = timezone.now()
     Attempt.objects.update(phase="wire_started", wire_started_at=now)
@@ -295,7 +303,8 @@ def test_row18_an_unknown_outcome_is_not_sent_again_by_hand(approved: Callable[.
     assert refused(lambda: Attempt.objects.update(verdict=None, ended_at=None)) == "attempt_forward"
 
 
-def test_row18_an_attempt_only_goes_on_and_a_definite_verdict_is_final(
+@pytest.mark.fault(18)
+def test_attempt_only_advances_and_its_verdict_is_final(
     approved: Callable[..., PendingAction],
 ) -> None:
     action = approved()
@@ -312,7 +321,8 @@ def test_row18_an_attempt_only_goes_on_and_a_definite_verdict_is_final(
     assert refused(lambda: Attempt.objects.create(**new, fence=2)) == "attempt_of_a_claim"
 
 
-def test_row18_what_has_ended_stays_as_it_ended(approved: Callable[..., PendingAction]) -> None:
+@pytest.mark.fault(18)
+def test_ended_action_stays_as_it_ended(approved: Callable[..., PendingAction]) -> None:
     action = succeeded(approved())
 
     assert refused(only(action, receipt={"at": "never"})) == "action_receipt_final"
@@ -321,7 +331,8 @@ def test_row18_what_has_ended_stays_as_it_ended(approved: Callable[..., PendingA
     assert refused(lambda: Revision.objects.update(payload={"to": []})) == "revision_final"
 
 
-def test_row18_the_audit_is_only_added_to(approved: Callable[..., PendingAction], mailbox: Mailbox) -> None:
+@pytest.mark.fault(18)
+def test_audit_is_append_only(approved: Callable[..., PendingAction], mailbox: Mailbox) -> None:
     action = approved()
 
     assert refused(lambda: AuditEvent.objects.update(actor="user:0")) == "auditevent_never_changed"
@@ -341,9 +352,7 @@ def test_row18_the_audit_is_only_added_to(approved: Callable[..., PendingAction]
     chain.record(mailbox=mailbox, event="goes_on", actor="test")
 
 
-def test_a_purge_empties_what_has_ended_and_nothing_else(
-    approved: Callable[..., PendingAction], api: Api, bob: User
-) -> None:
+def test_purge_empties_only_ended_actions(approved: Callable[..., PendingAction], api: Api, bob: User) -> None:
     action = succeeded(approved())
     rejected = verdicts.reject(action_id=PendingAction.objects.get(pk=api.propose()).pk, person=bob, note="Not so.")
     still_open = api.propose()
@@ -358,16 +367,16 @@ def test_a_purge_empties_what_has_ended_and_nothing_else(
     assert not Decision.objects.exclude(note="").exists()
 
 
-def test_the_guards_come_and_go_with_their_migration(db: None) -> None:
+def test_guards_come_and_go_with_their_migration(db: None) -> None:
     guards.remove(connection)
     guards.remove(connection)
     guards.install(connection)
     guards.install(connection)
 
-    test_row18_the_guards_of_the_code_stand_in_the_database(None)
+    test_database_contains_all_guards(None)
 
 
-def test_who_may_approve_is_asked_in_the_code(pending: PendingAction, mailbox: Mailbox, charlie: User) -> None:
+def test_approver_role_is_checked_in_the_code(pending: PendingAction, mailbox: Mailbox, charlie: User) -> None:
     """The database counts people; whether they may is judged where memberships are known: at the claim."""
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.VIEWER)
     Decision.objects.create(
@@ -385,7 +394,7 @@ def test_who_may_approve_is_asked_in_the_code(pending: PendingAction, mailbox: M
     )
 
 
-def test_the_command_that_empties_the_database_is_not_refused_and_leaves_the_guards(
+def test_flush_command_works_and_keeps_the_guards(
     pending: PendingAction,
 ) -> None:
     before = guards_that_stand()
@@ -404,7 +413,7 @@ def guards_that_stand() -> list[str]:
         return [name for (name,) in cursor.fetchall()]
 
 
-def test_an_authors_own_approval_is_refused_by_the_database(pending: PendingAction, alice: User) -> None:
+def test_own_approval_of_an_author_is_refused_by_the_database(pending: PendingAction, alice: User) -> None:
     """The rules of the mailbox ask for somebody else, even where one approval is enough."""
     ApprovalPolicy.objects.create(mailbox=pending.mailbox, self_approval=False)
     Decision.objects.create(
@@ -417,7 +426,7 @@ def test_an_authors_own_approval_is_refused_by_the_database(pending: PendingActi
     attack()
 
 
-def test_a_ruling_leads_to_no_copy_without_a_new_approval(pending: PendingAction, alice: User) -> None:
+def test_ruling_leads_to_no_copy_without_a_new_approval(pending: PendingAction, alice: User) -> None:
     action = claimed(approve(pending.pk, alice))
     attempts = Attempt.objects.filter(action=action)
     attempts.update(phase="wire_started", wire_started_at=timezone.now())
@@ -428,14 +437,14 @@ def test_a_ruling_leads_to_no_copy_without_a_new_approval(pending: PendingAction
     assert refused(only(action, status="pending")) == "action_round"
 
 
-def test_what_an_order_names_is_never_changed(pending: PendingAction, alice: User) -> None:
+def test_named_parts_of_an_order_never_change(pending: PendingAction, alice: User) -> None:
     action = claimed(approve(pending.pk, alice))
     attempts = Attempt.objects.filter(action=action)
     attempts.update(phase="wire_started", wire_started_at=timezone.now(), notes={"draft": "1"})
     assert refused(lambda: attempts.update(notes={"draft": "2"})) == "attempt_forward"
 
 
-def test_a_second_accepted_attempt_needs_an_order_of_a_person(pending: PendingAction, alice: User) -> None:
+def test_second_accepted_attempt_needs_an_order(pending: PendingAction, alice: User) -> None:
     action = claimed(approve(pending.pk, alice))
     first = Attempt.objects.filter(action=action, fence=1)
     first.update(phase="wire_started", wire_started_at=timezone.now(), verdict="not_sent", ended_at=timezone.now())

@@ -64,7 +64,7 @@ def states() -> list[str]:
     return list(PendingAction.objects.order_by("created_at").values_list("status", flat=True))
 
 
-def test_refused_row_is_set_aside_and_the_others_go_on(late: list[PendingAction]) -> None:
+def test_refused_row_is_set_aside_and_others_continue(late: list[PendingAction]) -> None:
     maintenance.sweep()
 
     assert states() == ["pending", "expired", "expired"]
@@ -87,7 +87,7 @@ def test_row_that_works_again_is_no_longer_set_aside(late: list[PendingAction]) 
     assert not DeadLetter.objects.exists()
 
 
-def test_operators_see_what_was_set_aside(late: list[PendingAction], settings: Any, alice: User) -> None:
+def test_operators_see_rows_set_aside(late: list[PendingAction], settings: Any, alice: User) -> None:
     settings.MAILHUB_METRICS_TOKEN = "metrics"
     maintenance.sweep()
 

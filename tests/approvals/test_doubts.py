@@ -98,7 +98,7 @@ def expired(action: PendingAction, api: Api, reviewer: Reviewer, script: Script)
     ("end", "state"),
     [(withdrawn, "cancelled"), (rejected, "rejected"), (refused, "failed"), (expired, "expired")],
 )
-def test_a_ruled_mail_is_said_to_have_maybe_left_at_any_end(
+def test_ruled_mail_may_have_been_sent_in_every_end_state(
     lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, script: Script, settings: Any,
     end: Callable[..., None], state: str,
 ) -> None:  # fmt: skip
@@ -121,7 +121,7 @@ def test_a_ruled_mail_is_said_to_have_maybe_left_at_any_end(
     assert by_tool["may_have_been_sent_at"] == told["may_have_been_sent_at"]
 
 
-def test_a_webhook_tells_that_it_may_have_been_sent(
+def test_webhook_says_that_it_may_have_been_sent(
     lost: PendingAction, bob: User, api: Api, script: Script, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
@@ -140,7 +140,7 @@ def test_a_webhook_tells_that_it_may_have_been_sent(
     assert Webhook.objects.count() == 1
 
 
-def test_the_next_approver_is_told_of_the_lost_attempt(
+def test_next_approver_sees_the_lost_attempt(
     lost: PendingAction, bob: User, reviewer: Reviewer, settings: Any, server: MemoryServer
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
@@ -156,7 +156,7 @@ def test_the_next_approver_is_told_of_the_lost_attempt(
     assert refused.value.code == "conflict"
 
 
-def test_a_mail_that_was_never_handed_over_says_nothing_was_sent(api: Api, reviewer: Reviewer) -> None:
+def test_never_handed_over_mail_is_not_sent(api: Api, reviewer: Reviewer) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "reject")
     assert "may_have_been_sent_at" not in api.get(f"/actions/{action_id}").json()
@@ -167,7 +167,7 @@ def test_a_mail_that_was_never_handed_over_says_nothing_was_sent(api: Api, revie
 
 
 @pytest.mark.parametrize("where", ["approved", "pending"])
-def test_a_late_accepted_closes_what_waits_to_leave_again(
+def test_late_acceptance_closes_an_action_sent_again(
     lost: PendingAction, bob: User, api: Api, settings: Any, server: MemoryServer, where: str
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
@@ -187,7 +187,7 @@ def test_a_late_accepted_closes_what_waits_to_leave_again(
     assert AuditEvent.objects.filter(event="outcome_accepted").count() == 1
 
 
-def test_a_late_accepted_stops_a_second_copy_before_its_wire(
+def test_late_acceptance_stops_a_second_copy_before_the_wire(
     lost: PendingAction, bob: User, script: Script, server: MemoryServer
 ) -> None:
     order_again(lost, bob)
@@ -220,7 +220,7 @@ def test_no_second_copy_after_an_accepted_attempt(
     assert Attempt.objects.get(fence=2).phase == "prepared"
 
 
-def test_a_ruling_of_sent_stays_whatever_comes_late(lost: PendingAction, bob: User) -> None:
+def test_ruling_of_sent_is_final(lost: PendingAction, bob: User) -> None:
     rulings.resolve(action_id=lost.pk, person=bob, ruling="sent", fence=1)
 
     assert not record_outcome(lost.pk, 1, Outcome(verdict="refused", code="refused"), evidence="answer")
@@ -230,7 +230,7 @@ def test_a_ruling_of_sent_stays_whatever_comes_late(lost: PendingAction, bob: Us
     assert not AuditEvent.objects.filter(event="late_outcome").exists()
 
 
-def test_two_accepted_copies_are_both_told(
+def test_two_accepted_copies_are_both_reported(
     lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, script: Script, server: MemoryServer
 ) -> None:
     order_again(lost, bob)
@@ -245,7 +245,7 @@ def test_two_accepted_copies_are_both_told(
     assert "It was sent twice." in text_of(reviewer.page(str(lost.pk)))
 
 
-def test_a_late_accepted_is_told_after_the_end_too(
+def test_late_acceptance_is_reported_after_the_end_too(
     lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
@@ -264,7 +264,7 @@ def test_a_late_accepted_is_told_after_the_end_too(
 # What is looked at before a second copy
 
 
-def test_a_mail_found_in_sent_is_not_sent_again(
+def test_mail_found_in_sent_is_not_sent_again(
     lost: PendingAction, bob: User, script: Script, server: MemoryServer
 ) -> None:
     order_again(lost, bob)
@@ -278,7 +278,7 @@ def test_a_mail_found_in_sent_is_not_sent_again(
     assert Attempt.objects.get(fence=1).evidence == "probe"
 
 
-def test_nothing_leaves_again_while_sent_cannot_be_looked_at(
+def test_nothing_is_resent_if_sent_is_unreadable(
     lost: PendingAction, bob: User, script: Script, server: MemoryServer
 ) -> None:
     def fails(approved: ApprovedAction) -> None:
@@ -293,7 +293,7 @@ def test_nothing_leaves_again_while_sent_cannot_be_looked_at(
 
 
 @pytest.mark.parametrize("raised", [LeaseLost, RuntimeError])
-def test_any_exception_after_the_wire_started_is_unknown(
+def test_exception_after_wire_started_is_unknown(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer, raised: type[Exception]
 ) -> None:
     def sends_then_fails(approved: ApprovedAction) -> Outcome:
@@ -315,7 +315,7 @@ def test_any_exception_after_the_wire_started_is_unknown(
 # Who may order another copy
 
 
-def test_a_ruling_about_an_earlier_attempt_is_a_conflict(
+def test_ruling_about_an_earlier_attempt_is_a_conflict(
     lost: PendingAction, bob: User, script: Script, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     stale = {"fence": str(lost.fence), "ruling": "not_sent"}
@@ -332,7 +332,7 @@ def test_a_ruling_about_an_earlier_attempt_is_a_conflict(
     assert len(server.ledger) == 2
 
 
-def test_an_author_orders_no_second_copy_where_they_may_not_approve(
+def test_author_who_cannot_approve_orders_no_second_copy(
     api: Api, alice: User, bob: User, mailbox: Mailbox, script: Script, server: MemoryServer, reviewer: Reviewer
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
@@ -351,7 +351,7 @@ def test_an_author_orders_no_second_copy_where_they_may_not_approve(
     assert rulings.resolve(action_id=action.pk, person=bob, ruling="not_sent", fence=1).status == "approved"
 
 
-def test_only_managers_order_a_second_copy_where_only_they_approve(
+def test_second_copy_needs_a_manager_if_approval_does(
     lost: PendingAction, bob: User, mailbox: Mailbox
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approver_role=ApprovalPolicy.Approvers.MANAGER)
@@ -360,7 +360,7 @@ def test_only_managers_order_a_second_copy_where_only_they_approve(
     assert refused.value.code == "forbidden"
 
 
-def test_a_second_copy_needs_as_many_approvals_as_the_first(
+def test_second_copy_needs_as_many_approvals_as_the_first(
     lost: PendingAction, alice: User, bob: User, charlie: User, mailbox: Mailbox, server: MemoryServer
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)

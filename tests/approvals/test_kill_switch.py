@@ -26,8 +26,9 @@ def command(name: str, *arguments: str) -> str:
     return out.getvalue()
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize("scope", [[], ["--mailbox", "Alice@lovelace.example"]])
-def test_row17_nothing_leaves_while_it_is_paused_and_everything_after(
+def test_nothing_leaves_during_a_pause_and_all_after_it(
     approved: Callable[..., PendingAction], server: MemoryServer, scope: list[str]
 ) -> None:
     action = approved()
@@ -48,7 +49,7 @@ def test_row17_nothing_leaves_while_it_is_paused_and_everything_after(
     assert "was not paused" in command("resume", *scope)
 
 
-def test_pages_say_that_mail_is_held_back_and_offer_only_what_helps(
+def test_pages_name_the_pause_and_offer_only_what_helps(
     approved: Callable[..., PendingAction], mailbox: Mailbox, bob: User, reviewer: Reviewer
 ) -> None:
     action = approved()
@@ -82,7 +83,7 @@ def test_pages_say_that_mail_is_held_back_and_offer_only_what_helps(
     assert 'data-action="pause"' not in shown
 
 
-def test_a_pause_of_one_mailbox_holds_no_other(
+def test_pause_of_one_mailbox_holds_no_other(
     api: Api, foreign_mailbox: Mailbox, approved: Callable[..., PendingAction], server: MemoryServer
 ) -> None:
     approved()
@@ -94,7 +95,7 @@ def test_a_pause_of_one_mailbox_holds_no_other(
     assert len(server.ledger) == 1
 
 
-def test_ending_the_pause_of_everything_leaves_that_of_a_mailbox(
+def test_ending_the_global_pause_keeps_that_of_a_mailbox(
     approved: Callable[..., PendingAction], mailbox: Mailbox, server: MemoryServer
 ) -> None:
     approved()
@@ -108,7 +109,7 @@ def test_ending_the_pause_of_everything_leaves_that_of_a_mailbox(
     assert switch.is_paused(mailbox)
 
 
-def test_a_pause_that_comes_at_the_last_moment_is_seen_by_the_claim(
+def test_claim_sees_a_pause_at_the_last_moment(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     def paused_meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
@@ -122,7 +123,7 @@ def test_a_pause_that_comes_at_the_last_moment_is_seen_by_the_claim(
     assert server.ledger == []
 
 
-def test_both_commands_are_audited_and_a_dry_run_does_nothing(
+def test_both_commands_are_audited_and_dry_run_does_nothing(
     approved: Callable[..., PendingAction], alice: User, mailbox: Mailbox
 ) -> None:
     approved()
@@ -140,6 +141,6 @@ def test_both_commands_are_audited_and_a_dry_run_does_nothing(
     ]  # fmt: skip
 
 
-def test_a_mailbox_that_is_not_there_is_named(db: None) -> None:
+def test_unknown_mailbox_is_named(db: None) -> None:
     with pytest.raises(CommandError, match="no mailbox"):
         command("pause", "--mailbox", "nobody@lovelace.example")

@@ -39,7 +39,8 @@ def state_of(action: PendingAction) -> str:
     return action.status
 
 
-def test_row26_a_worker_frozen_after_it_sent_turns_unknown_into_the_truth(
+@pytest.mark.fault(26)
+def test_worker_frozen_after_sending_corrects_unknown(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     action = approved()
@@ -57,7 +58,8 @@ def test_row26_a_worker_frozen_after_it_sent_turns_unknown_into_the_truth(
     assert len(server.ledger) == 1
 
 
-def test_row26_a_worker_frozen_before_the_wire_sends_nothing_when_it_wakes(
+@pytest.mark.fault(26)
+def test_worker_frozen_before_wire_sends_nothing(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     action = approved()
@@ -77,7 +79,8 @@ def test_row26_a_worker_frozen_before_the_wire_sends_nothing_when_it_wakes(
     assert len(server.ledger) == 1
 
 
-def test_row26_a_lease_that_ended_is_not_taken_up_again(
+@pytest.mark.fault(26)
+def test_ended_lease_is_not_resumed(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     """The renewal comes late, before any sweeper: the worker itself must notice."""
@@ -100,7 +103,7 @@ def test_row26_a_lease_that_ended_is_not_taken_up_again(
     assert state_of(action) == "approved"
 
 
-def test_frozen_worker_does_not_start_the_wire_of_the_next_claim(
+def test_frozen_worker_does_not_start_the_wire_of_a_new_claim(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     action = approved()
@@ -126,7 +129,7 @@ def test_frozen_worker_does_not_start_the_wire_of_the_next_claim(
     assert len(server.ledger) == 1
 
 
-def test_second_word_of_unknown_changes_nothing(approved: Callable[..., PendingAction], script: Script) -> None:
+def test_second_report_of_unknown_changes_nothing(approved: Callable[..., PendingAction], script: Script) -> None:
     """A frozen worker that only learned of a timeout knows no more than the sweeper: the looking goes on as it was."""
     action = approved()
 
@@ -144,7 +147,8 @@ def test_second_word_of_unknown_changes_nothing(approved: Callable[..., PendingA
     assert AuditEvent.objects.filter(event="outcome_unknown").count() == 1
 
 
-def test_row26_the_old_fence_changes_nothing_when_a_person_had_it_sent_again(
+@pytest.mark.fault(26)
+def test_old_fence_changes_nothing_after_a_resend(
     approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
 ) -> None:
     action = approved()
@@ -167,7 +171,8 @@ def test_row26_the_old_fence_changes_nothing_when_a_person_had_it_sent_again(
     assert len(server.ledger) == 2  # the second one by order of a person
 
 
-def test_row26_the_old_fence_changes_nothing_while_the_new_one_is_leaving(
+@pytest.mark.fault(26)
+def test_old_fence_changes_nothing_while_the_new_one_sends(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     action = approved()
@@ -191,7 +196,8 @@ def test_row26_the_old_fence_changes_nothing_while_the_new_one_is_leaving(
     assert len(server.ledger) == 1
 
 
-def test_row26_a_late_accepted_closes_what_was_ordered_again(
+@pytest.mark.fault(26)
+def test_late_acceptance_closes_an_ordered_resend(
     approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
 ) -> None:
     action = approved()
@@ -209,7 +215,7 @@ def test_row26_a_late_accepted_closes_what_was_ordered_again(
     assert len(server.ledger) == 1
 
 
-def test_an_exception_before_the_wire_is_not_sent_and_after_it_unknown(
+def test_exception_is_unsent_before_the_wire_and_unknown_after(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     def fails(approved: ApprovedAction) -> None:
@@ -225,7 +231,8 @@ def test_an_exception_before_the_wire_is_not_sent_and_after_it_unknown(
     assert (state_of(first), state_of(second)) == ("approved", "unknown")
 
 
-def test_row27_what_was_recorded_twice_is_recorded_once(approved: Callable[..., PendingAction]) -> None:
+@pytest.mark.fault(27)
+def test_outcome_recorded_twice_counts_once(approved: Callable[..., PendingAction]) -> None:
     """A COMMIT that failed may have committed: the second try changes nothing."""
     action = approved()
     work()
@@ -237,7 +244,8 @@ def test_row27_what_was_recorded_twice_is_recorded_once(approved: Callable[..., 
     assert AuditEvent.objects.count() == events
 
 
-def test_row27_a_database_that_refuses_right_after_the_answer_is_asked_again(
+@pytest.mark.fault(27)
+def test_outcome_is_written_again_after_a_database_error(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     action = approved()
@@ -260,9 +268,10 @@ def test_row27_a_database_that_refuses_right_after_the_answer_is_asked_again(
     assert len(server.ledger) == 1
 
 
+@pytest.mark.fault(27)
 @pytest.mark.postgres_only
 @pytest.mark.parametrize("statement", ['UPDATE "approvals_attempt"', 'UPDATE "approvals_auditchain"'])
-def test_row27_a_connection_killed_before_the_commit_costs_nothing(
+def test_connection_killed_before_the_commit_loses_nothing(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer, statement: str
 ) -> None:
     action = approved()
@@ -297,8 +306,9 @@ def terminate(pid: int) -> None:
     connection.close()
 
 
+@pytest.mark.fault(29)
 @pytest.mark.parametrize("hours", [1, -1])
-def test_row29_a_clock_that_jumps_on_the_worker_ends_no_lease(
+def test_clock_jump_on_the_worker_ends_no_lease(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer, hours: int
 ) -> None:
     action = approved()
@@ -318,8 +328,9 @@ def test_row29_a_clock_that_jumps_on_the_worker_ends_no_lease(
     assert len(server.ledger) == 1
 
 
+@pytest.mark.fault(29)
 @pytest.mark.parametrize("hours", [1, -1])
-def test_row29_a_worker_with_a_wrong_clock_holds_its_lease_and_waits_by_the_database(
+def test_worker_with_a_wrong_clock_follows_the_database(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer, hours: int
 ) -> None:
     """Claimed by a worker whose clock is wrong, judged by one whose clock is right."""
@@ -338,9 +349,8 @@ def test_row29_a_worker_with_a_wrong_clock_holds_its_lease_and_waits_by_the_data
     assert 0 < (second.not_before - timezone.now()).total_seconds() <= 5
 
 
-def test_row29_a_dead_lease_ends_by_the_database_whatever_the_sweeper_believes(
-    approved: Callable[..., PendingAction], script: Script
-) -> None:
+@pytest.mark.fault(29)
+def test_dead_lease_ends_by_the_database_clock(approved: Callable[..., PendingAction], script: Script) -> None:
     action = approved()
 
     def dies(approved: ApprovedAction) -> Outcome:

@@ -122,7 +122,7 @@ def at_once(*calls: Callable[[], object], rounds: int = ROUNDS) -> list[BaseExce
 
 
 @pytest.mark.postgres_only
-def test_rolled_back_transaction_is_tried_again(alice: User, bob: User) -> None:
+def test_rolled_back_transaction_is_retried(alice: User, bob: User) -> None:
     """Two transactions take two rows in opposite order; PostgreSQL ends one, which then succeeds."""
     meet = threading.Barrier(2, timeout=20)
 

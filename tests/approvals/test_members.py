@@ -33,7 +33,7 @@ def role_of(person: User, mailbox: Mailbox) -> str | None:
     return Membership.objects.filter(user=person, mailbox=mailbox).values_list("role", flat=True).first()
 
 
-def test_an_invitation_lets_one_person_in_once(alice: User, mailbox: Mailbox) -> None:
+def test_invitation_lets_one_person_in_once(alice: User, mailbox: Mailbox) -> None:
     link = invited(alice, mailbox, "New.Person@lovelace.example")
     window = Client()
 
@@ -55,7 +55,7 @@ def test_an_invitation_lets_one_person_in_once(alice: User, mailbox: Mailbox) ->
 
 
 @pytest.mark.parametrize("reason", ["too old", "withdrawn", "inviter left", "disconnected", "invited anew", "unknown"])
-def test_an_invitation_that_is_good_no_more_lets_nobody_in(
+def test_ended_invitation_lets_nobody_in(
     alice: User, bob: User, mailbox: Mailbox, reason: str
 ) -> None:
     link = invited(alice, mailbox, "new@lovelace.example")
@@ -80,7 +80,7 @@ def test_an_invitation_that_is_good_no_more_lets_nobody_in(
     assert not User.objects.filter(email="new@lovelace.example").exists()
 
 
-def test_somebody_elses_invitation_is_refused_in_words_and_not_used_up(
+def test_foreign_invitation_is_refused_and_not_used_up(
     alice: User, charlie: User, mailbox: Mailbox
 ) -> None:
     link = invited(alice, mailbox, "new@lovelace.example")
@@ -101,7 +101,7 @@ def test_somebody_elses_invitation_is_refused_in_words_and_not_used_up(
         ({"email": "x@lovelace.example", "role": "king"}, "king"),
     ],
 )
-def test_an_invitation_that_makes_no_sense_is_refused_in_words(
+def test_senseless_invitation_is_refused_in_words(
     alice: User, bob: User, mailbox: Mailbox, form: dict[str, str], words: str
 ) -> None:
     answer = browser(alice).post(f"/mailboxes/{mailbox.pk}/invite/", form)
@@ -111,7 +111,7 @@ def test_an_invitation_that_makes_no_sense_is_refused_in_words(
 
 
 @pytest.mark.parametrize("step", ["leaves", "demotes herself"])
-def test_the_last_manager_cannot_go(alice: User, bob: User, mailbox: Mailbox, step: str) -> None:
+def test_last_manager_cannot_leave(alice: User, bob: User, mailbox: Mailbox, step: str) -> None:
     where = f"/mailboxes/{mailbox.pk}/members/{alice.pk}"
     window = browser(alice)
     path, form = ("remove/", {}) if step == "leaves" else ("role/", {"role": "viewer"})
@@ -137,7 +137,7 @@ def dora(mailbox: Mailbox) -> User:
 
 
 @pytest.mark.parametrize("how", ["removed", "left", "demoted", "came back", "promoted again"])
-def test_who_leaves_loses_their_approvals_of_what_waits(
+def test_leaving_voids_own_approvals_of_waiting_mail(
     api: Api, alice: User, bob: User, dora: User, mailbox: Mailbox, server: MemoryServer, how: str
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
@@ -180,7 +180,7 @@ def test_approving_again_after_a_return_is_said_in_the_audit(
     assert (str(event.action_id), event.actor) == (action_id, f"user:{bob.pk}")
 
 
-def test_who_leaves_and_comes_back_before_the_claim_has_lost_what_was_approved(
+def test_rejoining_does_not_restore_voided_approvals(
     api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer
 ) -> None:
     action_id = api.propose()
@@ -197,7 +197,7 @@ def test_who_leaves_and_comes_back_before_the_claim_has_lost_what_was_approved(
 
 
 @pytest.mark.parametrize("before", ["approver", "manager"])
-def test_who_is_given_more_keeps_what_they_said(
+def test_role_change_keeps_earlier_decisions(
     api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer, before: str
 ) -> None:
     Membership.objects.filter(user=bob).update(role=before)
@@ -210,7 +210,7 @@ def test_who_is_given_more_keeps_what_they_said(
     assert len(server.ledger) == 1
 
 
-def test_disconnecting_says_what_becomes_of_what_waits_and_does_it(
+def test_disconnecting_says_what_happens_to_waiting_mail(
     api: Api, alice: User, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
 ) -> None:
     waiting, approved = api.propose(subject="waits"), api.propose(subject="approved")

@@ -23,7 +23,7 @@ from tools.providers.memory import MemoryServer
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_while_one_mail_is_leaving_no_other_of_the_mailbox_is_claimed(
+def test_mailbox_has_one_claimed_mail_at_a_time(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     first, second = approved(), approved(subject="Second")
@@ -42,7 +42,7 @@ def test_while_one_mail_is_leaving_no_other_of_the_mailbox_is_claimed(
     assert len(server.ledger) == 2
 
 
-def test_eight_mails_and_eight_workers_never_leave_two_at_once(
+def test_eight_workers_never_send_two_at_once(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     actions = [approved(subject=f"Number {number}") for number in range(8)]
@@ -79,7 +79,7 @@ def test_another_mailbox_does_not_wait(
     assert len(server.ledger) == 2
 
 
-def test_when_one_has_left_the_bell_rings_for_the_next(
+def test_end_of_a_send_wakes_up_the_next(
     approved: Callable[..., PendingAction], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rung: list[object] = []
@@ -96,6 +96,7 @@ def test_when_one_has_left_the_bell_rings_for_the_next(
     assert rung == [second.pk]
 
 
+@pytest.mark.fault(33)
 @pytest.mark.parametrize(
     ("outcome", "at_least", "at_most"),
     [
@@ -105,7 +106,7 @@ def test_when_one_has_left_the_bell_rings_for_the_next(
         (Outcome(verdict="not_sent", code="rate_limited", pauses_mailbox=True), 1, 5),
     ],
 )
-def test_row33_a_429_pauses_the_whole_mailbox_for_a_capped_time_and_then_each_leaves_once(
+def test_429_pauses_the_mailbox_for_a_capped_time(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer,
     outcome: Outcome, at_least: int, at_most: int,
 ) -> None:  # fmt: skip
@@ -127,7 +128,8 @@ def test_row33_a_429_pauses_the_whole_mailbox_for_a_capped_time_and_then_each_le
     assert Attempt.objects.filter(action=first).count() == 2
 
 
-def test_row33_a_rest_is_of_one_mailbox_and_a_shorter_one_does_not_end_it(
+@pytest.mark.fault(33)
+def test_short_cool_down_does_not_end_a_long_one(
     approved: Callable[..., PendingAction], script: Script, foreign_mailbox: Mailbox, charlie: User, mailbox: Mailbox
 ) -> None:
     long = timezone.now() + timedelta(minutes=30)
@@ -141,9 +143,7 @@ def test_row33_a_rest_is_of_one_mailbox_and_a_shorter_one_does_not_end_it(
     assert execute(approve(make_api(charlie, foreign_mailbox).propose(), charlie).pk, worker="test")
 
 
-def test_an_outcome_that_concerns_one_mail_pauses_nothing(
-    approved: Callable[..., PendingAction], script: Script
-) -> None:
+def test_outcome_about_one_mail_pauses_nothing(approved: Callable[..., PendingAction], script: Script) -> None:
     first, second = approved(), approved(subject="Second")
     script.instead = lambda approved: NOT_NOW
     execute(first.pk, worker="test")
@@ -152,7 +152,8 @@ def test_an_outcome_that_concerns_one_mail_pauses_nothing(
     assert maintenance.due() == [second.pk]
 
 
-def test_row36_a_mailbox_that_must_be_reconnected_gets_no_call_and_the_mail_waits(
+@pytest.mark.fault(36)
+def test_mailbox_to_reconnect_gets_no_call_and_mail_waits(
     api: Api, approved: Callable[..., PendingAction], server: MemoryServer
 ) -> None:
     first, second = approved(), approved(subject="Second")

@@ -58,7 +58,8 @@ def filled(mailbox: Mailbox, proposer: User, count: int) -> None:
     )  # fmt: skip
 
 
-def test_p9_a_page_of_the_queue_is_read_by_index_with_the_same_number_of_queries(
+@pytest.mark.goal("P9")
+def test_queue_page_uses_an_index_and_constant_queries(
     mailbox: Mailbox, foreign_mailbox: Mailbox, alice: User, charlie: User, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     second = make_mailbox("second@lovelace.example", server, alice)
@@ -96,7 +97,7 @@ def test_p9_a_page_of_the_queue_is_read_by_index_with_the_same_number_of_queries
                 assert not whole, (query["sql"], plan)
 
 
-def test_pages_follow_each_other_and_a_search_says_what_it_looked_through(
+def test_pages_follow_each_other_and_a_search_names_its_reach(
     mailbox: Mailbox, alice: User, reviewer: Reviewer
 ) -> None:
     filled(mailbox, alice, 60)
@@ -120,7 +121,7 @@ def test_pages_follow_each_other_and_a_search_says_what_it_looked_through(
     assert reviewer.client.get("/?cursor=elsewhere").status_code == 302
 
 
-def test_a_stale_form_shows_what_has_changed_word_by_word(api: Api, reviewer: Reviewer, bob: User) -> None:
+def test_old_form_shows_each_changed_word(api: Api, reviewer: Reviewer, bob: User) -> None:
     action_id = api.propose(body="We come on Thursday.")
     shown = seal_of(action_id)
     edits.edit(action_id=PendingAction.objects.get().pk, person=bob, **shown, changes={"body": "We come on Friday."})
@@ -133,7 +134,7 @@ def test_a_stale_form_shows_what_has_changed_word_by_word(api: Api, reviewer: Re
     assert not Decision.objects.exists()
 
 
-def test_a_reviewer_edits_every_field_and_what_is_wrong_stands_beside_it(api: Api, reviewer: Reviewer) -> None:
+def test_reviewer_edits_every_field_and_sees_errors_beside_it(api: Api, reviewer: Reviewer) -> None:
     action_id = api.propose()
     assert 'data-action="edit"' in text_of(reviewer.page(action_id))
 
@@ -157,7 +158,7 @@ def test_a_reviewer_edits_every_field_and_what_is_wrong_stands_beside_it(api: Ap
     assert "Edited" in history
 
 
-def test_asking_back_reaches_the_program_and_needs_a_note(api: Api, reviewer: Reviewer) -> None:
+def test_question_reaches_the_program_and_needs_a_note(api: Api, reviewer: Reviewer) -> None:
     action_id = api.propose()
 
     assert reviewer.decide(action_id, "ask_back", note=" ").status_code == 422
@@ -168,7 +169,7 @@ def test_asking_back_reaches_the_program_and_needs_a_note(api: Api, reviewer: Re
 
 
 @pytest.mark.parametrize(("ruling", "state"), [("sent", "succeeded"), ("not_sent", "approved")])
-def test_an_unknown_outcome_says_what_is_known_and_takes_a_ruling(
+def test_unknown_outcome_is_explained_and_takes_a_ruling(
     api: Api, reviewer: Reviewer, approved: Callable[..., PendingAction], script: Script, ruling: str, state: str
 ) -> None:
     action = approved()
@@ -187,7 +188,7 @@ def test_an_unknown_outcome_says_what_is_known_and_takes_a_ruling(
     assert action.status == state
 
 
-def test_several_are_approved_only_when_they_are_alike(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
+def test_only_similar_mails_are_approved_together(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
     alike = [api.propose(subject=name) for name in ("One", "Two")]
     other = api.propose(subject="Three", to=["bob@lovelace.example"])
 
@@ -210,7 +211,7 @@ def test_several_are_approved_only_when_they_are_alike(api: Api, reviewer: Revie
     assert PendingAction.objects.get(pk=alike[1]).status == "rejected"
 
 
-def test_what_is_going_on_is_told_to_members_alone(
+def test_events_reach_only_members(
     api: Api, foreign_api: Api, reviewer: Reviewer, bob: User, charlie: User, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
@@ -258,7 +259,7 @@ def test_views_are_kept_and_single_keys_can_be_turned_off(reviewer: Reviewer, al
     assert 'data-keys="off"' in text_of(reviewer.client.get("/"))
 
 
-def test_approving_leads_to_the_next_that_waits(api: Api, reviewer: Reviewer) -> None:
+def test_approval_leads_to_the_next_waiting_mail(api: Api, reviewer: Reviewer) -> None:
     first, second = api.propose(subject="First"), api.propose(subject="Second")
     assert reviewer.decide(second, "approve", then="next")["Location"] == f"/actions/{first}/"
     assert reviewer.decide(first, "approve", then="next")["Location"] == "/"
@@ -267,7 +268,7 @@ def test_approving_leads_to_the_next_that_waits(api: Api, reviewer: Reviewer) ->
     assert onward["Location"] == "/?tab=pending&q=x"
 
 
-def test_mail_out_of_the_ordinary_is_shown_whole_or_says_that_it_is_not(api: Api, reviewer: Reviewer) -> None:
+def test_unusual_mail_is_shown_whole_or_marked_as_cut(api: Api, reviewer: Reviewer) -> None:
     everybody = [f"guest{n}@domain{n % 7}.example" for n in range(500)]
     page = text_of(reviewer.page(api.propose(to=everybody, subject="😀" * 255)))
     assert all(address in page for address in everybody)
@@ -284,7 +285,8 @@ def test_mail_out_of_the_ordinary_is_shown_whole_or_says_that_it_is_not(api: Api
     assert "שלום" in text_of(whole)
 
 
-def test_row14_an_ended_session_decides_nothing_and_leads_to_the_sign_in(api: Api, reviewer: Reviewer) -> None:
+@pytest.mark.fault(14)
+def test_ended_session_decides_nothing_and_must_sign_in(api: Api, reviewer: Reviewer) -> None:
     action_id = api.propose()
     reviewer.page(action_id)
     token = reviewer.client.cookies["csrftoken"].value
@@ -298,7 +300,7 @@ def test_row14_an_ended_session_decides_nothing_and_leads_to_the_sign_in(api: Ap
     assert PendingAction.objects.get().status == "pending"
 
 
-def test_who_may_only_look_gets_no_way_to_decide(api: Api, mailbox: Mailbox, charlie: User) -> None:
+def test_viewer_sees_no_way_to_decide(api: Api, mailbox: Mailbox, charlie: User) -> None:
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.VIEWER)
     viewer = Reviewer.signed_in(charlie)
     action_id = api.propose()
@@ -309,7 +311,7 @@ def test_who_may_only_look_gets_no_way_to_decide(api: Api, mailbox: Mailbox, cha
     assert viewer.decide(action_id, "ask_back", note="Mine").status_code == 403
 
 
-def test_rows_told_anew_are_those_of_the_page(api: Api, reviewer: Reviewer) -> None:
+def test_updated_rows_are_those_of_the_page(api: Api, reviewer: Reviewer) -> None:
     """A row that has not changed is the same text, or the page would swap it for nothing."""
     api.propose()
     page = text_of(reviewer.client.get("/"))
@@ -321,7 +323,7 @@ def test_rows_told_anew_are_those_of_the_page(api: Api, reviewer: Reviewer) -> N
     assert bare(told) in bare(page)
 
 
-def test_a_conversation_is_read_at_its_own_address_folded_and_bounded_and_a_silent_provider_holds_nobody_up(
+def test_conversation_page_is_folded_bounded_and_never_blocks(
     api: Api, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
 ) -> None:
     huge = letter(to=mailbox.address, text="See below.\n\n> one\n> two\n> three\n> four\n")
@@ -347,9 +349,7 @@ def test_a_conversation_is_read_at_its_own_address_folded_and_bounded_and_a_sile
     assert "cannot be read now" in text_of(silent)
 
 
-def test_a_person_writes_keeps_a_draft_and_proposes_it_on_the_road_of_programs(
-    reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
-) -> None:
+def test_person_can_write_save_a_draft_and_propose(reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer) -> None:
     form = text_of(reviewer.client.get("/compose/"))
     token = {"csrfmiddlewaretoken": reviewer.client.cookies["csrftoken"].value}
     key = re.search(r'name="key" value="([0-9a-f]{32})"', form)

@@ -57,13 +57,13 @@ def send_back(action: PendingAction, script: Script) -> None:
     script.seen = lambda approved: ()
 
 
-def test_what_was_prepared_is_used_again_by_the_next_try(approved: Callable[..., PendingAction], desk: Desk) -> None:
+def test_next_attempt_uses_the_prepared_draft(approved: Callable[..., PendingAction], desk: Desk) -> None:
     action = run(run(approved()))
     assert action.status == "approved"
     assert desk.used == ["draft 1", "draft 1"]
 
 
-def test_it_is_taken_away_when_nothing_leaves_after_all(
+def test_prepared_draft_is_removed_if_unsent(
     approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer
 ) -> None:
     action = run(approved())
@@ -76,7 +76,7 @@ def test_it_is_taken_away_when_nothing_leaves_after_all(
     assert not Preparation.objects.exists()
 
 
-def test_it_is_left_alone_when_the_mail_has_gone_out(
+def test_prepared_draft_is_kept_if_sent(
     approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer
 ) -> None:
     action = run(approved())
@@ -87,7 +87,7 @@ def test_it_is_left_alone_when_the_mail_has_gone_out(
     assert not Preparation.objects.exists()
 
 
-def test_a_draft_that_could_not_be_taken_away_is_tried_again(
+def test_failed_removal_of_a_draft_is_retried(
     approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer, alice: User
 ) -> None:
     action = run(approved())
@@ -100,7 +100,7 @@ def test_a_draft_that_could_not_be_taken_away_is_tried_again(
     assert server.discarded == ["draft 1"]
 
 
-def test_what_is_being_taken_away_is_not_used_by_a_worker_that_begins(
+def test_draft_being_removed_is_not_used_by_a_worker(
     approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer, alice: User
 ) -> None:
     action = run(approved())
@@ -114,7 +114,7 @@ def test_what_is_being_taken_away_is_not_used_by_a_worker_that_begins(
     assert Preparation.objects.get().notes == {"draft": "draft 2"}
 
 
-def test_nothing_can_be_kept_once_the_lease_is_lost(approved: Callable[..., PendingAction], script: Script) -> None:
+def test_nothing_is_kept_after_a_lost_lease(approved: Callable[..., PendingAction], script: Script) -> None:
     def loses_it(approved: ApprovedAction) -> Outcome:
         PendingAction.objects.update(fence=7)
         with pytest.raises(LeaseLost):
@@ -127,7 +127,8 @@ def test_nothing_can_be_kept_once_the_lease_is_lost(approved: Callable[..., Pend
     assert not Preparation.objects.exists()
 
 
-def test_row23_a_draft_seen_unsent_twice_proves_that_nothing_went_out(
+@pytest.mark.fault(23)
+def test_draft_seen_unsent_twice_proves_no_send(
     approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer
 ) -> None:
     def lost(approved: ApprovedAction) -> Outcome:

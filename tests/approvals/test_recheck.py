@@ -44,9 +44,10 @@ VOID: dict[str, Callable[[], object]] = {
 }
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize("change", VOID)
 @pytest.mark.parametrize("found_by", ["worker", "sweeper"])
-def test_row17_an_approval_that_counts_no_more_goes_back_to_a_person_with_the_reason(
+def test_lost_approval_returns_to_a_person_with_the_reason(
     approved: Callable[..., PendingAction], server: MemoryServer, change: str, found_by: str
 ) -> None:
     action = approved()
@@ -70,7 +71,8 @@ def test_row17_an_approval_that_counts_no_more_goes_back_to_a_person_with_the_re
     assert [event.data for event in events] == [{"code": change.partition("-")[0]}]
 
 
-def test_row17_what_went_back_leaves_after_a_new_approval(
+@pytest.mark.fault(17)
+def test_returned_mail_needs_a_new_approval(
     approved: Callable[..., PendingAction], alice: User, server: MemoryServer
 ) -> None:
     action = approved()
@@ -84,7 +86,8 @@ def test_row17_what_went_back_leaves_after_a_new_approval(
     assert len(server.ledger) == 1
 
 
-def test_row17_the_yes_of_an_earlier_round_counts_no_more(
+@pytest.mark.fault(17)
+def test_approval_of_an_old_round_is_void(
     api: Api, mailbox: Mailbox, bob: User, charlie: User, server: MemoryServer
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
@@ -102,9 +105,8 @@ def test_row17_the_yes_of_an_earlier_round_counts_no_more(
     assert approve(action_id, charlie).status == "approved"
 
 
-def test_row17_a_yes_of_an_earlier_round_does_not_stand_in_for_one_that_was_lost(
-    api: Api, mailbox: Mailbox, bob: User, server: MemoryServer
-) -> None:
+@pytest.mark.fault(17)
+def test_old_approval_does_not_replace_a_lost_one(api: Api, mailbox: Mailbox, bob: User, server: MemoryServer) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     dora, emil = (User.objects.create_user(f"{name}@lovelace.example") for name in ("dora", "emil"))
     for person in (dora, emil):
@@ -124,7 +126,8 @@ def test_row17_a_yes_of_an_earlier_round_does_not_stand_in_for_one_that_was_lost
     assert PendingAction.objects.get().approval_round == 3
 
 
-def test_row17_a_disconnected_mailbox_is_not_approved_for(api: Api, alice: User) -> None:
+@pytest.mark.fault(17)
+def test_disconnected_mailbox_gets_no_approval(api: Api, alice: User) -> None:
     action_id = api.propose()
     Mailbox.objects.update(status="disconnected")
 
@@ -135,9 +138,8 @@ def test_row17_a_disconnected_mailbox_is_not_approved_for(api: Api, alice: User)
     assert PendingAction.objects.get().status == "pending"
 
 
-def test_row17_a_mail_that_may_not_leave_in_time_expires(
-    approved: Callable[..., PendingAction], server: MemoryServer
-) -> None:
+@pytest.mark.fault(17)
+def test_mail_that_cannot_leave_in_time_expires(approved: Callable[..., PendingAction], server: MemoryServer) -> None:
     action = approved()
     PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
@@ -149,8 +151,9 @@ def test_row17_a_mail_that_may_not_leave_in_time_expires(
     assert server.ledger == []
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize("status", ["paused", "needs_reauth"])
-def test_row17_a_mailbox_that_is_not_there_for_now_makes_it_wait(
+def test_unavailable_mailbox_makes_mail_wait(
     approved: Callable[..., PendingAction], server: MemoryServer, status: str
 ) -> None:
     action = approved()
@@ -167,7 +170,8 @@ def test_row17_a_mailbox_that_is_not_there_for_now_makes_it_wait(
     assert len(server.ledger) == 1
 
 
-def test_row17_a_thread_that_moved_on_sends_it_back_with_the_warnings(
+@pytest.mark.fault(17)
+def test_moved_thread_sends_it_back_with_warnings(
     approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
 ) -> None:
     action = approved()
@@ -187,7 +191,7 @@ def test_row17_a_thread_that_moved_on_sends_it_back_with_the_warnings(
     assert len(server.ledger) == 1
 
 
-def test_what_is_found_out_at_the_approval_is_shown_before_it_counts(
+def test_finding_at_the_approval_is_shown_before_it_counts(
     api: Api, script: Script, alice: User, bob: User, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     action_id = api.propose()
@@ -210,9 +214,7 @@ def test_what_is_found_out_at_the_approval_is_shown_before_it_counts(
     assert api.get(f"/actions/{action_id}").json()["review"] == {"by": str(alice), "verdict": "approved"}
 
 
-def test_a_look_that_cannot_be_made_holds_no_approval_up(
-    api: Api, script: Script, alice: User, server: MemoryServer
-) -> None:
+def test_failed_recheck_blocks_no_approval(api: Api, script: Script, alice: User, server: MemoryServer) -> None:
     def unreachable(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         raise ConnectionError
 
@@ -223,7 +225,7 @@ def test_a_look_that_cannot_be_made_holds_no_approval_up(
     assert server.ledger == []  # it is looked at again before it leaves
 
 
-def test_a_recheck_that_cannot_be_made_lets_it_wait(
+def test_failed_recheck_makes_the_mail_wait(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     def unreachable(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
@@ -248,7 +250,7 @@ def test_a_recheck_that_cannot_be_made_lets_it_wait(
     assert (action.status, action.error, len(server.ledger)) == ("succeeded", None, 1)
 
 
-def test_what_was_looked_at_again_is_what_is_claimed(
+def test_claim_covers_only_the_rechecked_round(
     approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
 ) -> None:
     """Undone and approved again during the recheck: another round, which has to be looked at itself."""
@@ -309,7 +311,7 @@ def test_claim_is_refused_after_the_content_was_replaced(
     assert server.ledger == []
 
 
-def test_what_was_found_about_an_earlier_round_does_not_void_a_later_one(
+def test_finding_about_an_old_round_does_not_void_a_new_one(
     approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
 ) -> None:
     def meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
@@ -327,7 +329,7 @@ def test_what_was_found_about_an_earlier_round_does_not_void_a_later_one(
     assert (action.status, action.approval_round, action.returned) == ("approved", 2, None)
 
 
-def test_an_approval_is_good_for_as_long_as_the_mailbox_says(
+def test_approval_lasts_as_long_as_the_mailbox_says(
     approved: Callable[..., PendingAction], mailbox: Mailbox, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60

@@ -26,7 +26,7 @@ def lease_is_over() -> bool:
     return PendingAction.objects.filter(lease_until__lte=timezone.now()).exists()
 
 
-def test_a_kind_that_never_returns_loses_its_lease(
+def test_kind_that_never_returns_loses_its_lease(
     approved: Callable[..., PendingAction], script: Script, settings: Any
 ) -> None:
     """Otherwise its mailbox would send nothing more until somebody ends the worker."""
@@ -46,7 +46,7 @@ def test_a_kind_that_never_returns_loses_its_lease(
     assert seen == [False]
 
 
-def test_renewal_does_not_revive_a_lease_that_ended(
+def test_renewal_does_not_revive_an_ended_lease(
     approved: Callable[..., PendingAction], script: Script, settings: Any
 ) -> None:
     """A sweeper may have read the end of the lease already, and another worker may have begun."""

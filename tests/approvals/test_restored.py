@@ -80,7 +80,7 @@ def test_database_older_than_its_audit_heads_sends_nothing(
     assert proof.compare_with_anchors() == []
 
 
-def test_send_that_only_the_journal_knows_stops_the_next(
+def test_send_known_only_to_the_journal_stops_the_next(
     approved: Callable[..., PendingAction], server: MemoryServer
 ) -> None:
     approved()
@@ -135,7 +135,7 @@ def test_reconciled_journal_lines_are_not_compared(home: Path) -> None:
     )
 
 
-def test_head_that_is_written_late_does_not_replace_a_newer(mailbox: Mailbox) -> None:
+def test_late_written_head_does_not_replace_a_newer_one(mailbox: Mailbox) -> None:
     say(mailbox)
     older = head_of(mailbox)
     say(mailbox)
@@ -144,7 +144,7 @@ def test_head_that_is_written_late_does_not_replace_a_newer(mailbox: Mailbox) ->
     assert anchors.Reader().newest() == {mailbox.pk: head_of(mailbox)}
 
 
-def test_worker_that_looked_before_the_end_of_a_pause_begins_none() -> None:
+def test_outdated_recheck_begins_no_new_pause() -> None:
     assert not restored._pause("journal", again=lambda: None)
     assert not Pause.objects.exists()
 

@@ -33,7 +33,7 @@ def test_page_from_before_the_warning_approves_nothing(api: Api, reviewer: Revie
     assert approved in found
 
 
-def test_what_was_warned_of_once_is_not_warned_of_again(api: Api, reviewer: Reviewer) -> None:
+def test_warning_is_not_repeated(api: Api, reviewer: Reviewer) -> None:
     waiting = PendingAction.objects.get(pk=api.propose())
     journal.append(waiting.pk, 1)
 
@@ -41,7 +41,7 @@ def test_what_was_warned_of_once_is_not_warned_of_again(api: Api, reviewer: Revi
     assert list(reconcile_after_restore()) == []
 
 
-def test_what_may_have_been_sent_stays_as_it_is(api: Api, reviewer: Reviewer, alice: User) -> None:
+def test_possibly_sent_mail_stays_unchanged(api: Api, reviewer: Reviewer, alice: User) -> None:
     """Sent would hold the first wording under the id of the second."""
     waiting = PendingAction.objects.get(pk=api.propose())
     journal.append(waiting.pk, 1)

@@ -26,9 +26,7 @@ def seconds(value: timedelta | None) -> float | None:
         (1, -1, 4), (1, -(10**30), 4), (9, 30, 900),
     ],
 )  # fmt: skip
-def test_the_first_retry_comes_within_five_seconds_then_doubles_to_fifteen_minutes(
-    tries: int, retry_after: int | None, expected: int
-) -> None:
+def test_retry_delay_doubles_from_5_seconds_to_15_minutes(tries: int, retry_after: int | None, expected: int) -> None:
     assert seconds(next_try(tries, retry_after=retry_after)) == expected
 
 
@@ -49,7 +47,7 @@ def test_the_first_retry_comes_within_five_seconds_then_doubles_to_fifteen_minut
         ({"verdict": "not_sent", "retry_after": 10**12}, Status.APPROVED, HOUR, HOUR),
     ],
 )
-def test_only_what_certainly_sent_nothing_is_tried_again(
+def test_only_a_certainly_unsent_mail_is_retried(
     outcome: dict[str, Any], status: Status, wait: int | None, rest: int | None
 ) -> None:
     following = after(Outcome(**outcome), tries=2)
@@ -70,7 +68,7 @@ def test_only_what_certainly_sent_nothing_is_tried_again(
         ("٣", None), ("1" * 400, None), ("Mon, 99 May 2026 12:02:00 GMT", None), ("inf", None), ("nan", None),
     ],
 )  # fmt: skip
-def test_a_retry_after_is_seconds_or_a_date_between_now_and_an_hour(value: str | None, expected: int | None) -> None:
+def test_retry_after_is_capped_at_an_hour(value: str | None, expected: int | None) -> None:
     assert parse_retry_after(value, now=NOW) == expected
 
 
@@ -82,7 +80,5 @@ def test_a_retry_after_is_seconds_or_a_date_between_now_and_an_hour(value: str |
         (4, 900, True, 2700), (5, 3600, True, HOUR), (50, 10**6, True, HOUR),
     ],
 )  # fmt: skip
-def test_a_lost_answer_is_looked_for_after_15_s_and_1_5_15_and_60_minutes(
-    made: int, since_lost: int, failed: bool, expected: int | None
-) -> None:
+def test_lost_answer_is_looked_up_on_schedule(made: int, since_lost: int, failed: bool, expected: int | None) -> None:
     assert seconds(next_probe(made, since_lost=timedelta(seconds=since_lost), failed=failed)) == expected

@@ -50,9 +50,7 @@ def review(api: Api, action_id: str) -> Any:
     return api.get(f"/actions/{action_id}").json().get("review")
 
 
-def test_an_edited_mail_leaves_as_it_was_edited_and_the_agent_is_told_what_was_changed(
-    api: Api, alice: User, server: MemoryServer
-) -> None:
+def test_edited_mail_leaves_edited_and_the_agent_is_notified(api: Api, alice: User, server: MemoryServer) -> None:
     action_id = api.propose()
 
     edit(action_id, alice, subject="Hello again", to="mira@northwind.example\r\nnoah@northwind.example")
@@ -72,7 +70,8 @@ def test_an_edited_mail_leaves_as_it_was_edited_and_the_agent_is_told_what_was_c
     ] == [("edited", ["to", "subject"])]  # fmt: skip
 
 
-def test_row8_what_was_shown_before_the_edit_is_not_approved(
+@pytest.mark.fault(8)
+def test_page_from_before_an_edit_cannot_approve(
     api: Api, alice: User, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     action_id = api.propose()
@@ -93,8 +92,9 @@ def test_row8_what_was_shown_before_the_edit_is_not_approved(
     ]  # fmt: skip
 
 
+@pytest.mark.fault(8)
 @pytest.mark.parametrize("verdict", ["reject", "cancel"])
-def test_row8_what_was_shown_before_the_edit_is_neither_rejected_nor_withdrawn(
+def test_page_from_before_an_edit_cannot_reject_or_withdraw(
     api: Api, alice: User, reviewer: Reviewer, verdict: str
 ) -> None:
     action_id = api.propose()
@@ -111,7 +111,7 @@ def test_row8_what_was_shown_before_the_edit_is_neither_rejected_nor_withdrawn(
     assert PendingAction.objects.get().is_final
 
 
-def test_an_edit_voids_the_decisions_before_it(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
+def test_edit_voids_earlier_decisions(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     dora = User.objects.create_user("dora@lovelace.example")
     for person in (charlie, dora):
@@ -127,8 +127,9 @@ def test_an_edit_voids_the_decisions_before_it(api: Api, mailbox: Mailbox, bob: 
     assert PendingAction.objects.get().status == "approved"
 
 
+@pytest.mark.fault(10)
 @pytest.mark.parametrize(("needed", "alone"), [(2, True), (1, False)])
-def test_row10_who_edited_is_an_author_and_may_not_approve_where_an_author_may_not(
+def test_editor_is_an_author_and_cannot_approve_if_forbidden(
     api: Api, mailbox: Mailbox, bob: User, needed: int, alone: bool
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=needed, self_approval=alone)
@@ -142,9 +143,8 @@ def test_row10_who_edited_is_an_author_and_may_not_approve_where_an_author_may_n
     assert not Decision.objects.exists()
 
 
-def test_row17_a_yes_of_somebody_who_edits_later_counts_no_more_where_authors_may_not_approve(
-    api: Api, mailbox: Mailbox, bob: User, server: MemoryServer
-) -> None:
+@pytest.mark.fault(17)
+def test_approval_by_a_later_editor_is_void(api: Api, mailbox: Mailbox, bob: User, server: MemoryServer) -> None:
     """The policy is tightened between the approval and the claim."""
     action_id = api.propose()
     edit(action_id, bob, subject="Changed")
@@ -157,7 +157,7 @@ def test_row17_a_yes_of_somebody_who_edits_later_counts_no_more_where_authors_ma
     assert PendingAction.objects.get().status != "succeeded"
 
 
-def test_who_edited_may_approve_by_default(api: Api, bob: User, server: MemoryServer) -> None:
+def test_editor_can_approve_by_default(api: Api, bob: User, server: MemoryServer) -> None:
     action_id = api.propose()
     edit(action_id, bob, subject="Changed")
 
@@ -167,7 +167,7 @@ def test_who_edited_may_approve_by_default(api: Api, bob: User, server: MemorySe
     assert len(server.ledger) == 1
 
 
-def test_nothing_changed_is_no_revision(api: Api, alice: User) -> None:
+def test_unchanged_form_is_no_revision(api: Api, alice: User) -> None:
     action_id = api.propose()
 
     edit(action_id, alice, subject=HELLO["subject"], body=HELLO["body"].replace("\n", "\r\n"), to=HELLO["to"][0])
@@ -176,29 +176,30 @@ def test_nothing_changed_is_no_revision(api: Api, alice: User) -> None:
     assert review(api, action_id) is None
 
 
+@pytest.mark.fault(49, 50)
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
         pytest.param({"to": ""}, "to", id="nobody"),
         pytest.param({"to": '"a@good.example" <x@evil.example>'}, "to", id="two-in-one"),
         pytest.param({"cc": "mira@northwind.example"}, "to", id="twice"),
-        pytest.param({"subject": "Hello\r\nBcc: x@evil.example"}, "subject", id="row49-line-end"),
-        pytest.param({"subject": "Hello\u2028again"}, "subject", id="row49-line-separator"),
-        pytest.param({"subject": "=?utf-8?q?a?="}, "subject", id="row49-encoded-word"),
+        pytest.param({"subject": "Hello\r\nBcc: x@evil.example"}, "subject", id="line-end"),
+        pytest.param({"subject": "Hello\u2028again"}, "subject", id="line-separator"),
+        pytest.param({"subject": "=?utf-8?q?a?="}, "subject", id="encoded-word"),
         pytest.param({"subject": ""}, "subject", id="no-subject"),
         pytest.param({"body": ""}, "body", id="no-body"),
-        pytest.param({"body": "a\0b"}, "body", id="row49-nul"),
+        pytest.param({"body": "a\0b"}, "body", id="nul"),
         pytest.param({"body_type": "rtf"}, "body_type", id="no-such-type"),
         pytest.param({"from": "ceo@lovelace.example"}, "from", id="no-field"),
         pytest.param({"attachments": "a"}, "attachments", id="no-files"),
         pytest.param({"attachments": FilesGiven(kept=("0" * 64,))}, "attachments", id="foreign-file"),
         pytest.param(
             {"attachments": FilesGiven(added=(GivenFile(name="a\u202efdp.exe", type="a/b", content=b""),))},
-            "attachments", id="row50-rlo-name",
+            "attachments", id="rlo-name",
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_sent_cannot_be_edited_in(api: Api, alice: User, changes: Any, field: str) -> None:
+def test_unsendable_value_cannot_be_edited_in(api: Api, alice: User, changes: Any, field: str) -> None:
     action_id = api.propose()
 
     with pytest.raises(Problem) as refused:
@@ -209,7 +210,7 @@ def test_what_cannot_be_sent_cannot_be_edited_in(api: Api, alice: User, changes:
     assert PendingAction.objects.get().revision == 1
 
 
-def test_files_are_kept_taken_away_and_added(api: Api, alice: User, server: MemoryServer) -> None:
+def test_files_are_kept_removed_and_added(api: Api, alice: User, server: MemoryServer) -> None:
     given = [{"name": f"{name}.txt", "type": "text/plain", "content_base64": "aGVsbG8="} for name in "a"]
     given += [{"name": "b.txt", "type": "text/plain", "content_base64": "d29ybGQ="}]
     action_id = api.propose(attachments=given)
@@ -227,7 +228,7 @@ def test_files_are_kept_taken_away_and_added(api: Api, alice: User, server: Memo
     assert Blob.objects.count() == 2
 
 
-def test_html_that_a_reviewer_writes_is_cleaned_like_that_of_an_agent(api: Api, alice: User) -> None:
+def test_html_of_a_reviewer_is_cleaned_like_that_of_an_agent(api: Api, alice: User) -> None:
     action_id = api.propose()
 
     edit(action_id, alice, body_type="html", body="<p>Hi <script>alert(1)</script><b>Mira</b></p>")
@@ -238,7 +239,7 @@ def test_html_that_a_reviewer_writes_is_cleaned_like_that_of_an_agent(api: Api, 
     assert "content_removed" in [warning["code"] for warning in current.preview["warnings"]]
 
 
-def test_html_becomes_plain_text_by_the_choice_alone(api: Api, alice: User) -> None:
+def test_html_becomes_plain_text_only_by_choice(api: Api, alice: User) -> None:
     action_id = api.propose(body="<p>Hi <b>Mira</b></p>", body_type="html")
 
     edit(action_id, alice, body_type="text", body="<p>Hi <b>Mira</b></p>")
@@ -248,7 +249,7 @@ def test_html_becomes_plain_text_by_the_choice_alone(api: Api, alice: User) -> N
 
 
 @pytest.mark.parametrize("who", ["viewer", "stranger"])
-def test_only_who_may_decide_edits_and_asks_back(api: Api, mailbox: Mailbox, charlie: User, who: str) -> None:
+def test_only_deciders_edit_and_ask_back(api: Api, mailbox: Mailbox, charlie: User, who: str) -> None:
     if who == "viewer":
         Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.PROPOSER)
     action_id = api.propose()
@@ -263,9 +264,8 @@ def test_only_who_may_decide_edits_and_asks_back(api: Api, mailbox: Mailbox, cha
     assert AuditEvent.objects.filter(event__in=("edit_refused", "ask_back_refused")).count() == 2
 
 
-def test_row13_of_edit_approve_reject_and_cancel_at_the_same_time_one_wins(
-    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer
-) -> None:
+@pytest.mark.fault(13)
+def test_one_of_four_decisions_at_once_wins(api: Api, alice: User, mailbox: Mailbox, server: MemoryServer) -> None:
     api.propose()
     shown = PendingAction.objects.get()
     seal: dict[str, Any] = {"action_id": shown.pk, "digest": shown.digest, "revision": shown.revision}
@@ -297,7 +297,7 @@ def test_row13_of_edit_approve_reject_and_cancel_at_the_same_time_one_wins(
     assert (action.status == "succeeded") == (answers[1] == "won" and answers[3] != "won")
 
 
-def test_what_may_have_left_once_is_not_edited(api: Api, alice: User, script: Script, settings: Any) -> None:
+def test_possibly_sent_mail_cannot_be_edited(api: Api, alice: User, script: Script, settings: Any) -> None:
     """Found later under its id, the first content would be taken for the edited one."""
     settings.MAILHUB_UNDO_SECONDS = 60
     script.instead = handed_over
@@ -315,7 +315,7 @@ def test_what_may_have_left_once_is_not_edited(api: Api, alice: User, script: Sc
     assert refused.value.code == "conflict"
 
 
-def test_the_agent_reads_the_note_and_proposes_in_its_place(api: Api, alice: User, server: MemoryServer) -> None:
+def test_agent_reads_the_note_and_proposes_a_replacement(api: Api, alice: User, server: MemoryServer) -> None:
     first = api.propose()
     ask_back(first, alice, "Say Friday, please.")
     assert review(api, first) == {"by": str(alice), "verdict": "changes_requested", "note": "Say Friday, please."}
@@ -333,9 +333,7 @@ def test_the_agent_reads_the_note_and_proposes_in_its_place(api: Api, alice: Use
     assert b"Friday" in server.ledger[0].source
 
 
-def test_a_note_asked_back_voids_approvals_and_must_say_something(
-    api: Api, mailbox: Mailbox, bob: User, charlie: User
-) -> None:
+def test_question_needs_a_note_and_voids_approvals(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
     action_id = api.propose()
@@ -351,7 +349,7 @@ def test_a_note_asked_back_voids_approvals_and_must_say_something(
     assert PendingAction.objects.get().status == "pending"
 
 
-def test_a_repeated_replacement_with_its_key_is_the_same_action(api: Api) -> None:
+def test_repeated_replacement_with_its_key_is_one_action(api: Api) -> None:
     first = api.propose()
     answers = [
         api.tool("send_email", key="again", **{**HELLO, "body": "Better.", "confirm": True, "replaces": first})
@@ -365,7 +363,7 @@ def test_a_repeated_replacement_with_its_key_is_the_same_action(api: Api) -> Non
 
 @pytest.mark.parametrize("confirm", [True, False])
 @pytest.mark.parametrize("whose", ["unknown", "malformed", "foreign", "other-token"])
-def test_what_is_not_the_agents_own_cannot_be_replaced(
+def test_foreign_proposal_cannot_be_replaced(
     api: Api, foreign_api: Api, alice: User, mailbox: Mailbox, whose: str, confirm: bool
 ) -> None:
     others: dict[str, Callable[[], str]] = {
@@ -385,7 +383,7 @@ def test_what_is_not_the_agents_own_cannot_be_replaced(
 
 
 @pytest.mark.parametrize("ending", ["rejected", "cancelled", "sent", "edited"])
-def test_what_is_decided_cannot_be_replaced(api: Api, alice: User, ending: str) -> None:
+def test_decided_proposal_cannot_be_replaced(api: Api, alice: User, ending: str) -> None:
     action_id = api.propose()
     match ending:
         case "rejected":
@@ -404,7 +402,7 @@ def test_what_is_decided_cannot_be_replaced(api: Api, alice: User, ending: str) 
     assert PendingAction.objects.count() == 1
 
 
-def test_an_edit_that_was_asked_back_about_may_be_replaced(api: Api, alice: User, bob: User) -> None:
+def test_edit_with_a_question_can_be_replaced(api: Api, alice: User, bob: User) -> None:
     action_id = api.propose()
     edit(action_id, bob, subject="Changed")
     ask_back(action_id, alice, "Neither.")
@@ -412,7 +410,7 @@ def test_an_edit_that_was_asked_back_about_may_be_replaced(api: Api, alice: User
     assert api.propose(replaces=action_id, body="Third try.")
 
 
-def test_each_person_has_seen_a_revision_of_their_own(api: Api, alice: User, bob: User) -> None:
+def test_each_person_has_their_own_last_seen_revision(api: Api, alice: User, bob: User) -> None:
     action_id = api.propose()
     looks = {person: Reviewer.signed_in(person) for person in (alice, bob)}
 
@@ -435,7 +433,8 @@ def test_each_person_has_seen_a_revision_of_their_own(api: Api, alice: User, bob
     assert not told(alice, revision=99)
 
 
-def test_row18_the_database_counts_no_yes_of_somebody_who_edited_where_two_are_needed(
+@pytest.mark.fault(18)
+def test_database_counts_no_approval_of_an_editor_in_a_quorum(
     api: Api, mailbox: Mailbox, bob: User, charlie: User
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
@@ -451,7 +450,8 @@ def test_row18_the_database_counts_no_yes_of_somebody_who_edited_where_two_are_n
         PendingAction.objects.update(status="approved", approvals_given=2)
 
 
-def test_row18_what_was_changed_and_what_was_replaced_is_never_rewritten(api: Api, alice: User) -> None:
+@pytest.mark.fault(18)
+def test_revisions_and_replacements_are_never_rewritten(api: Api, alice: User) -> None:
     first = api.propose()
     second = api.propose(replaces=first, body="Better.")
     edit(second, alice, subject="Changed")

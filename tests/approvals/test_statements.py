@@ -25,7 +25,7 @@ def asked(call: Callable[[], Any]) -> int:
     return len([query for query in queries if not query["sql"].startswith(("BEGIN", "COMMIT"))])
 
 
-def test_from_the_yes_to_the_end_the_database_is_asked_seldom(api: Api, alice: User) -> None:
+def test_few_statements_run_from_approval_to_the_end(api: Api, alice: User) -> None:
     make_all()
     first, second = (PendingAction.objects.get(pk=api.propose(subject=subject)) for subject in ("First", "Second"))
 
@@ -45,7 +45,7 @@ def test_from_the_yes_to_the_end_the_database_is_asked_seldom(api: Api, alice: U
     assert (second.status, second.settle_at) == ("succeeded", None)
 
 
-def test_who_comes_for_what_is_gone_asks_once(api: Api, alice: User) -> None:
+def test_worker_for_a_finished_action_runs_one_statement(api: Api, alice: User) -> None:
     action = PendingAction.objects.get(pk=api.propose())
 
     assert asked(lambda: execute(action.pk, worker="test")) == 1

@@ -23,7 +23,7 @@ from tools.providers.memory import MemoryServer
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_eight_sweepers_at_once_do_each_chore_once(
+def test_eight_sweepers_at_once_do_each_task_once(
     api: Api, approved: Callable[..., PendingAction], script: Script
 ) -> None:
     expired = [api.propose(subject=f"Number {number}") for number in range(5)]
@@ -38,7 +38,7 @@ def test_eight_sweepers_at_once_do_each_chore_once(
     assert set(PendingAction.objects.values_list("status", "approval_round")) == {("expired", 1), ("pending", 2)}
 
 
-def test_a_dead_lease_is_ended_once(approved: Callable[..., PendingAction], script: Script) -> None:
+def test_dead_lease_is_ended_once(approved: Callable[..., PendingAction], script: Script) -> None:
     action = approved()
 
     def dies(approved: ApprovedAction) -> Outcome:
@@ -55,7 +55,7 @@ def test_a_dead_lease_is_ended_once(approved: Callable[..., PendingAction], scri
 
 
 @pytest.mark.postgres_only
-def test_a_row_that_somebody_holds_stops_no_sweeper(api: Api) -> None:
+def test_locked_row_stops_no_sweeper(api: Api) -> None:
     """It is left for the next sweep, and the others are done."""
     held, free = api.propose(), api.propose(subject="Free")
     PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
@@ -70,7 +70,7 @@ def test_a_row_that_somebody_holds_stops_no_sweeper(api: Api) -> None:
     assert PendingAction.objects.get(pk=held).status == "expired"
 
 
-def test_what_waits_for_its_time_leaves_when_it_has_come(
+def test_delayed_mail_leaves_at_its_time(
     approved: Callable[..., PendingAction], server: MemoryServer, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 3600
@@ -85,7 +85,7 @@ def test_what_waits_for_its_time_leaves_when_it_has_come(
     assert len(server.ledger) == 1
 
 
-def test_what_ended_long_ago_is_forgotten_and_its_key_still_answers(
+def test_ended_action_is_purged_and_its_key_still_answers(
     api: Api, approved: Callable[..., PendingAction], settings: Any
 ) -> None:
     action = approved(key="k")
@@ -112,7 +112,7 @@ def test_what_ended_long_ago_is_forgotten_and_its_key_still_answers(
     assert PendingAction.objects.count() == 2
 
 
-def test_what_is_unknown_is_never_forgotten(approved: Callable[..., PendingAction], script: Script) -> None:
+def test_unknown_action_is_never_purged(approved: Callable[..., PendingAction], script: Script) -> None:
     approved()
     script.instead = handed_over
     work()
@@ -124,7 +124,7 @@ def test_what_is_unknown_is_never_forgotten(approved: Callable[..., PendingActio
     assert Revision.objects.get().payload != {}
 
 
-def test_an_idle_sweep_asks_little(db: None) -> None:
+def test_idle_sweep_asks_little(db: None) -> None:
     maintenance.sweep()
     with CaptureQueriesContext(connection) as queries:
         maintenance.sweep()
@@ -133,7 +133,7 @@ def test_an_idle_sweep_asks_little(db: None) -> None:
     assert len(queries) == 1
 
 
-def test_a_held_back_mailbox_does_not_stand_in_the_way_of_others(
+def test_paused_mailbox_does_not_block_others(
     approved: Callable[..., PendingAction], mailbox: Mailbox, foreign_mailbox: Mailbox, charlie: User
 ) -> None:
     for number in range(3):

@@ -57,7 +57,8 @@ def fails(approved: ApprovedAction) -> Outcome | None:
     raise ConnectionError("the search is down")
 
 
-def test_row39_it_is_looked_for_by_the_table_and_never_sent_again(
+@pytest.mark.fault(39)
+def test_unknown_is_looked_up_on_schedule_and_never_resent(
     unknown: PendingAction, script: Script, server: MemoryServer
 ) -> None:
     assert next_look(unknown) == pytest.approx(PROBES[0], abs=1)
@@ -73,9 +74,8 @@ def test_row39_it_is_looked_for_by_the_table_and_never_sent_again(
     assert server.ledger == []
 
 
-def test_row39_a_search_that_fails_or_lags_leaves_it_unknown_and_is_asked_again(
-    unknown: PendingAction, script: Script, server: MemoryServer
-) -> None:
+@pytest.mark.fault(39)
+def test_failed_or_late_search_leaves_it_unknown(unknown: PendingAction, script: Script, server: MemoryServer) -> None:
     script.look = fails
     for _ in range(len(PROBES) + 3):
         lost_since(unknown, 7200)
@@ -93,7 +93,7 @@ def test_row39_a_search_that_fails_or_lags_leaves_it_unknown_and_is_asked_again(
     assert Attempt.objects.get().evidence == "probe"
 
 
-def test_a_worker_that_dies_while_it_looks_does_not_end_the_looking(unknown: PendingAction, script: Script) -> None:
+def test_worker_death_does_not_end_the_lookups(unknown: PendingAction, script: Script) -> None:
     class Killed(BaseException):
         pass
 
@@ -110,7 +110,7 @@ def test_a_worker_that_dies_while_it_looks_does_not_end_the_looking(unknown: Pen
 
 
 @pytest.mark.parametrize("made", [0, len(PROBES)])
-def test_several_sweepers_look_once(unknown: PendingAction, script: Script, made: int) -> None:
+def test_several_sweepers_look_up_once(unknown: PendingAction, script: Script, made: int) -> None:
     PendingAction.objects.update(probes=made)
     lost_since(unknown, 15)
 
@@ -119,7 +119,7 @@ def test_several_sweepers_look_once(unknown: PendingAction, script: Script, made
     assert script.called == ["reconcile"]
 
 
-def test_a_mailbox_that_must_be_reconnected_is_not_asked(unknown: PendingAction, script: Script) -> None:
+def test_mailbox_to_reconnect_is_not_asked(unknown: PendingAction, script: Script) -> None:
     Mailbox.objects.update(status="needs_reauth")
     lost_since(unknown, 15)
 
@@ -128,9 +128,7 @@ def test_a_mailbox_that_must_be_reconnected_is_not_asked(unknown: PendingAction,
     assert script.called == []
 
 
-def test_proof_that_nothing_was_sent_lets_it_leave_again(
-    unknown: PendingAction, script: Script, server: MemoryServer
-) -> None:
+def test_proof_of_no_send_allows_a_resend(unknown: PendingAction, script: Script, server: MemoryServer) -> None:
     script.look = lambda approved: Outcome(verdict="not_sent", code="draft_still_there")
     lost_since(unknown, 15)
     maintenance.sweep()
@@ -142,7 +140,7 @@ def test_proof_that_nothing_was_sent_lets_it_leave_again(
     assert len(server.ledger) == 1
 
 
-def test_a_person_rules_that_it_was_sent(
+def test_person_can_rule_that_it_was_sent(
     unknown: PendingAction, script: Script, bob: User, server: MemoryServer
 ) -> None:
     rulings.resolve(action_id=unknown.pk, person=bob, ruling="sent", fence=unknown.fence)
@@ -160,7 +158,7 @@ def test_a_person_rules_that_it_was_sent(
     assert server.ledger == []
 
 
-def test_a_person_rules_that_it_was_not_sent_and_it_leaves_again_with_the_same_message_id(
+def test_mail_ruled_not_sent_leaves_with_the_same_id(
     unknown: PendingAction, script: Script, bob: User, server: MemoryServer
 ) -> None:
     message_id = unknown.message_id
@@ -176,7 +174,7 @@ def test_a_person_rules_that_it_was_not_sent_and_it_leaves_again_with_the_same_m
     assert f"Message-ID: {message_id}".encode() in server.ledger[0].source
 
 
-def test_second_loss_is_looked_for_as_often_as_the_first(unknown: PendingAction, script: Script, bob: User) -> None:
+def test_second_loss_is_looked_up_as_often_as_the_first(unknown: PendingAction, script: Script, bob: User) -> None:
     PendingAction.objects.update(probes=len(PROBES), next_probe_at=None)
     rulings.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=1)
     script.instead = handed_over
@@ -186,7 +184,7 @@ def test_second_loss_is_looked_for_as_often_as_the_first(unknown: PendingAction,
     assert (unknown.status, unknown.fence, unknown.probes) == ("unknown", 2, 0)
 
 
-def test_what_was_ruled_not_sent_can_be_undone_for_as_long_as_an_approval(
+def test_ruling_of_not_sent_can_be_undone_like_an_approval(
     unknown: PendingAction, bob: User, server: MemoryServer, settings: object
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60  # type: ignore[attr-defined]
@@ -197,7 +195,7 @@ def test_what_was_ruled_not_sent_can_be_undone_for_as_long_as_an_approval(
     assert verdicts.undo(action_id=unknown.pk, person=bob).status == "pending"
 
 
-def test_what_has_expired_is_not_ordered_again(unknown: PendingAction, bob: User, server: MemoryServer) -> None:
+def test_expired_action_is_not_ordered_again(unknown: PendingAction, bob: User, server: MemoryServer) -> None:
     PendingAction.objects.update(expires_at=F("created_at"))
 
     with pytest.raises(Problem) as refused:
@@ -208,7 +206,7 @@ def test_what_has_expired_is_not_ordered_again(unknown: PendingAction, bob: User
     assert rulings.resolve(action_id=unknown.pk, person=bob, ruling="sent", fence=1).status == "succeeded"
 
 
-def test_a_ruling_renews_an_approval_that_had_run_out(unknown: PendingAction, bob: User, server: MemoryServer) -> None:
+def test_ruling_renews_an_expired_approval(unknown: PendingAction, bob: User, server: MemoryServer) -> None:
     PendingAction.objects.update(approved_until=F("created_at"))
 
     rulings.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=unknown.fence)
@@ -220,7 +218,7 @@ def test_a_ruling_renews_an_approval_that_had_run_out(unknown: PendingAction, bo
 
 @pytest.mark.parametrize("ruling", ["sent", "not_sent"])
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.PROPOSER, None])
-def test_who_may_not_approve_may_not_rule(
+def test_approver_role_is_needed_to_rule(
     unknown: PendingAction, mailbox: Mailbox, charlie: User, role: Role | None, ruling: Literal["sent", "not_sent"]
 ) -> None:
     if role:
@@ -236,9 +234,7 @@ def test_who_may_not_approve_may_not_rule(
 
 
 @pytest.mark.parametrize("ruling", ["sent", "not_sent"])
-def test_there_is_nothing_to_rule_about_what_is_known(
-    approved: Callable[..., PendingAction], alice: User, ruling: str
-) -> None:
+def test_known_outcome_takes_no_ruling(approved: Callable[..., PendingAction], alice: User, ruling: str) -> None:
     for _ in range(2):
         action = approved() if not PendingAction.objects.exists() else PendingAction.objects.get()
         with pytest.raises(Problem) as refused:
@@ -247,7 +243,7 @@ def test_there_is_nothing_to_rule_about_what_is_known(
         work()
 
 
-def test_of_two_rulings_at_once_one_wins(unknown: PendingAction, alice: User, bob: User, server: MemoryServer) -> None:
+def test_one_of_two_rulings_at_once_wins(unknown: PendingAction, alice: User, bob: User, server: MemoryServer) -> None:
     def rule(person: User, ruling: str) -> str:
         try:
             rulings.resolve(action_id=unknown.pk, person=person, ruling=ruling, fence=unknown.fence)  # type: ignore[arg-type]

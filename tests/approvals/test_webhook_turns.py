@@ -37,7 +37,7 @@ def heard(listener: Listener) -> list[str]:
     return [message["data"]["id"] for message in listener.heard]
 
 
-def test_turn_ends_at_the_first_failure(two_due: list[str], listener: Listener) -> None:
+def test_delivery_round_ends_at_the_first_failure(two_due: list[str], listener: Listener) -> None:
     listener.answers = [500]
     take_turn()
     assert heard(listener) == two_due[:1]
@@ -46,7 +46,7 @@ def test_turn_ends_at_the_first_failure(two_due: list[str], listener: Listener) 
     assert heard(listener) == [two_due[0], *two_due]
 
 
-def test_turn_ends_when_its_time_is_over(two_due: list[str], listener: Listener, monkeypatch: Any) -> None:
+def test_delivery_round_ends_at_its_time_limit(two_due: list[str], listener: Listener, monkeypatch: Any) -> None:
     clock, ahead = time.monotonic, [0.0]
 
     class EachTryTakesLong(logging.Handler):
@@ -77,7 +77,7 @@ def elsewhere(change: Any) -> None:
     thread.join(30)
 
 
-def test_delivery_made_by_another_worker_is_not_repeated(two_due: list[str], listener: Listener) -> None:
+def test_delivery_of_another_worker_is_kept(two_due: list[str], listener: Listener) -> None:
     second = WebhookDelivery.objects.filter(action=UUID(two_due[1]))
 
     def deliver_second() -> None:
@@ -102,7 +102,7 @@ def test_webhook_of_a_busy_worker_is_left_alone(two_due: list[str], listener: Li
     assert heard(listener) == two_due
 
 
-def test_events_of_a_time_outside_the_mailbox_are_never_told(
+def test_events_from_outside_a_membership_are_not_delivered(
     bob: User, mailbox: Mailbox, api: Api, listener: Listener
 ) -> None:
     listener.added(make_api(bob, mailbox, name="bobs"), events=["action.proposed"])

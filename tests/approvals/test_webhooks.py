@@ -88,9 +88,7 @@ def hurried() -> None:
     WebhookDelivery.objects.filter(next_at__isnull=False).update(next_at=timezone.now() - timedelta(seconds=1))
 
 
-def test_a_mail_is_told_from_the_proposal_to_the_end_without_its_content(
-    api: Api, reviewer: Reviewer, listener: Listener, settings: Any
-) -> None:
+def test_webhook_reports_steps_without_content(api: Api, reviewer: Reviewer, listener: Listener, settings: Any) -> None:
     listener.added(api)
     action = api.propose(subject=CANARY, body=CANARY)
     told()
@@ -112,9 +110,7 @@ def test_a_mail_is_told_from_the_proposal_to_the_end_without_its_content(
     assert len(listener.heard) == 3, "what was taken is not told again"
 
 
-def test_a_link_that_cannot_be_read_does_not_starve_what_follows(
-    api: Api, reviewer: Reviewer, listener: Listener
-) -> None:
+def test_unreadable_event_does_not_block_later_ones(api: Api, reviewer: Reviewer, listener: Listener) -> None:
     listener.added(api)
     reviewer.decide(api.propose(), "approve")
     with guards.lifted(connection):
@@ -137,7 +133,7 @@ def late(action: str) -> None:
     ],
     ids=["rejected", "changes_requested", "expired"],
 )
-def test_how_it_ended_without_leaving_is_told(
+def test_end_without_a_send_is_reported(
     api: Api, reviewer: Reviewer, listener: Listener, end: Callable[[str, Reviewer], Any], event: str
 ) -> None:
     listener.added(api)
@@ -152,7 +148,7 @@ def refused(approved: ApprovedAction) -> Outcome:
 
 
 @pytest.mark.parametrize(("instead", "event"), [(refused, "action.failed"), (handed_over, "action.unknown")])
-def test_a_send_that_failed_or_is_in_doubt_is_told_as_such(
+def test_failed_or_doubtful_send_is_reported_as_such(
     api: Api, reviewer: Reviewer, listener: Listener, script: Script,
     instead: Callable[[ApprovedAction], Outcome], event: str,
 ) -> None:  # fmt: skip
@@ -164,7 +160,7 @@ def test_a_send_that_failed_or_is_in_doubt_is_told_as_such(
     assert listener.types == ["action.proposed", "action.approved", event]
 
 
-def test_one_yes_of_two_is_not_told_as_the_approval(
+def test_one_approval_of_two_is_not_reported_as_approved(
     api: Api, alice: User, bob: User, mailbox: Mailbox, listener: Listener
 ) -> None:
     dora = User.objects.create_user("dora@lovelace.example")
@@ -180,7 +176,7 @@ def test_one_yes_of_two_is_not_told_as_the_approval(
     assert listener.types == ["action.approved"]
 
 
-def test_only_what_was_asked_for_is_told_and_nothing_of_before(api: Api, listener: Listener) -> None:
+def test_only_chosen_new_events_are_delivered(api: Api, listener: Listener) -> None:
     before = api.propose(subject="Before")
     listener.added(api, events=["action.proposed"])
     after = api.propose(subject="After")
@@ -189,7 +185,7 @@ def test_only_what_was_asked_for_is_told_and_nothing_of_before(api: Api, listene
     assert [message["data"]["id"] for message in listener.heard] == [after]
 
 
-def test_what_was_not_taken_comes_again_under_the_same_number(api: Api, listener: Listener) -> None:
+def test_failed_delivery_is_repeated_under_the_same_number(api: Api, listener: Listener) -> None:
     listener.added(api, events=["action.proposed"])
     listener.answers = [500, 302, 200]
     api.propose()
@@ -205,9 +201,7 @@ def test_what_was_not_taken_comes_again_under_the_same_number(api: Api, listener
     assert (delivery.tries, delivery.answer, delivery.next_at) == (3, "200", None)
 
 
-def test_it_is_given_up_after_the_last_try_and_the_owner_can_have_it_sent_again(
-    api: Api, alice: User, listener: Listener
-) -> None:
+def test_delivery_ends_after_the_last_attempt_and_can_resume(api: Api, alice: User, listener: Listener) -> None:
     webhook = listener.added(api, events=["action.proposed"])
     listener.answers = [500] * (len(courier.AGAIN) + 1)
     api.propose()
@@ -224,7 +218,7 @@ def test_it_is_given_up_after_the_last_try_and_the_owner_can_have_it_sent_again(
     assert len(set(listener.numbers)) == 1
 
 
-def test_who_says_gone_is_told_nothing_more(api: Api, listener: Listener) -> None:
+def test_endpoint_that_is_gone_gets_nothing_more(api: Api, listener: Listener) -> None:
     listener.added(api)
     listener.answers = [410]
     api.propose()
@@ -237,7 +231,7 @@ def test_who_says_gone_is_told_nothing_more(api: Api, listener: Listener) -> Non
     assert shown["ended_at"]
 
 
-def test_a_redirect_is_not_followed(api: Api, httpserver: HTTPServer, settings: Any) -> None:
+def test_redirect_is_not_followed(api: Api, httpserver: HTTPServer, settings: Any) -> None:
     settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = True
     httpserver.expect_request("/moved").respond_with_data(status=307, headers={"Location": "/inside"})
     api.post("/webhooks", {"url": httpserver.url_for("/moved")})
@@ -256,7 +250,7 @@ def test_a_redirect_is_not_followed(api: Api, httpserver: HTTPServer, settings: 
         "https://8.8.8.8:22/", "https://8.8.8.8/\r\nX: y", "https://8.8.8.8/a b", "https://8.8.8.8/\u00fc",
     ],
 )  # fmt: skip
-def test_an_address_that_leads_inward_or_is_none_is_refused(api: Api, settings: Any, url: str) -> None:
+def test_internal_or_invalid_address_is_refused(api: Api, settings: Any, url: str) -> None:
     settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = False
     answer = api.post("/webhooks", {"url": url})
     assert answer.status_code == 422
@@ -271,11 +265,11 @@ def test_an_address_that_leads_inward_or_is_none_is_refused(api: Api, settings: 
         {"url": "https://example.com", "more": 1},
     ],
 )  # fmt: skip
-def test_a_wrong_body_is_refused_with_the_field(api: Api, body: Any) -> None:
+def test_wrong_body_is_refused_with_the_field(api: Api, body: Any) -> None:
     assert problem_of(api.post("/webhooks", body))["code"] == "invalid_input"
 
 
-def test_an_address_that_has_come_to_lead_inward_is_not_told(api: Api, listener: Listener, settings: Any) -> None:
+def test_newly_internal_address_gets_nothing(api: Api, listener: Listener, settings: Any) -> None:
     listener.added(api)
     settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = False
     api.propose()
@@ -284,7 +278,7 @@ def test_an_address_that_has_come_to_lead_inward_is_not_told(api: Api, listener:
     assert WebhookDelivery.objects.get().answer == "unreachable"
 
 
-def test_webhooks_are_their_tokens_alone(api: Api, alice: User, mailbox: Mailbox, listener: Listener) -> None:
+def test_webhooks_belong_to_their_token_only(api: Api, alice: User, mailbox: Mailbox, listener: Listener) -> None:
     webhook = listener.added(api)
     other = make_api(alice, mailbox, name="other")
     without = make_api(alice, mailbox, name="reader", scopes=["mail:read"])
@@ -310,13 +304,13 @@ def deleted(api: Api, webhook: str) -> Any:
     return api.client.delete(f"/api/v1/webhooks/{webhook}", headers={"Authorization": f"Bearer {api.secret}"})
 
 
-def test_a_token_has_at_most_ten(api: Api, listener: Listener) -> None:
+def test_token_has_at_most_ten(api: Api, listener: Listener) -> None:
     for _ in range(10):
         listener.added(api)
     assert problem_of(api.post("/webhooks", {"url": listener.url}))["code"] == "conflict"
 
 
-def test_of_a_mailbox_that_the_token_is_not_bound_to_nothing_is_told(
+def test_webhook_covers_only_mailboxes_bound_to_its_token(
     alice: User, mailbox: Mailbox, server: MemoryServer, listener: Listener
 ) -> None:
     second = make_mailbox("second@lovelace.example", server, alice)
@@ -328,7 +322,7 @@ def test_of_a_mailbox_that_the_token_is_not_bound_to_nothing_is_told(
 
 
 @pytest.mark.parametrize("reason", ["left", "revoked", "expired", "deactivated"])
-def test_who_may_not_see_it_any_more_is_told_nothing(
+def test_person_who_lost_access_is_not_notified(
     bob: User, mailbox: Mailbox, api: Api, listener: Listener, reason: str
 ) -> None:
     listener.added(make_api(bob, mailbox, name="bobs"))
@@ -346,9 +340,7 @@ def test_who_may_not_see_it_any_more_is_told_nothing(
     assert listener.heard == []
 
 
-def test_who_has_left_is_told_nothing_of_what_was_waiting_either(
-    bob: User, mailbox: Mailbox, api: Api, listener: Listener
-) -> None:
+def test_former_member_gets_no_waiting_delivery(bob: User, mailbox: Mailbox, api: Api, listener: Listener) -> None:
     webhook = listener.added(make_api(bob, mailbox, name="bobs"), events=["action.proposed"])
     listener.answers = [500]
     api.propose()
@@ -360,7 +352,7 @@ def test_who_has_left_is_told_nothing_of_what_was_waiting_either(
     assert len(listener.heard) == 1
 
 
-def test_what_one_program_is_telling_no_other_tells(api: Api, listener: Listener, tmp_path: Path) -> None:
+def test_program_delivers_no_event_another_is_delivering(api: Api, listener: Listener, tmp_path: Path) -> None:
     listener.added(api, events=["action.proposed"])
     first, second = api.propose(subject="First"), api.propose(subject="Second")
     asked, go_on, beside_us = threading.Event(), threading.Event(), this_test()
@@ -380,7 +372,7 @@ def test_what_one_program_is_telling_no_other_tells(api: Api, listener: Listener
     assert sorted(message["data"]["id"] for message in listener.heard) == sorted([first, second])
 
 
-def test_a_server_that_does_not_answer_holds_up_neither_mail_nor_other_webhooks(
+def test_silent_server_delays_no_mail_and_no_other_webhook(
     api: Api, reviewer: Reviewer, httpserver: HTTPServer, listener: Listener
 ) -> None:
     asked, go_on = threading.Event(), threading.Event()
@@ -419,13 +411,13 @@ def test_secrets_follow_a_rotation_of_the_keys(api: Api, listener: Listener, set
     assert listener.types == ["action.proposed"]
 
 
-def test_the_documents_of_the_api_name_them(api: Api) -> None:
+def test_api_documents_name_the_webhooks(api: Api) -> None:
     paths = json.loads(api.client.get("/api/v1/openapi.json").content)["paths"]
     assert set(paths["/api/v1/webhooks"]) == {"get", "post"}
     assert set(paths["/api/v1/webhooks/{webhook_id}"]) == {"delete"}
 
 
-def test_on_the_page_it_is_added_shown_once_and_removed(
+def test_webhook_is_added_shown_once_and_removed_on_a_page(
     api: Api, alice: User, charlie: User, listener: Listener, httpserver: HTTPServer
 ) -> None:
     window, stranger = browser(alice), browser(charlie)
@@ -459,13 +451,13 @@ def test_on_the_page_it_is_added_shown_once_and_removed(
     assert b"Nobody is told yet" in window.get("/webhooks/").content
 
 
-def test_who_has_not_signed_in_lately_is_asked_again_before_an_address_is_added(api: Api, alice: User) -> None:
+def test_adding_an_address_needs_a_fresh_sign_in(api: Api, alice: User) -> None:
     answer = browser(alice, fresh=False).get("/webhooks/new/")
     assert answer.status_code == 302
     assert answer["Location"].startswith("/sign-in/again/")
 
 
-def test_long_lists_of_what_was_told_are_read_page_by_page(api: Api, alice: User, listener: Listener) -> None:
+def test_long_delivery_lists_have_pages(api: Api, alice: User, listener: Listener) -> None:
     webhook = listener.added(api, events=["action.proposed"])
     action = api.propose()
     told()

@@ -83,7 +83,7 @@ def rows_of(action: PendingAction, title: str, size: int) -> list[str]:
     ]
 
 
-def test_what_encrypted_content_costs(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cost_of_encrypted_content(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     api.propose()
     action = PendingAction.objects.get()
     lines = ["| what | alone | with the database / as it is, in SQL |", "| --- | --- | --- |"]

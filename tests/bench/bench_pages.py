@@ -110,7 +110,8 @@ def read_whole(asked: CaptureQueriesContext) -> list[str]:
     return [plan for plan in plans if re.search(r"Seq Scan on approvals_(pendingaction|revision)", plan)]
 
 
-def test_what_the_lists_cost(
+@pytest.mark.goal("P9")
+def test_cost_of_the_lists(
     mailbox: Mailbox, alice: User, reviewer: Reviewer, server: MemoryServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mailboxes = [mailbox, *(make_mailbox(f"m{n}@lovelace.example", server, alice) for n in range(4))]

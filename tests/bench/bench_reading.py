@@ -200,7 +200,8 @@ def smaller(dovecot: Dovecot) -> tuple[float, float]:
         return newest, search
 
 
-def test_what_reading_costs(
+@pytest.mark.goal("P1", "P2", "P3", "P4", "P10")
+def test_cost_of_reading(
     office: Office, dovecot: Dovecot, capsys: pytest.CaptureFixture[str],
     round_trips: list[tuple[str, str, float, str]],
 ) -> None:  # fmt: skip

@@ -149,8 +149,9 @@ def quantile(values: list[float], share: float) -> float:
     return sorted(values)[min(int(len(values) * share), len(values) - 1)]
 
 
+@pytest.mark.goal("P7")
 @pytest.mark.parametrize("kind", COMMANDS)
-def test_from_the_yes_to_the_mail_server(site: Site, alice: User) -> None:
+def test_time_from_approval_to_the_mail_server(site: Site, alice: User) -> None:
     """P7: each round the floor, then an approved action; how long the yes itself takes is part of it."""
     actions = [PendingAction.objects.get(pk=site.api.propose(subject=f"Mail {n}")) for n in range(ROUNDS + WARM_UP)]
     arrivals = Arrivals(site.smtp)
@@ -193,6 +194,7 @@ def settled(action: PendingAction) -> bool:
     return PendingAction.objects.filter(pk=action.pk, status=Status.SUCCEEDED, settle_at=None).exists()
 
 
+@pytest.mark.goal("P13")
 @pytest.mark.parametrize("kind", ["database"])
 def test_two_workers_drain_many_mailboxes(site: Site, sandbox: SandboxServer, alice: User) -> None:
     """P13: everything is approved before the workers begin."""

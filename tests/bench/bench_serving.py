@@ -174,7 +174,8 @@ def bare_row() -> Iterator[None]:
         cursor.execute("DROP TABLE bare_row")
 
 
-def test_what_a_proposal_costs(site: Site, bare_row: None, tmp_path: Path) -> None:
+@pytest.mark.goal("P8", "P12")
+def test_cost_of_a_proposal(site: Site, bare_row: None, tmp_path: Path) -> None:
     site.approved()  # so that the recipient is no stranger, whom it would look for in Sent
     site.worker()
     until(lambda: not PendingAction.objects.exclude(status="succeeded").exists())
@@ -190,7 +191,8 @@ def test_what_a_proposal_costs(site: Site, bare_row: None, tmp_path: Path) -> No
         row("P12", "memory of a web worker / of a bare ninja's", mine / its, "1.4", mega(mine), mega(its))
 
 
-def test_what_a_tool_costs(site: Site, tmp_path: Path) -> None:
+@pytest.mark.goal("P11")
+def test_cost_of_a_tool(site: Site, tmp_path: Path) -> None:
     with ours(site, "asgi") as mailhub, bare(tmp_path, "asgi") as least:
         tool, view = mailhub.client("/mcp", site.api.secret), least.client("/view")
         assert b"alice@lovelace.example" in tool(ASKED)
@@ -201,7 +203,8 @@ def test_what_a_tool_costs(site: Site, tmp_path: Path) -> None:
     row("P11", what, plain / ask, "≥ 0.5", rate(ask), rate(plain))
 
 
-def test_what_a_yes_costs(site: Site, sandbox: SandboxServer, alice: User) -> None:
+@pytest.mark.goal("P8")
+def test_cost_of_an_approval(site: Site, sandbox: SandboxServer, alice: User) -> None:
     agents = [agent_of(alice, sandbox, site.smtp, address=f"alice.{n}@lovelace.example") for n in range(AT_ONCE)]
     queue = [
         [PendingAction.objects.get(pk=agent.propose(subject=f"Mail {n}")) for n in range(APPROVALS)] for agent in agents
@@ -243,7 +246,8 @@ def test_what_a_yes_costs(site: Site, sandbox: SandboxServer, alice: User) -> No
     assert PendingAction.objects.filter(status="approved").count() == half + 4 * half
 
 
-def test_how_soon_a_desktop_client_is_answered(site: Site, alice: User) -> None:
+@pytest.mark.goal("P11")
+def test_response_time_for_a_desktop_client(site: Site, alice: User) -> None:
     token = ApiToken.issue(user=alice, name="desk", scopes=["mail:read"], mailboxes=[])[1]
     hello = {
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -268,7 +272,8 @@ def test_how_soon_a_desktop_client_is_answered(site: Site, alice: User) -> None:
     row("P11", "stdio: from the start to the end of a client that says hello, in seconds", taken, "1.0", "", "")
 
 
-def test_what_an_idle_mailhub_does(site: Site) -> None:
+@pytest.mark.goal("P12")
+def test_cost_of_an_idle_mailhub(site: Site) -> None:
     worker = site.worker()
     with ours(site, "wsgi") as web:
         _idle({pid for leader in (web.pid, worker.pid) for pid in session_of(leader)})

@@ -59,7 +59,7 @@ def pictures(page: Page, name: str) -> None:
 
 
 @pytest.mark.long
-def test_the_chat_streams_shows_its_tools_and_follows_what_it_proposed(
+def test_chat_streams_shows_tools_and_follows_proposals(
     window: BrowserContext, mailhub: Mailhub, model: ModelServer
 ) -> None:
     page = signed_in(window, mailhub)
@@ -120,9 +120,7 @@ def test_the_chat_streams_shows_its_tools_and_follows_what_it_proposed(
 
 
 @pytest.mark.long
-def test_without_a_bell_a_card_is_looked_at_now_and_then(
-    window: BrowserContext, mailhub: Mailhub, model: ModelServer
-) -> None:
+def test_card_without_notifications_is_polled(window: BrowserContext, mailhub: Mailhub, model: ModelServer) -> None:
     page = signed_in(window, mailhub)
     page.route("**/live/*", lambda route: route.abort())
     page.goto(f"{mailhub.url}/agent/")

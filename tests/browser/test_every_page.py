@@ -147,7 +147,8 @@ def unclean(caller: Caller, mailbox: Mailbox, html: str) -> PendingAction:
     )[0]
 
 
-def test_row52_hostile_mail_asks_nobody_and_runs_nothing(
+@pytest.mark.fault(52)
+def test_hostile_mail_contacts_nobody_and_runs_nothing(
     window: BrowserContext, live_server: LiveServer, alice: User, mailbox: Mailbox
 ) -> None:
     ran: list[Any] = []
@@ -182,7 +183,7 @@ def test_row52_hostile_mail_asks_nobody_and_runs_nothing(
     "part",
     [*(pytest.param(n, marks=[pytest.mark.long, pytest.mark.timeout(600)]) for n in range(PARTS)), "some"],
 )
-def test_every_page_is_readable_for_everybody_fits_and_is_small(
+def test_every_page_is_accessible_responsive_and_small(
     browser: Browser, live_server: LiveServer, api: Api, alice: User, bob: User, charlie: User, script: Script,
     server: MemoryServer, settings: Any, part: int | str,
 ) -> None:  # fmt: skip
@@ -209,7 +210,7 @@ def test_every_page_is_readable_for_everybody_fits_and_is_small(
     assert found == {name: [] for name in found}
 
 
-def test_without_scripts_everything_that_decides_still_works(
+def test_decisions_work_without_scripts(
     browser: Browser, live_server: LiveServer, api: Api, alice: User, mailbox: Mailbox, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 600

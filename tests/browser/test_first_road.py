@@ -30,7 +30,7 @@ def signed_in(window: BrowserContext, mailhub: Mailhub) -> Page:
     return page
 
 
-def test_a_person_sees_what_waits_approves_it_and_sees_it_leave(window: BrowserContext, mailhub: Mailhub) -> None:
+def test_person_sees_approves_and_follows_a_waiting_mail(window: BrowserContext, mailhub: Mailhub) -> None:
     subject, body = f"Offer {uuid.uuid4().hex}", f"Dear Mira, {uuid.uuid4().hex}"
     action = mailhub.propose(subject, body=body, bcc=["charles@lovelace.example"])
     page = signed_in(window, mailhub)
@@ -53,7 +53,7 @@ def test_a_person_sees_what_waits_approves_it_and_sees_it_leave(window: BrowserC
     expect(page.get_by_role("link", name=subject)).to_have_count(0)
 
 
-def test_the_preview_of_hostile_html_calls_nobody_and_runs_nothing(browser: Browser, mailhub: Mailhub) -> None:
+def test_preview_of_hostile_html_contacts_nobody(browser: Browser, mailhub: Mailhub) -> None:
     with Canary() as canary, browser.new_context() as window:
         at = canary.url
         hostile = f"""

@@ -57,7 +57,7 @@ def state_of(action_id: str | UUID) -> str:
     return str(PendingAction.objects.get(pk=action_id).status)
 
 
-def test_the_keyboard_alone_writes_decides_takes_back_and_rules(
+def test_keyboard_is_enough_to_write_decide_undo_and_rule(
     browser: Browser, live_server: LiveServer, api: Api, alice: User, script: Script, server: MemoryServer,
     settings: Any,
 ) -> None:  # fmt: skip

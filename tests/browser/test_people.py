@@ -75,7 +75,7 @@ def rail(page: Page, name: str) -> None:
     page.get_by_role("navigation", name="Main").get_by_role("link", name=name).first.click()
 
 
-def test_the_first_run_has_three_mails_waiting_and_the_lines_to_paste(window: BrowserContext, mailhub: Mailhub) -> None:
+def test_first_run_has_three_waiting_mails_and_lines_to_paste(window: BrowserContext, mailhub: Mailhub) -> None:
     # It comes first: once Ada has a passkey, a link alone does not let her in any more.
     page = window.new_page()
     page.goto(mailhub.new_link())
@@ -103,9 +103,7 @@ def test_the_first_run_has_three_mails_waiting_and_the_lines_to_paste(window: Br
     no_barriers(page)
 
 
-def test_a_passkey_is_registered_signs_in_and_steps_up_for_a_risky_approval(
-    window: BrowserContext, mailhub: Mailhub
-) -> None:
+def test_passkey_signs_in_and_confirms_a_risky_approval(window: BrowserContext, mailhub: Mailhub) -> None:
     home = by_name(mailhub.url)
     page = window.new_page()
     give_authenticator(page)
@@ -147,7 +145,7 @@ def test_a_passkey_is_registered_signs_in_and_steps_up_for_a_risky_approval(
 
 
 @pytest.mark.long
-def test_from_nothing_to_a_sent_mail_by_clicks_alone_within_two_minutes(
+def test_clicks_lead_to_a_sent_mail_within_two_minutes(
     window: BrowserContext, mailhub: Mailhub, authority: Authority, tmp_path: Path
 ) -> None:
     """Charles comes to a place that is empty for him, connects his mailbox, makes a token, and approves what it

@@ -75,7 +75,7 @@ def test_forty_mails_are_reviewed_without_a_mouse(browser: Browser, mailhub: Mai
 
 
 @pytest.mark.long
-def test_rows_change_in_place_for_everybody_who_looks(browser: Browser, mailhub: Mailhub) -> None:
+def test_rows_change_in_place_for_every_viewer(browser: Browser, mailhub: Mailhub) -> None:
     run = uuid.uuid4().hex[:8]
     ids = [mailhub.propose(f"{word} {run}")["id"] for word in ("First", "Second", "Third")]
     bob = _colleague(mailhub)

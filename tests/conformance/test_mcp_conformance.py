@@ -96,7 +96,7 @@ def run(suite: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*suite, *arguments], capture_output=True, text=True, timeout=SCENARIO_SECONDS, check=False)
 
 
-def test_every_scenario_of_the_suite_is_run_or_is_about_something_we_do_not_offer(
+def test_every_scenario_is_run_or_about_a_missing_feature(
     scenarios: dict[str, tuple[str, ...]],
 ) -> None:
     assert set(OFFERED) <= set(scenarios)
@@ -104,7 +104,7 @@ def test_every_scenario_of_the_suite_is_run_or_is_about_something_we_do_not_offe
 
 
 @pytest.mark.parametrize("name", OFFERED)
-def test_a_scenario_passes(
+def test_scenario_passes(
     suite: list[str], scenarios: dict[str, tuple[str, ...]], url: str, tmp_path: Path, name: str
 ) -> None:
     assert scenarios[name]

@@ -47,12 +47,12 @@ KNOWN = {
 }
 
 
-def test_every_file_is_known_and_every_known_file_is_there() -> None:
+def test_corpus_files_and_expectations_match() -> None:
     assert {path.stem for path in CORPUS.glob("*.eml")} == set(KNOWN)
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
-def test_a_mail_is_listed_read_and_forwarded_whatever_it_is_made_of(side: Side, name: str) -> None:
+def test_every_mail_is_listed_read_and_forwarded(side: Side, name: str) -> None:
     known = KNOWN[name]
     side.deliver((CORPUS / f"{name}.eml").read_bytes())
 

@@ -76,7 +76,7 @@ def sent(google: Emulator, subject: str) -> list[Any]:
     return [each for each in found if each["Subject"] == subject]
 
 
-def test_it_is_listed_paged_searched_and_read(api: Api) -> None:
+def test_mailbox_can_be_listed_searched_and_read(api: Api) -> None:
     """Beside ours there are messages that the emulator brings along."""
     listed = [row["subject"] for row in result(api.tool("list_emails"))["emails"] if row["subject"].startswith("Order")]
     assert listed == ["Order 3", "Order 2", "Order 1"]
@@ -92,7 +92,7 @@ def test_it_is_listed_paged_searched_and_read(api: Api) -> None:
     assert [row["subject"] for row in read] == ["Order 1"]
 
 
-def test_a_draft_is_written_replaced_and_removed(api: Api) -> None:
+def test_draft_is_written_replaced_and_removed(api: Api) -> None:
     draft = result(api.tool("create_draft", to=[MIRA], subject="A draft", body="One."))
     other = result(api.tool("update_draft", draft_id=draft["id"], to=[MIRA], subject="A draft", body="Two."))
     assert "Two." in result(api.tool("read_email", message_id=other["id"]))["body"]
@@ -100,7 +100,7 @@ def test_a_draft_is_written_replaced_and_removed(api: Api) -> None:
     assert result(api.tool("delete_draft", draft_id=other["id"])) == {"deleted": True}
 
 
-def test_an_approved_mail_leaves_by_a_draft_that_was_read_back(api: Api, reviewer: Reviewer, google: Emulator) -> None:
+def test_approved_mail_leaves_by_verified_draft(api: Api, reviewer: Reviewer, google: Emulator) -> None:
     file = {"name": "a.txt", "type": "text/plain", "content_base64": "b25l"}
     asked = {**HELLO, "subject": "By a draft", "bcc": ["jo@northwind.example"], "attachments": [file]}
     action = carried_out(reviewer, api.tool("send_email", **asked, confirm=True))
@@ -110,7 +110,7 @@ def test_an_approved_mail_leaves_by_a_draft_that_was_read_back(api: Api, reviewe
     assert str(found["Message-ID"]) == action.message_id
 
 
-def test_an_answer_stays_in_its_conversation(api: Api, reviewer: Reviewer, google: Emulator) -> None:
+def test_reply_stays_in_its_conversation(api: Api, reviewer: Reviewer, google: Emulator) -> None:
     row = next(row for row in result(api.tool("list_emails"))["emails"] if row["subject"] == "Order 2")
     answer = api.tool("reply_email", message_id=row["id"], comment="On Thursday.", confirm=True)
     assert carried_out(reviewer, answer).status == "succeeded"

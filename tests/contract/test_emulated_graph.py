@@ -65,7 +65,7 @@ def sent(graph: Emulator) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-def test_it_is_listed_paged_searched_and_read(api: Api) -> None:
+def test_mailbox_can_be_listed_searched_and_read(api: Api) -> None:
     """Beside ours there are messages that the emulator brings along."""
     assert ours(subjects(api)) == ["Order 3", "Order 2", "Order 1"]
     assert ours(subjects(api, unread=True)) == ["Order 3", "Order 2"]
@@ -82,7 +82,7 @@ def ours(names: list[str]) -> list[str]:
     return [name for name in names if name.startswith("Order")]
 
 
-def test_an_answer_by_a_draft_says_what_was_approved(api: Api, reviewer: Reviewer, graph: Emulator) -> None:
+def test_reply_by_a_draft_is_sent_as_approved(api: Api, reviewer: Reviewer, graph: Emulator) -> None:
     (card,) = api.tool("search_emails", subject="order 2").json()["emails"]
     asked = {"message_id": card["id"], "comment": "On Thursday."}
     action = approved(reviewer, api.tool("reply_email", **asked, confirm=True))
@@ -93,7 +93,7 @@ def test_an_answer_by_a_draft_says_what_was_approved(api: Api, reviewer: Reviewe
     assert [each["emailAddress"]["address"] for each in row["toRecipients"]] == [MIRA]
 
 
-def test_an_approved_mail_leaves_by_a_draft_that_was_read_back(api: Api, reviewer: Reviewer, graph: Emulator) -> None:
+def test_approved_mail_leaves_by_verified_draft(api: Api, reviewer: Reviewer, graph: Emulator) -> None:
     file = {"name": "a.txt", "type": "text/plain", "content_base64": "b25l"}
     asked = {**HELLO, "subject": "By a draft", "bcc": ["jo@northwind.example"], "attachments": [file]}
     action = approved(reviewer, api.tool("send_email", **asked, confirm=True))
@@ -105,7 +105,7 @@ def test_an_approved_mail_leaves_by_a_draft_that_was_read_back(api: Api, reviewe
 
 
 @pytest.mark.parametrize("tool", ["send_email", "reply_email", "forward_email"])
-def test_the_endpoints_that_send_at_once_take_our_bodies(
+def test_endpoints_that_send_at_once_accept_our_bodies(
     api: Api, reviewer: Reviewer, graph: Emulator, mailbox: Mailbox, tool: str
 ) -> None:
     Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])

@@ -79,19 +79,19 @@ def letter(*, to: str = CHARLES) -> bytes:
 # Lists
 
 
-def test_a_list_is_newest_first(side: Side) -> None:
+def test_list_is_newest_first(side: Side) -> None:
     for number in (1, 2, 3):
         side.deliver(plain(number))
     assert subjects(side) == ["Number 3", "Number 2", "Number 1"]
 
 
-def test_an_empty_folder_is_an_empty_page(side: Side) -> None:
+def test_empty_folder_is_an_empty_page(side: Side) -> None:
     for unread in (True, False, None):
         page = side.ada.list_messages(folder="inbox", unread=unread, limit=10, page_token=None)
         assert (page.cards, page.next_token) == ((), None)
 
 
-def test_a_new_message_is_in_the_next_list(side: Side) -> None:
+def test_new_message_is_in_the_next_list(side: Side) -> None:
     assert subjects(side) == []
     side.deliver(plain(1))
     assert subjects(side) == ["Number 1"]
@@ -119,7 +119,7 @@ def test_pages_follow_each_other_without_overlap_or_gap(side: Side, unread: bool
     assert sizes == ([3, 3, 1] if unread else [3, 3, 3, 3, 2])
 
 
-def test_a_limit_that_is_met_exactly_leaves_no_next_page(side: Side) -> None:
+def test_exactly_met_limit_leaves_no_next_page(side: Side) -> None:
     for number in (1, 2):
         side.deliver(plain(number))
     page = side.ada.list_messages(folder="inbox", unread=None, limit=2, page_token=None)
@@ -129,7 +129,7 @@ def test_a_limit_that_is_met_exactly_leaves_no_next_page(side: Side) -> None:
 @pytest.mark.parametrize(
     "token", ["x", "-1", "1 2", "1\r\nX NOOP", "\u0663", "\u00b2", "9" * 40, "1:*"], ids=lambda token: ascii(token)
 )
-def test_a_page_token_that_no_list_gave_is_refused(side: Side, token: str) -> None:
+def test_unknown_page_token_is_refused(side: Side, token: str) -> None:
     side.deliver(plain())
     code = refused(lambda: side.ada.list_messages(folder="inbox", unread=None, limit=1, page_token=token))
     assert code == "invalid_page_token"
@@ -138,13 +138,13 @@ def test_a_page_token_that_no_list_gave_is_refused(side: Side, token: str) -> No
 @pytest.mark.parametrize(
     ("unread", "expected"), [(True, ["Number 2"]), (False, ["Number 1"]), (None, ["Number 2", "Number 1"])]
 )
-def test_the_list_can_be_of_the_unread_or_of_the_read(side: Side, unread: bool | None, expected: list[str]) -> None:
+def test_list_can_be_limited_to_unread_or_read(side: Side, unread: bool | None, expected: list[str]) -> None:
     side.deliver(plain(1), unread=False)
     side.deliver(plain(2), unread=True)
     assert subjects(side, unread=unread) == expected
 
 
-def test_a_card_says_whether_it_is_unread_and_reading_does_not_change_it(side: Side) -> None:
+def test_card_shows_unread_and_reading_does_not_change_it(side: Side) -> None:
     side.deliver(plain(1), unread=False)
     side.deliver(plain(2), unread=True)
     newest(side)
@@ -155,11 +155,11 @@ def test_a_card_says_whether_it_is_unread_and_reading_does_not_change_it(side: S
 @pytest.mark.parametrize(
     "folder", ["Nowhere", "", "a\r\nX NOOP", 'quo"te', "back\\slash", "Überall", "*", "\u2028"], ids=ascii
 )
-def test_an_unknown_folder_is_refused(side: Side, folder: str) -> None:
+def test_unknown_folder_is_refused(side: Side, folder: str) -> None:
     assert refused(lambda: side.ada.list_messages(folder=folder, unread=None, limit=1, page_token=None)) == "not_found"
 
 
-def test_a_role_is_an_empty_folder_where_there_is_one_and_unknown_where_there_is_none(side: Side) -> None:
+def test_role_is_an_empty_folder_or_unknown(side: Side) -> None:
     if "junk" in {folder.role for folder in side.ada.list_folders()}:
         assert subjects(side, folder="junk") == []
     else:
@@ -173,13 +173,13 @@ def test_a_role_is_an_empty_folder_where_there_is_one_and_unknown_where_there_is
         ("SentItems", "sent"), ("drafts", "drafts"),
     ],
 )  # fmt: skip
-def test_a_folder_is_found_by_its_role(side: Side, asked: str, role: str) -> None:
+def test_folder_is_found_by_its_role(side: Side, asked: str, role: str) -> None:
     assert subjects(side, folder=asked) == []
     side.deliver(plain(7), folder=role)
     assert subjects(side, folder=asked) == ["Number 7"]
 
 
-def test_a_card_shows_names_and_subjects_of_all_scripts_the_first_words_and_the_attachments(side: Side) -> None:
+def test_card_shows_names_subject_snippet_and_attachments(side: Side) -> None:
     message = EmailMessage(policy=WIRE)
     message["From"] = "Zoë Müller <zoe@atelier-zoe.example>"
     message["Subject"] = "予定 · Žluťoučký"
@@ -198,7 +198,7 @@ def test_a_card_shows_names_and_subjects_of_all_scripts_the_first_words_and_the_
     assert card.attachments == 2
 
 
-def test_the_first_words_of_an_html_mail_are_text(side: Side) -> None:
+def test_snippet_of_an_html_mail_is_text(side: Side) -> None:
     message = EmailMessage(policy=WIRE)
     message["From"] = MIRA
     message.set_content("<style>p{color:red}</style><p>Fish &amp; chips</p>\n", subtype="html")
@@ -210,7 +210,7 @@ def test_the_first_words_of_an_html_mail_are_text(side: Side) -> None:
 # Reading
 
 
-def test_a_message_is_read_with_its_headers(side: Side) -> None:
+def test_message_is_read_with_its_headers(side: Side) -> None:
     message = EmailMessage(policy=WIRE)
     message["From"] = "Zoë <zoe@atelier-zoe.example>"
     message["To"] = f"Ada <{ADA}>, {CHARLES}"
@@ -228,14 +228,14 @@ def test_a_message_is_read_with_its_headers(side: Side) -> None:
     assert (found.text, found.html, found.attachments) == ("Bonjour,\nà bientôt.\n", None, ())
 
 
-def test_without_its_body_a_message_is_headers_and_attachments(side: Side) -> None:
+def test_message_without_body_has_headers_and_attachments(side: Side) -> None:
     side.deliver(plain())
     page = side.ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
     found = side.ada.read_message(page.cards[0].id, body=False)
     assert (found.id, found.subject, found.text, found.html) == (page.cards[0].id, "Number 1", None, None)
 
 
-def test_html_alone_and_html_beside_text_are_read_as_what_they_are(side: Side) -> None:
+def test_html_is_read_with_or_without_text_part(side: Side) -> None:
     message = EmailMessage(policy=WIRE)
     message["From"] = MIRA
     message.set_content("<p>né</p>\n", subtype="html")
@@ -253,7 +253,7 @@ def test_html_alone_and_html_beside_text_are_read_as_what_they_are(side: Side) -
     assert (found.text or "").rstrip() == ("plain né" if side.exact else "")
 
 
-def test_the_text_is_found_in_nested_parts_and_attached_texts_are_attachments(side: Side) -> None:
+def test_text_in_nested_parts_is_found_and_files_are_not_text(side: Side) -> None:
     message = EmailMessage(policy=WIRE)
     message["From"] = MIRA
     message.set_content("the body\n")
@@ -276,7 +276,7 @@ def test_the_text_is_found_in_nested_parts_and_attached_texts_are_attachments(si
     assert len({part.id for part in found.attachments}) == 3
 
 
-def test_a_forwarded_message_is_an_attachment_and_not_the_body(side: Side) -> None:
+def test_forwarded_message_is_an_attachment_and_not_the_body(side: Side) -> None:
     inner = EmailMessage(policy=WIRE)
     inner["Subject"] = "inner"
     inner.set_content("inner text\n")
@@ -312,9 +312,7 @@ def test_a_forwarded_message_is_an_attachment_and_not_the_body(side: Side) -> No
         ),
     ],
 )  # fmt: skip
-def test_a_missing_or_wrong_character_set_costs_no_message(
-    side: Side, headers: list[str], body: bytes, text: str
-) -> None:
+def test_message_without_a_valid_charset_is_readable(side: Side, headers: list[str], body: bytes, text: str) -> None:
     side.deliver(raw("From: m@northwind.example", "Subject: s", "MIME-Version: 1.0", *headers, body=body))
     assert newest(side).text == text
     assert subjects(side) == ["s"]
@@ -353,7 +351,7 @@ def test_broken_headers_do_not_hide_the_rest(side: Side, headers: list[str]) -> 
         assert date is None or date.astimezone(UTC)  # a date that can be told
 
 
-def test_line_ends_and_control_characters_in_headers_are_not_handed_on(side: Side) -> None:
+def test_header_control_characters_are_removed(side: Side) -> None:
     side.deliver(
         raw(
             "From: =?utf-8?q?Zo=C3=AB=0D=0ABcc=3A?= <zoe@x.example>",
@@ -369,12 +367,12 @@ def test_line_ends_and_control_characters_in_headers_are_not_handed_on(side: Sid
 
 
 @pytest.mark.parametrize("message_id", ["", "x", "inbox:0", "AAAA", "a\r\nX NOOP", "\u0663", "=" * 30, "é", "A" * 999])
-def test_a_malformed_id_is_refused(side: Side, message_id: str) -> None:
+def test_malformed_id_is_refused(side: Side, message_id: str) -> None:
     side.deliver(plain())
     assert refused(lambda: side.ada.read_message(message_id, body=True)) == "not_found"
 
 
-def test_the_id_of_another_mailbox_is_refused(side: Side) -> None:
+def test_id_of_another_mailbox_is_refused(side: Side) -> None:
     for address in (ADA, CHARLES):
         side.deliver(plain(), address=address)
     (theirs,) = side.charles.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
@@ -402,7 +400,7 @@ def handover(wire_started: Callable[[], None] = lambda: None) -> Handover:
     return Handover(wire_started=wire_started)
 
 
-def test_a_sent_message_reaches_everybody_of_the_envelope_with_its_bytes_unchanged(side: Side) -> None:
+def test_sent_message_reaches_the_whole_envelope_unchanged(side: Side) -> None:
     source = letter()
     # Mira stands in no header: a Bcc
     side.ada.send(Envelope(sender=ADA, recipients=(CHARLES, MIRA), source=source), handover())
@@ -414,7 +412,7 @@ def test_a_sent_message_reaches_everybody_of_the_envelope_with_its_bytes_unchang
             assert MIRA not in found.decode() or address == MIRA
 
 
-def test_wire_started_is_called_once_and_before_anything_can_have_arrived(side: Side) -> None:
+def test_wire_started_is_called_once_before_the_send(side: Side) -> None:
     seen: list[list[int]] = []
     side.ada.send(
         Envelope(sender=ADA, recipients=(CHARLES,), source=letter()),
@@ -438,7 +436,7 @@ def test_nothing_is_sent_when_wire_started_raises(side: Side) -> None:
     assert len(side.inbox_of(CHARLES)) == 1
 
 
-def test_what_was_saved_in_sent_is_found_there_and_saved_once(side: Side) -> None:
+def test_copy_in_sent_is_found_and_saved_once(side: Side) -> None:
     if side.keeps_copies:
         side.ada.save_sent_copy(letter(), MESSAGE_ID)
         assert side.sent() == []  # the provider has made its own when it sent
@@ -452,14 +450,14 @@ def test_what_was_saved_in_sent_is_found_there_and_saved_once(side: Side) -> Non
     assert subjects(side, folder="sent", unread=True) == []
 
 
-def test_a_copy_that_is_in_sent_already_is_not_doubled(side: Side) -> None:
+def test_existing_copy_in_sent_is_not_doubled(side: Side) -> None:
     side.deliver(letter(), folder="sent")
     assert side.ada.find_sent(MESSAGE_ID)
     side.ada.save_sent_copy(letter(), MESSAGE_ID)
     assert side.sent() == [letter()]
 
 
-def test_what_lies_in_another_folder_or_another_mailbox_was_not_sent(side: Side) -> None:
+def test_mail_in_another_folder_or_mailbox_was_not_sent(side: Side) -> None:
     side.deliver(letter(), folder="inbox")
     side.deliver(letter(), folder="drafts")
     side.deliver(letter(), folder="sent", address=CHARLES)
@@ -467,10 +465,10 @@ def test_what_lies_in_another_folder_or_another_mailbox_was_not_sent(side: Side)
 
 
 @pytest.mark.parametrize("message_id", ["", "<a@b>\r\nX NOOP", '<a"b@c>', "no brackets", "<a b@c>"])
-def test_a_message_id_that_is_none_was_not_sent(side: Side, message_id: str) -> None:
+def test_invalid_message_id_was_not_sent(side: Side, message_id: str) -> None:
     with suppress(Refused):
         assert not side.ada.find_sent(message_id)
 
 
-def test_the_sign_in_can_be_tested(side: Side) -> None:
+def test_sign_in_can_be_tested(side: Side) -> None:
     side.ada.test()

@@ -32,7 +32,7 @@ PLAN = Plan(
 pytestmark = pytest.mark.timeout(int(len(get_args(QueueKind)) * (MINUTES * 60 + 600)))
 
 
-def test_the_promise_is_kept_on_every_queue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_promise_is_kept_on_every_queue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reports: list[Report] = []
     for queue in QUEUES:
         home = tmp_path / queue.replace(" ", "-")

@@ -209,7 +209,7 @@ IN_DOUBT = WELL.state("unknown", verdict="unknown").but(ledger=())
         pytest.param(WELL.member((3, "left", "")), id="left after it was sent"),
     ],
 )
-def test_nothing_is_found_where_the_promise_was_kept(world: World) -> None:
+def test_kept_promise_has_no_findings(world: World) -> None:
     assert world.found() == []
 
 
@@ -341,7 +341,7 @@ def test_nothing_is_found_where_the_promise_was_kept(world: World) -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_broken_promise_is_named(world: World, invariant: int, name: str) -> None:
+def test_broken_promise_is_named(world: World, invariant: int, name: str) -> None:
     assert (invariant, name) in world.found()
 
 
@@ -367,11 +367,11 @@ REFUSED = 'ERROR:  new row for relation "x" violates check constraint "action_su
         ("5 statement aborts at 5: [BEGIN IMMEDIATE] database is locked", False),
     ],
 )
-def test_the_databases_log_says_what_its_guards_have_refused(line: str, counts: bool) -> None:
+def test_database_log_names_refusals_of_its_guards(line: str, counts: bool) -> None:
     assert refused_by(f"LOG:  x\n{line}\n", {"action_fence"}) == ([line] if counts else [])
 
 
-def test_a_message_as_it_left_has_the_hash_of_the_payload_it_was_made_of() -> None:
+def test_sent_message_has_the_hash_of_its_payload() -> None:
     message = EmailMessage()
     message["Subject"] = "Hello"
     message.set_content("Hello.\n")
@@ -381,7 +381,7 @@ def test_a_message_as_it_left_has_the_hash_of_the_payload_it_was_made_of() -> No
     assert content_of(message) != content_of_payload(PAYLOAD)
 
 
-def test_every_guard_that_the_proof_is_tried_without_stands_where_it_is_taken_away() -> None:
+def test_every_mutated_guard_exists_at_its_place() -> None:
     """Taking them away takes minutes and belongs to the long run; whether they are found there is known at once."""
     edits = [WITHOUT_FENCE, *(edit for mutation in MUTATIONS.values() for edit in mutation.edits)]
     edits += [moment.edit for moment in MOMENTS.values()]

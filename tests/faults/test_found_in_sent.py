@@ -31,7 +31,7 @@ PDF = {"name": "a.pdf", "type": "application/pdf", "content_base64": "JVBERi0="}
         ({"body": {"contentType": "Text", "content": "Other words."}}, ["body"]),
     ],
 )
-def test_a_draft_sent_by_hand_at_microsoft_is_compared(
+def test_draft_sent_by_hand_at_microsoft_is_compared(
     api: Api, reviewer: Reviewer, graph: GraphServer, changes: dict[str, Any], said: list[str] | None
 ) -> None:
     action = approve(api, reviewer, attachments=[PDF])
@@ -57,7 +57,7 @@ def test_a_draft_sent_by_hand_at_microsoft_is_compared(
     ],
 )
 @pytest.mark.parametrize("found", ["by the worker", "by a look"])
-def test_a_draft_sent_by_hand_at_gmail_is_compared(
+def test_draft_sent_by_hand_at_gmail_is_compared(
     alice: User, reviewer: Reviewer, gmail: GmailServer, old: bytes, new: bytes, said: list[str] | None, found: str
 ) -> None:
     api = make_api(alice, connected(gmail, alice))

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.mark.parametrize(("status", "reason"), [(401, "authError"), (403, "insufficientPermissions")])
 @pytest.mark.usefixtures("approved")
-def test_sent_message_that_cannot_be_read_is_not_sent_again(gmail: GmailServer, status: int, reason: str) -> None:
+def test_unreadable_sent_message_is_not_resent(gmail: GmailServer, status: int, reason: str) -> None:
     gmail.drop("drafts.create", after=True)
     work()
     gmail._send(gmail.box(ADA), drafts(gmail)[0])

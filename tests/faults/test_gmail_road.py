@@ -96,9 +96,7 @@ def fail(name: str, status: int, reason: str = "", **more: Any) -> Plan:
     return lambda server: server.fail(name, status, reason, **more)
 
 
-def test_an_approved_mail_leaves_once_as_approved_and_lies_in_sent(
-    api: Api, approved: PendingAction, gmail: GmailServer
-) -> None:
+def test_approved_mail_leaves_once_and_is_in_sent(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
     work()
     work()
     assert state(api, approved) == ("succeeded", None)
@@ -115,7 +113,7 @@ def test_an_approved_mail_leaves_once_as_approved_and_lies_in_sent(
     assert (drafts(gmail), gmail.count("drafts.send")) == ([], 1)
 
 
-def test_a_forward_to_oneself_arrives_with_its_attachments(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_forward_to_oneself_arrives_with_its_attachments(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
     message = parsed(letter("Report"))
     message.add_attachment(b"%PDF-", "application", "pdf", filename="Größe.pdf")
     original = gmail.deliver(ADA, message.as_bytes())
@@ -128,7 +126,7 @@ def test_a_forward_to_oneself_arrives_with_its_attachments(api: Api, reviewer: R
     assert (attached.get_filename(), attached.get_content()) == ("Größe.pdf", b"%PDF-")
 
 
-def test_a_mail_to_five_hundred_leaves_whole(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_mail_to_five_hundred_recipients_leaves_whole(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
     everybody = [f"guest{number}@northwind.example" for number in range(500)]
     action = approve(api, reviewer, to=everybody, bcc=[HIDDEN])
     work()
@@ -136,7 +134,7 @@ def test_a_mail_to_five_hundred_leaves_whole(api: Api, reviewer: Reviewer, gmail
     assert sorted(gmail.ledger[0].recipients) == sorted([*everybody, HIDDEN])
 
 
-def test_a_draft_of_the_person_is_sent_and_is_a_draft_no_more(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_draft_of_the_owner_is_sent_and_no_longer_a_draft(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
     draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
     answer = api.tool("send_draft", draft_id=draft["id"], confirm=True).json()
     reviewer.decide(answer["action"]["id"], "approve")
@@ -145,9 +143,7 @@ def test_a_draft_of_the_person_is_sent_and_is_a_draft_no_more(api: Api, reviewer
     assert drafts(gmail) == []
 
 
-def test_a_draft_that_its_person_changed_after_it_was_proposed_is_not_sent(
-    api: Api, reviewer: Reviewer, gmail: GmailServer
-) -> None:
+def test_draft_changed_after_its_proposal_is_not_sent(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
     draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
     answer = api.tool("send_draft", draft_id=draft["id"], confirm=True).json()
     gmail.put_draft(ADA, letter("Other words"), drafts(gmail)[0])
@@ -158,9 +154,7 @@ def test_a_draft_that_its_person_changed_after_it_was_proposed_is_not_sent(
 
 
 @pytest.mark.parametrize("confirm", [False, True])
-def test_a_mail_without_a_copy_in_sent_is_refused_before_anybody_could_approve_it(
-    api: Api, gmail: GmailServer, confirm: bool
-) -> None:
+def test_mail_without_a_copy_in_sent_cannot_be_approved(api: Api, gmail: GmailServer, confirm: bool) -> None:
     answer = api.tool("send_email", to=[MIRA], subject="Hello", body="Hi.", save_to_sent_items=False, confirm=confirm)
     assert answer.status_code == 422
     assert answer.json()["code"] == "invalid_input"
@@ -171,17 +165,18 @@ def test_a_mail_without_a_copy_in_sent_is_refused_before_anybody_could_approve_i
 # 30, 31: nobody knows
 
 
+@pytest.mark.fault(30, 31)
 @pytest.mark.usefixtures("naming")
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(drop("drafts.send", after=True), id="row30-reset-after-the-effect"),
-        pytest.param(fail("drafts.send", 503, after=True), id="row31-503-though-it-went-out"),
-        pytest.param(fail("drafts.send", 504, after=True), id="row31-504-though-it-went-out"),
-        pytest.param(fail("drafts.send", 302, after=True), id="row30-redirect"),
+        pytest.param(drop("drafts.send", after=True), id="reset-after-the-effect"),
+        pytest.param(fail("drafts.send", 503, after=True), id="503-though-it-went-out"),
+        pytest.param(fail("drafts.send", 504, after=True), id="504-though-it-went-out"),
+        pytest.param(fail("drafts.send", 302, after=True), id="redirect"),
     ],
 )
-def test_a_lost_answer_is_looked_up_in_sent_and_the_send_is_not_repeated(
+def test_lost_answer_is_found_in_sent_and_not_repeated(
     api: Api, approved: PendingAction, gmail: GmailServer, plan: Plan
 ) -> None:
     plan(gmail)
@@ -196,14 +191,15 @@ def test_a_lost_answer_is_looked_up_in_sent_and_the_send_is_not_repeated(
     assert Attempt.objects.get().evidence == "probe"
 
 
+@pytest.mark.fault(30, 31)
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(drop("drafts.send"), id="row30-reset-before-the-effect"),
-        pytest.param(fail("drafts.send", 503), id="row31-503-and-it-did-not-go-out"),
+        pytest.param(drop("drafts.send"), id="reset-before-the-effect"),
+        pytest.param(fail("drafts.send", 503), id="503-and-it-did-not-go-out"),
     ],
 )
-def test_a_draft_seen_unsent_twice_is_deleted_and_made_again(
+def test_draft_seen_unsent_twice_is_deleted_and_made_again(
     api: Api, approved: PendingAction, gmail: GmailServer, plan: Plan
 ) -> None:
     plan(gmail)
@@ -221,8 +217,9 @@ def test_a_draft_seen_unsent_twice_is_deleted_and_made_again(
     assert (len(gmail.ledger), gmail.count("drafts.create"), gmail.count("drafts.send")) == (1, 2, 2)
 
 
+@pytest.mark.fault(31)
 @pytest.mark.parametrize("message_ids", ["replaced", "noted"])
-def test_row31_a_copy_that_gmail_renamed_is_found_and_both_ids_are_kept(
+def test_copy_renamed_by_gmail_is_found(
     api: Api, approved: PendingAction, gmail: GmailServer, message_ids: Literal["replaced", "noted"]
 ) -> None:
     gmail.message_ids = message_ids
@@ -237,9 +234,8 @@ def test_row31_a_copy_that_gmail_renamed_is_found_and_both_ids_are_kept(
 # 32
 
 
-def test_row32_an_acceptance_with_retry_after_is_an_acceptance(
-    api: Api, approved: PendingAction, gmail: GmailServer
-) -> None:
+@pytest.mark.fault(32)
+def test_acceptance_with_retry_after_counts(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
     gmail.fail("drafts.send", 200, headers={"retry-after": "30"})
     work()
     look_again()
@@ -247,9 +243,8 @@ def test_row32_an_acceptance_with_retry_after_is_an_acceptance(
     assert (len(gmail.ledger), gmail.count("drafts.send"), Rest.objects.count()) == (1, 1, 0)
 
 
-def test_row32_an_acceptance_that_cannot_be_read_is_an_acceptance(
-    api: Api, approved: PendingAction, gmail: GmailServer
-) -> None:
+@pytest.mark.fault(32)
+def test_unreadable_acceptance_counts(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
     gmail.garbles.add("drafts.send")
     work()
     assert state(api, approved) == ("succeeded", None)
@@ -264,17 +259,18 @@ def http_date(seconds: int) -> str:
     return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
 
 
+@pytest.mark.fault(33)
 @pytest.mark.parametrize("at", ["drafts.send", "drafts.create"])
 @pytest.mark.parametrize(
     ("retry_after", "least", "most"),
     [
-        pytest.param("40", 38, 41, id="row33-seconds"),
-        pytest.param("date", 85, 91, id="row33-http-date"),
-        pytest.param("99999999", 3590, 3601, id="row33-absurd"),
-        pytest.param("soon", 2, 5, id="row33-unreadable"),
+        pytest.param("40", 38, 41, id="seconds"),
+        pytest.param("date", 85, 91, id="http-date"),
+        pytest.param("99999999", 3590, 3601, id="absurd"),
+        pytest.param("soon", 2, 5, id="unreadable"),
     ],
 )
-def test_a_429_lets_the_whole_mailbox_rest_and_the_same_draft_is_sent_later(
+def test_429_pauses_the_mailbox_and_reuses_the_draft(
     api: Api, approved: PendingAction, gmail: GmailServer, at: str, retry_after: str, least: int, most: int
 ) -> None:
     value = http_date(90) if retry_after == "date" else retry_after
@@ -292,15 +288,16 @@ def test_a_429_lets_the_whole_mailbox_rest_and_the_same_draft_is_sent_later(
     assert gmail.count("drafts.create") == (1 if at == "drafts.send" else 2)
 
 
+@pytest.mark.fault(34)
 @pytest.mark.parametrize("at", ["drafts.send", "drafts.create"])
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [
-        pytest.param("rateLimitExceeded", ("approved", "rate_limited"), id="row34-rate-limit"),
-        pytest.param("insufficientPermissions", ("failed", "auth_error"), id="row34-permission"),
+        pytest.param("rateLimitExceeded", ("approved", "rate_limited"), id="rate-limit"),
+        pytest.param("insufficientPermissions", ("failed", "auth_error"), id="permission"),
     ],
 )
-def test_a_403_means_what_its_reason_says(
+def test_403_is_judged_by_its_reason(
     api: Api, approved: PendingAction, gmail: GmailServer, at: str, reason: str, expected: tuple[str, str]
 ) -> None:
     gmail.fail(at, 403, reason)
@@ -314,9 +311,8 @@ def test_a_403_means_what_its_reason_says(
     assert drafts(gmail) == []
 
 
-def test_row34_a_401_on_the_send_is_tried_again_with_a_new_token(
-    api: Api, approved: PendingAction, gmail: GmailServer
-) -> None:
+@pytest.mark.fault(34)
+def test_401_on_the_send_is_retried_with_a_new_token(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
     gmail.fail("drafts.send", 401, "authError")
     work()
     assert state(api, approved) == ("approved", "auth_error")
@@ -332,8 +328,9 @@ TOKEN, SCOPE, SWITCHED_OFF, NO_SERVICE = (
 )  # fmt: skip
 
 
+@pytest.mark.fault(34)
 @pytest.mark.parametrize("at", ["drafts.create", "drafts.get"])
-def test_row34_a_401_before_the_send_is_tried_again_with_a_new_token(
+def test_401_before_the_send_is_retried_with_a_new_token(
     api: Api, approved: PendingAction, gmail: GmailServer, at: str
 ) -> None:
     gmail.fail(at, *TOKEN)
@@ -343,16 +340,17 @@ def test_row34_a_401_before_the_send_is_tried_again_with_a_new_token(
     assert (state(api, approved)[0], len(gmail.ledger), drafts(gmail)) == ("succeeded", 1, [])
 
 
+@pytest.mark.fault(34, 35)
 @pytest.mark.parametrize(
     ("refusal", "expected", "sent"),
     [
-        pytest.param(TOKEN, ("approved", "auth_error"), 1, id="row34-token"),
-        pytest.param(SCOPE, ("failed", "auth_error"), 0, id="row34-permission"),
-        pytest.param(SWITCHED_OFF, ("failed", "refused"), 0, id="row34-switched-off"),
-        pytest.param(NO_SERVICE, ("failed", "refused"), 0, id="row35-no-service"),
+        pytest.param(TOKEN, ("approved", "auth_error"), 1, id="token"),
+        pytest.param(SCOPE, ("failed", "auth_error"), 0, id="permission"),
+        pytest.param(SWITCHED_OFF, ("failed", "refused"), 0, id="switched-off"),
+        pytest.param(NO_SERVICE, ("failed", "refused"), 0, id="no-service"),
     ],
 )
-def test_a_draft_that_could_not_be_looked_at_is_not_said_to_have_changed(
+def test_unreadable_draft_is_not_reported_as_changed(
     api: Api, reviewer: Reviewer, gmail: GmailServer, refusal: tuple[int, str], expected: tuple[str, str], sent: int
 ) -> None:
     draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
@@ -368,7 +366,7 @@ def test_a_draft_that_could_not_be_looked_at_is_not_said_to_have_changed(
 
 @pytest.mark.parametrize("at", ["messages.get", "threads.get"])
 @pytest.mark.parametrize("refusal", [TOKEN, SCOPE, SWITCHED_OFF, NO_SERVICE])
-def test_an_answer_never_leaves_because_its_thread_could_not_be_looked_at(
+def test_reply_waits_while_its_thread_cannot_be_read(
     api: Api, reviewer: Reviewer, gmail: GmailServer, refusal: tuple[int, str], at: str
 ) -> None:
     first = gmail.deliver(ADA, letter("Question", Message_ID="<first@northwind.example>"))
@@ -391,15 +389,16 @@ def test_an_answer_never_leaves_because_its_thread_could_not_be_looked_at(
     assert (PendingAction.objects.get().returned or {})["code"] == "thread_moved"
 
 
+@pytest.mark.fault(34, 35)
 @pytest.mark.parametrize(
     ("refusal", "expected"),
     [
-        pytest.param(TOKEN, ("approved", "auth_error"), id="row34-token"),
-        pytest.param(SCOPE, ("failed", "auth_error"), id="row34-permission"),
-        pytest.param(NO_SERVICE, ("failed", "refused"), id="row35-no-service"),
+        pytest.param(TOKEN, ("approved", "auth_error"), id="token"),
+        pytest.param(SCOPE, ("failed", "auth_error"), id="permission"),
+        pytest.param(NO_SERVICE, ("failed", "refused"), id="no-service"),
     ],
 )
-def test_an_answer_does_not_leave_its_conversation_because_that_could_not_be_looked_up(
+def test_reply_never_leaves_outside_its_conversation(
     api: Api, reviewer: Reviewer, gmail: GmailServer, refusal: tuple[int, str], expected: tuple[str, str]
 ) -> None:
     original = gmail.deliver(ADA, letter("Question", Message_ID="<q@northwind.example>"))
@@ -413,19 +412,20 @@ def test_an_answer_does_not_leave_its_conversation_because_that_could_not_be_loo
 # 35: a definite no
 
 
+@pytest.mark.fault(35)
 @pytest.mark.parametrize(
     ("plan", "code"),
     [
-        pytest.param(fail("drafts.send", 400, "invalidArgument"), "invalid_recipient", id="row35-400-at-send"),
-        pytest.param(fail("drafts.send", 400, "failedPrecondition"), "refused", id="row35-400-precondition"),
-        pytest.param(fail("drafts.send", 403, "forbidden"), "send_as_denied", id="row35-403-send-as"),
-        pytest.param(fail("drafts.send", 413), "too_large", id="row35-413-at-send"),
-        pytest.param(fail("drafts.create", 413), "too_large", id="row35-413-at-create"),
-        pytest.param(fail("drafts.create", 400, "invalidArgument"), "refused", id="row35-400-at-create"),
-        pytest.param(fail("drafts.create", 404, "notFound"), "not_found", id="row35-404-at-create"),
+        pytest.param(fail("drafts.send", 400, "invalidArgument"), "invalid_recipient", id="400-at-send"),
+        pytest.param(fail("drafts.send", 400, "failedPrecondition"), "refused", id="400-precondition"),
+        pytest.param(fail("drafts.send", 403, "forbidden"), "send_as_denied", id="403-send-as"),
+        pytest.param(fail("drafts.send", 413), "too_large", id="413-at-send"),
+        pytest.param(fail("drafts.create", 413), "too_large", id="413-at-create"),
+        pytest.param(fail("drafts.create", 400, "invalidArgument"), "refused", id="400-at-create"),
+        pytest.param(fail("drafts.create", 404, "notFound"), "not_found", id="404-at-create"),
     ],
 )
-def test_a_definite_no_ends_the_action_with_its_code_and_leaves_no_draft(
+def test_permanent_error_fails_the_action_without_a_draft(
     api: Api, approved: PendingAction, gmail: GmailServer, plan: Plan, code: str
 ) -> None:
     plan(gmail)
@@ -439,7 +439,8 @@ def test_a_definite_no_ends_the_action_with_its_code_and_leaves_no_draft(
 # 36
 
 
-def test_row36_a_grant_that_ended_disconnects_the_mailbox_and_the_action_waits(
+@pytest.mark.fault(36)
+def test_ended_grant_disconnects_the_mailbox_and_mail_waits(
     api: Api, approved: PendingAction, gmail: GmailServer, alice: User
 ) -> None:
     expire_token(gmail)
@@ -459,8 +460,9 @@ def test_row36_a_grant_that_ended_disconnects_the_mailbox_and_the_action_waits(
     assert (state(api, approved), len(gmail.ledger)) == (("succeeded", None), 1)
 
 
+@pytest.mark.fault(36)
 @pytest.mark.parametrize("by", ["reading", "proposing", "sending", "looking-at-the-thread"])
-def test_row36_a_mailbox_connected_anew_while_its_old_grant_ended_stays_connected(
+def test_mailbox_reconnected_meanwhile_stays_connected(
     api: Api, reviewer: Reviewer, gmail: GmailServer, alice: User, by: str
 ) -> None:
     if by == "sending":
@@ -492,9 +494,8 @@ def test_row36_a_mailbox_connected_anew_while_its_old_grant_ended_stays_connecte
         assert len(gmail.ledger) == 1
 
 
-def test_row36_a_client_that_google_refuses_lets_the_action_wait_and_says_what_to_do(
-    api: Api, approved: PendingAction, gmail: GmailServer
-) -> None:
+@pytest.mark.fault(36)
+def test_client_refused_by_google_makes_the_action_wait(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
     expire_token(gmail)
     gmail.token_error = "invalid_client"
     work()
@@ -520,7 +521,8 @@ def expire_token(server: GmailServer) -> None:
 # 37, 38: the draft is not what it was
 
 
-def test_row37_a_draft_edited_before_a_second_try_is_not_sent(
+@pytest.mark.fault(37)
+def test_draft_edited_before_a_second_attempt_is_not_sent(
     api: Api, approved: PendingAction, gmail: GmailServer
 ) -> None:
     gmail.fail("drafts.send", 429)
@@ -533,8 +535,9 @@ def test_row37_a_draft_edited_before_a_second_try_is_not_sent(
     assert (gmail.ledger, gmail.count("drafts.send"), drafts(gmail)) == ([], 1, [draft])
 
 
+@pytest.mark.fault(37)
 @pytest.mark.parametrize("before", ["drafts.get", "drafts.send"])
-def test_row37_a_draft_deleted_before_it_was_sent_is_shown_as_unknown_and_never_made_again(
+def test_draft_deleted_before_the_send_is_unknown(
     api: Api, approved: PendingAction, gmail: GmailServer, before: str
 ) -> None:
     gmail.before[before] = lambda call: gmail.delete_draft(ADA, drafts(gmail)[0]) if drafts(gmail) else None
@@ -546,10 +549,9 @@ def test_row37_a_draft_deleted_before_it_was_sent_is_shown_as_unknown_and_never_
     assert (gmail.ledger, gmail.count("drafts.create")) == ([], 1)
 
 
+@pytest.mark.fault(37)
 @pytest.mark.usefixtures("naming")
-def test_row37_a_draft_that_its_person_sent_has_been_sent(
-    api: Api, approved: PendingAction, gmail: GmailServer
-) -> None:
+def test_draft_sent_by_the_owner_counts_as_sent(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
     gmail.fail("drafts.send", 429)
     work()
     (draft,) = drafts(gmail)
@@ -560,17 +562,18 @@ def test_row37_a_draft_that_its_person_sent_has_been_sent(
 
 
 PROBE_FAILS = [
-    pytest.param(503, "", id="row39-503"),
-    pytest.param(429, "rateLimitExceeded", id="row39-429"),
-    pytest.param(403, "insufficientPermissions", id="row39-403"),
-    pytest.param(0, "", id="row39-reset"),
+    pytest.param(503, "", id="503"),
+    pytest.param(429, "rateLimitExceeded", id="429"),
+    pytest.param(403, "insufficientPermissions", id="403"),
+    pytest.param(0, "", id="reset"),
 ]
 
 
+@pytest.mark.fault(39)
 @pytest.mark.usefixtures("naming")
 @pytest.mark.parametrize(("status", "reason"), PROBE_FAILS)
 @pytest.mark.parametrize("gone_before", ["drafts.get", "drafts.send"])
-def test_a_draft_that_is_gone_is_unknown_for_as_long_as_sent_cannot_be_looked_at(
+def test_missing_draft_is_unknown_while_sent_is_unreadable(
     api: Api, approved: PendingAction, gmail: GmailServer, gone_before: str, status: int, reason: str
 ) -> None:
     """Whoever says that nothing went out lets it be cancelled, or sent again."""
@@ -593,21 +596,22 @@ def test_a_draft_that_is_gone_is_unknown_for_as_long_as_sent_cannot_be_looked_at
     assert (len(gmail.ledger), gmail.count("drafts.create")) == (1, 1)
 
 
+@pytest.mark.fault(38)
 @pytest.mark.parametrize(
     "tampered",
     [
-        pytest.param(lambda raw: b"Bcc: spy@evil.example\r\n" + raw, id="row38-extra-bcc"),
-        pytest.param(lambda raw: raw.replace(b"mira@", b"mirra@"), id="row38-changed-recipient"),
-        pytest.param(lambda raw: raw.replace(b"JVBERi0=", b"JVBERi4="), id="row38-swapped-attachment"),
-        pytest.param(lambda raw: raw.replace(b"Thursday", b"Tuesday"), id="row38-changed-text"),
-        pytest.param(lambda raw: raw.replace(b"Subject: Hello", b"Subject: Hallo"), id="row38-changed-subject"),
-        pytest.param(lambda raw: b"Reply-To: spy@evil.example\r\n" + raw, id="row38-reply-to"),
-        pytest.param(lambda raw: raw.replace(b"<ada@", b"<adam@"), id="row38-changed-sender"),
-        pytest.param(lambda raw: re.sub(rb"X-Mailhub-Mark: .*\r\n", b"", raw), id="row38-lost-mark"),
-        pytest.param(lambda raw: raw.replace(b"X-Mailhub-Mark: ", b"X-Mailhub-Mark: 0"), id="row38-changed-mark"),
+        pytest.param(lambda raw: b"Bcc: spy@evil.example\r\n" + raw, id="extra-bcc"),
+        pytest.param(lambda raw: raw.replace(b"mira@", b"mirra@"), id="changed-recipient"),
+        pytest.param(lambda raw: raw.replace(b"JVBERi0=", b"JVBERi4="), id="swapped-attachment"),
+        pytest.param(lambda raw: raw.replace(b"Thursday", b"Tuesday"), id="changed-text"),
+        pytest.param(lambda raw: raw.replace(b"Subject: Hello", b"Subject: Hallo"), id="changed-subject"),
+        pytest.param(lambda raw: b"Reply-To: spy@evil.example\r\n" + raw, id="reply-to"),
+        pytest.param(lambda raw: raw.replace(b"<ada@", b"<adam@"), id="changed-sender"),
+        pytest.param(lambda raw: re.sub(rb"X-Mailhub-Mark: .*\r\n", b"", raw), id="lost-mark"),
+        pytest.param(lambda raw: raw.replace(b"X-Mailhub-Mark: ", b"X-Mailhub-Mark: 0"), id="changed-mark"),
     ],
 )
-def test_a_draft_that_reads_back_otherwise_is_not_sent(
+def test_draft_that_reads_back_differently_is_not_sent(
     api: Api, reviewer: Reviewer, gmail: GmailServer, tampered: Callable[[bytes], bytes]
 ) -> None:
     gmail.tampers = tampered
@@ -619,7 +623,7 @@ def test_a_draft_that_reads_back_otherwise_is_not_sent(
     assert (gmail.ledger, gmail.count("drafts.send"), drafts(gmail)) == ([], 0, [])
 
 
-def test_a_draft_that_gmail_only_wrote_differently_is_sent(
+def test_draft_that_gmail_only_formats_differently_is_sent(
     api: Api, approved: PendingAction, gmail: GmailServer
 ) -> None:
     gmail.tampers = lambda raw: b"Received: by 10.0.0.1\r\n" + raw.replace(b"Message-ID:", b"X-Was:")
@@ -630,10 +634,9 @@ def test_a_draft_that_gmail_only_wrote_differently_is_sent(
 # 39
 
 
+@pytest.mark.fault(39)
 @pytest.mark.usefixtures("naming")
-def test_row39_a_probe_that_fails_and_an_index_that_lags_are_no_evidence(
-    api: Api, approved: PendingAction, gmail: GmailServer
-) -> None:
+def test_failed_lookup_and_late_index_are_no_evidence(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
     gmail.drop("drafts.send", after=True)
     gmail.lists_lag = True
     work()
@@ -651,10 +654,9 @@ def test_row39_a_probe_that_fails_and_an_index_that_lags_are_no_evidence(
     assert (len(gmail.ledger), gmail.count("drafts.send")) == (1, 1)
 
 
+@pytest.mark.fault(39)
 @pytest.mark.usefixtures("naming")
-def test_row39_a_search_index_that_lags_behind_does_not_hide_what_lies_in_sent(
-    api: Api, approved: PendingAction, gmail: GmailServer
-) -> None:
+def test_late_search_index_does_not_hide_a_sent_mail(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
     gmail.search_lags = True
     gmail.drop("drafts.send", after=True)
     work()
@@ -663,7 +665,7 @@ def test_row39_a_search_index_that_lags_behind_does_not_hide_what_lies_in_sent(
     assert len(gmail.sources(ADA, "SENT")) == 1
 
 
-def test_the_copy_in_sent_is_not_doubled_while_nothing_shows_it(
+def test_copy_in_sent_is_not_doubled_before_it_is_visible(
     api: Api, approved: PendingAction, gmail: GmailServer
 ) -> None:
     gmail.lists_lag = True
@@ -673,9 +675,7 @@ def test_the_copy_in_sent_is_not_doubled_while_nothing_shows_it(
     assert len(gmail.sources(ADA, "SENT")) == 1
 
 
-def test_a_draft_whose_creation_was_not_confirmed_is_found_and_used(
-    api: Api, approved: PendingAction, gmail: GmailServer
-) -> None:
+def test_unconfirmed_draft_is_found_and_used(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
     gmail.drop("drafts.create", after=True)
     work()
     assert state(api, approved) == ("approved", "connection_lost")
@@ -685,7 +685,7 @@ def test_a_draft_whose_creation_was_not_confirmed_is_found_and_used(
 
 
 @pytest.mark.usefixtures("naming")
-def test_a_draft_whose_creation_was_not_confirmed_and_that_its_person_sent_is_not_made_again(
+def test_unconfirmed_draft_sent_by_the_owner_is_not_repeated(
     api: Api, approved: PendingAction, gmail: GmailServer
 ) -> None:
     gmail.drop("drafts.create", after=True)
@@ -696,9 +696,7 @@ def test_a_draft_whose_creation_was_not_confirmed_and_that_its_person_sent_is_no
     assert (gmail.count("drafts.create"), gmail.count("drafts.send"), len(gmail.ledger)) == (1, 0, 1)
 
 
-def test_a_draft_that_gmail_renamed_and_whose_creation_was_not_confirmed_is_found_and_used(
-    api: Api, approved: PendingAction, gmail: GmailServer
-) -> None:
+def test_unconfirmed_draft_renamed_by_gmail_is_found(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
     gmail.tampers = lambda raw: re.sub(rb"(?m)^Message-ID:.*", b"Message-ID: <CA1@mail.gmail.com>\r", raw)
     gmail.drop("drafts.create", after=True)
     work()
@@ -707,9 +705,7 @@ def test_a_draft_that_gmail_renamed_and_whose_creation_was_not_confirmed_is_foun
     assert (gmail.count("drafts.create"), len(gmail.ledger), drafts(gmail)) == (1, 1, [])
 
 
-def test_a_draft_whose_creation_was_not_confirmed_is_taken_away_when_nothing_leaves(
-    api: Api, approved: PendingAction, gmail: GmailServer
-) -> None:
+def test_unconfirmed_draft_is_removed_if_nothing_leaves(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
     gmail.drop("drafts.create", after=True)
     work()
     own = gmail.put_draft(ADA, letter("The person's own"))
@@ -727,10 +723,11 @@ ON_BOTH = [
 ]
 
 
+@pytest.mark.fault(23, 24)
 @pytest.mark.parametrize("database", ON_BOTH)
-@pytest.mark.parametrize("row", ["row23-killed-before-the-effect", "row24-killed-after-the-effect"])
-def test_a_worker_killed_during_the_send_leaves_what_the_draft_and_sent_prove(
-    api: Api, reviewer: Reviewer, gmail: GmailServer, tmp_path: Path, settings: Any, database: str, row: str
+@pytest.mark.parametrize("killed", ["before-the-effect", "after-the-effect"])
+def test_draft_and_sent_decide_after_a_kill_during_the_send(
+    api: Api, reviewer: Reviewer, gmail: GmailServer, tmp_path: Path, settings: Any, database: str, killed: str
 ) -> None:
     settings.MAILHUB_HOME = tmp_path
     urls = {"GMAIL_BASE_URL": gmail.url, "GOOGLE_TOKEN_URI": gmail.token_uri}
@@ -742,7 +739,7 @@ def test_a_worker_killed_during_the_send_leaves_what_the_draft_and_sent_prove(
             worker.kill_9()
 
         gmail.before["drafts.send"] = kills
-        gmail.drop("drafts.send", after="row24" in row)
+        gmail.drop("drafts.send", after=killed == "after-the-effect")
         action = approve(api, reviewer)
         until(lambda: gmail.count("drafts.send"), say=worker.log)
         until(lambda: worker.process is not None and worker.process.poll() is not None)
@@ -754,12 +751,11 @@ def test_a_worker_killed_during_the_send_leaves_what_the_draft_and_sent_prove(
         look_again()
     assert state(api, action) == ("succeeded", None)
     assert [sent.message_id for sent in gmail.ledger] == [action.message_id]
-    assert gmail.count("drafts.send") == (1 if "row24" in row else 2)
+    assert gmail.count("drafts.send") == (1 if killed == "after-the-effect" else 2)
 
 
-def test_row27_an_outcome_that_could_not_be_written_is_found_again(
-    api: Api, approved: PendingAction, gmail: GmailServer, settings: Any
-) -> None:
+@pytest.mark.fault(27)
+def test_unwritten_outcome_is_found_again(api: Api, approved: PendingAction, gmail: GmailServer, settings: Any) -> None:
     """As if the database were down right after the 200: the attempt stays open, the lease runs out."""
 
     def takes_the_lease(call: Call) -> None:
@@ -780,9 +776,8 @@ def test_row27_an_outcome_that_could_not_be_written_is_found_again(
 # 58, 59: what is kept, and two who refresh at once
 
 
-def test_row58_the_database_holds_no_token_that_could_be_used(
-    api: Api, mailbox: Mailbox, gmail: GmailServer, alice: User
-) -> None:
+@pytest.mark.fault(58)
+def test_database_holds_no_usable_token(api: Api, mailbox: Mailbox, gmail: GmailServer, alice: User) -> None:
     secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
     dump = (
         b"".join(str(row).encode() + bytes(row["credentials"]) for row in Mailbox.objects.values())
@@ -796,9 +791,8 @@ def test_row58_the_database_holds_no_token_that_could_be_used(
         credentials.decrypt(bytes(mailbox.credentials), mailbox_id=other.pk)
 
 
-def test_row59_many_who_need_a_token_at_once_make_one_refresh_and_the_newest_is_kept(
-    api: Api, mailbox: Mailbox, gmail: GmailServer, alice: User
-) -> None:
+@pytest.mark.fault(59)
+def test_callers_at_once_share_one_refresh(api: Api, mailbox: Mailbox, gmail: GmailServer, alice: User) -> None:
     expire_token(gmail)
     gmail.new_refresh_token = "1//the-newest"
     answers = all_at_once([lambda: make_answer(api) for _ in range(4)])
@@ -818,17 +812,18 @@ def make_answer(api: Api) -> int:
 # 56: nothing of it in a log
 
 
+@pytest.mark.fault(56)
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(lambda server: None, id="row56-success"),
-        pytest.param(drop("drafts.send", after=True), id="row56-reset"),
-        pytest.param(fail("drafts.send", 400, "invalidArgument"), id="row56-400"),
-        pytest.param(fail("drafts.create", 500), id="row56-500"),
-        pytest.param(lambda server: setattr(server, "grant_ended", True), id="row56-invalid-grant"),
+        pytest.param(lambda server: None, id="success"),
+        pytest.param(drop("drafts.send", after=True), id="reset"),
+        pytest.param(fail("drafts.send", 400, "invalidArgument"), id="400"),
+        pytest.param(fail("drafts.create", 500), id="500"),
+        pytest.param(lambda server: setattr(server, "grant_ended", True), id="invalid-grant"),
     ],
 )
-def test_no_content_address_or_token_is_in_the_log_the_error_or_the_audit(
+def test_no_secret_or_content_is_in_log_error_or_audit(
     api: Api, reviewer: Reviewer, gmail: GmailServer, logged: io.StringIO, plan: Plan
 ) -> None:
     approve(api, reviewer, to=["canary-to@x.example"], subject="canary-subject", body="canary-body")

@@ -38,7 +38,7 @@ def in_doubt(api: Api, reviewer: Reviewer, graph: GraphServer) -> PendingAction:
     return action
 
 
-def test_moved_draft_is_not_sent_if_its_key_is_the_same(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_moved_draft_is_not_sent_even_with_an_equal_key(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     action = approve(api, reviewer)
     move_silently(throttled_with_a_draft(graph), "deleteditems")
     work()
@@ -47,7 +47,7 @@ def test_moved_draft_is_not_sent_if_its_key_is_the_same(api: Api, reviewer: Revi
 
 
 @pytest.mark.parametrize("copy", [True, False])
-def test_draft_sent_by_hand_while_it_is_prepared_is_in_doubt(
+def test_draft_sent_by_hand_during_preparation_is_in_doubt(
     api: Api, reviewer: Reviewer, graph: GraphServer, copy: bool
 ) -> None:
     graph.tamper = lambda item: graph.accept(ADA, item, "by hand", save=copy)
@@ -59,7 +59,7 @@ def test_draft_sent_by_hand_while_it_is_prepared_is_in_doubt(
     assert state(action)[0] == ("succeeded" if copy else "unknown")
 
 
-def test_message_in_drafts_that_is_no_draft_is_not_destroyed(in_doubt: PendingAction, graph: GraphServer) -> None:
+def test_sent_message_in_drafts_is_not_destroyed(in_doubt: PendingAction, graph: GraphServer) -> None:
     (item,) = graph.drafts(ADA)
     item.shown["isDraft"] = False
     for _ in range(3):
@@ -68,7 +68,7 @@ def test_message_in_drafts_that_is_no_draft_is_not_destroyed(in_doubt: PendingAc
     assert graph.drafts(ADA) == [item]
 
 
-def test_draft_on_its_way_through_sent_is_not_yet_sent(in_doubt: PendingAction, graph: GraphServer) -> None:
+def test_draft_passing_through_sent_is_not_yet_sent(in_doubt: PendingAction, graph: GraphServer) -> None:
     (draft,) = graph.drafts(ADA)
     graph.store.move(ADA, draft, "sentitems")
     for _ in range(2):
@@ -76,7 +76,7 @@ def test_draft_on_its_way_through_sent_is_not_yet_sent(in_doubt: PendingAction, 
     assert state(in_doubt)[0] == "unknown"
 
 
-def test_other_mail_in_sent_proves_nothing_if_filters_are_ignored(in_doubt: PendingAction, graph: GraphServer) -> None:
+def test_foreign_mail_in_sent_proves_nothing_without_filters(in_doubt: PendingAction, graph: GraphServer) -> None:
     graph.deliver(ADA, letter(sender=ADA, to=MIRA).as_bytes(), folder="sentitems")
     graph.ignores_filters = True
     probe()
@@ -98,7 +98,7 @@ def test_lost_answer_to_our_own_cleanup_is_no_doubt(api: Api, reviewer: Reviewer
     assert (created(graph), len(graph.ledger)) == (2, 1)
 
 
-def test_mailbox_that_may_only_send_is_never_searched(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_send_only_mailbox_is_never_searched(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     Mailbox.objects.update(scopes=["Mail.Send"])
     action = approve(api, reviewer)
     graph.fault("drop_after")

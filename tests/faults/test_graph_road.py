@@ -66,9 +66,7 @@ def created(graph: GraphServer) -> int:
     return sum(hit.action == "create" for hit in graph.hits)
 
 
-def test_an_approved_mail_leaves_once_as_the_draft_that_was_read_back(
-    approved: PendingAction, graph: GraphServer
-) -> None:
+def test_approved_mail_leaves_once_as_the_verified_draft(approved: PendingAction, graph: GraphServer) -> None:
     work()
     work()
     assert state(approved) == ("succeeded", None)
@@ -84,18 +82,19 @@ def test_an_approved_mail_leaves_once_as_the_draft_that_was_read_back(
 # 30, 31: the answer was lost
 
 
+@pytest.mark.fault(30, 31)
 @pytest.mark.parametrize(
     "status",
     [
-        pytest.param(0, id="row30-reset-after-the-effect"),
-        pytest.param(500, id="row31-500"),
-        pytest.param(502, id="row31-502"),
-        pytest.param(503, id="row31-503"),
-        pytest.param(504, id="row31-504"),
-        pytest.param(307, id="row31-redirect"),
+        pytest.param(0, id="reset-after-the-effect"),
+        pytest.param(500, id="500"),
+        pytest.param(502, id="502"),
+        pytest.param(503, id="503"),
+        pytest.param(504, id="504"),
+        pytest.param(307, id="redirect"),
     ],
 )
-def test_what_went_out_without_an_answer_is_looked_up_and_never_sent_again(
+def test_send_without_an_answer_is_looked_up_not_repeated(
     approved: PendingAction, graph: GraphServer, status: int
 ) -> None:
     if status:
@@ -113,15 +112,16 @@ def test_what_went_out_without_an_answer_is_looked_up_and_never_sent_again(
     assert len(graph.sends()) == 1
 
 
+@pytest.mark.fault(23, 30, 31)
 @pytest.mark.parametrize(
     "phase",
     [
-        pytest.param("drop_after", id="row30-reset-after-the-post-was-read"),
-        pytest.param("drop_before", id="row23-reset-before-it-was-read"),
-        pytest.param("answer", id="row31-503-and-nothing-sent"),
+        pytest.param("drop_after", id="reset-after-the-post-was-read"),
+        pytest.param("drop_before", id="reset-before-it-was-read"),
+        pytest.param("answer", id="503-and-nothing-sent"),
     ],
 )
-def test_a_draft_seen_unsent_twice_is_destroyed_and_made_again(
+def test_draft_seen_unsent_twice_is_destroyed_and_made_again(
     approved: PendingAction, graph: GraphServer, phase: Any
 ) -> None:
     graph.fault(phase)
@@ -142,9 +142,8 @@ def test_a_draft_seen_unsent_twice_is_destroyed_and_made_again(
     assert created(graph) == 2
 
 
-def test_row30_a_server_that_says_nothing_is_asked_exactly_once(
-    approved: PendingAction, graph: GraphServer, settings: Any
-) -> None:
+@pytest.mark.fault(30)
+def test_silent_server_gets_exactly_one_request(approved: PendingAction, graph: GraphServer, settings: Any) -> None:
     settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 1
     held = graph.hold(after_effect=True)
     work()
@@ -153,13 +152,15 @@ def test_row30_a_server_that_says_nothing_is_asked_exactly_once(
     assert len(graph.sends()) == 1
 
 
-def test_row30_a_server_that_cannot_be_reached_has_sent_nothing(approved: PendingAction, settings: Any) -> None:
+@pytest.mark.fault(30)
+def test_unreachable_server_has_sent_nothing(approved: PendingAction, settings: Any) -> None:
     settings.GRAPH_BASE_URL = "http://127.0.0.1:9/v1.0"
     work()
     assert state(approved) == ("approved", "unreachable")
 
 
-def test_row32_an_accepted_mail_that_asks_for_a_rest_is_accepted(approved: PendingAction, graph: GraphServer) -> None:
+@pytest.mark.fault(32)
+def test_acceptance_with_retry_after_counts(approved: PendingAction, graph: GraphServer) -> None:
     graph.fault("answer_after_effect", status=202, Retry_After="30")
     work()
     work()
@@ -167,16 +168,17 @@ def test_row32_an_accepted_mail_that_asks_for_a_rest_is_accepted(approved: Pendi
     assert (len(graph.sends()), len(graph.ledger), Rest.objects.count()) == (1, 1, 0)
 
 
+@pytest.mark.fault(33)
 @pytest.mark.parametrize(
     ("retry_after", "low", "high"),
     [
-        pytest.param("30", 28, 31, id="row33-seconds"),
-        pytest.param("date", 1500, 1810, id="row33-date"),
-        pytest.param("999999999999", 3590, 3601, id="row33-absurd"),
-        pytest.param("soon", 3, 6, id="row33-unreadable"),
+        pytest.param("30", 28, 31, id="seconds"),
+        pytest.param("date", 1500, 1810, id="date"),
+        pytest.param("999999999999", 3590, 3601, id="absurd"),
+        pytest.param("soon", 3, 6, id="unreadable"),
     ],
 )  # fmt: skip
-def test_row33_a_429_rests_the_whole_mailbox_and_the_same_draft_leaves_later(
+def test_429_pauses_the_mailbox_and_reuses_the_draft(
     approved: PendingAction, graph: GraphServer, api: Api, reviewer: Reviewer, retry_after: str, low: int, high: int
 ) -> None:
     if retry_after == "date":
@@ -198,18 +200,19 @@ def test_row33_a_429_rests_the_whole_mailbox_and_the_same_draft_leaves_later(
     assert created(graph) == 2
 
 
+@pytest.mark.fault(35)
 @pytest.mark.parametrize(
     ("status", "provider_code", "code", "scope"),
     [
-        pytest.param(400, "ErrorInvalidRecipients", "invalid_recipient", None, id="row35-invalid-recipients"),
-        pytest.param(403, "ErrorSendAsDenied", "send_as_denied", None, id="row35-send-as"),
-        pytest.param(403, "ErrorAccessDenied", "auth_error", "Mail.Send", id="row35-access-denied"),
-        pytest.param(404, "ErrorItemNotFound", "not_found", None, id="row35-not-found"),
-        pytest.param(413, "RequestBodyTooLarge", "too_large", None, id="row35-too-large"),
-        pytest.param(422, "ErrorWhatever", "refused", None, id="row35-anything-else"),
+        pytest.param(400, "ErrorInvalidRecipients", "invalid_recipient", None, id="invalid-recipients"),
+        pytest.param(403, "ErrorSendAsDenied", "send_as_denied", None, id="send-as"),
+        pytest.param(403, "ErrorAccessDenied", "auth_error", "Mail.Send", id="access-denied"),
+        pytest.param(404, "ErrorItemNotFound", "not_found", None, id="not-found"),
+        pytest.param(413, "RequestBodyTooLarge", "too_large", None, id="too-large"),
+        pytest.param(422, "ErrorWhatever", "refused", None, id="anything-else"),
     ],
 )
-def test_row35_a_definite_no_ends_it_and_the_providers_text_goes_nowhere(
+def test_permanent_error_fails_and_hides_the_provider_text(
     approved: PendingAction, graph: GraphServer, api: Api, reviewer: Reviewer, mailbox: Mailbox,
     status: int, provider_code: str, code: str, scope: str | None,
 ) -> None:  # fmt: skip
@@ -234,7 +237,8 @@ def test_row35_a_definite_no_ends_it_and_the_providers_text_goes_nowhere(
     assert graph.drafts(ADA) == []
 
 
-def test_row36_a_dead_grant_disconnects_the_mailbox_and_the_action_waits(
+@pytest.mark.fault(36)
+def test_dead_grant_disconnects_the_mailbox_and_mail_waits(
     approved: PendingAction, graph: GraphServer, mailbox: Mailbox, tmp_path: Path, settings: Any, monkeypatch: Any
 ) -> None:
     with SignInService(tmp_path, lambda given: graph.token(ADA)) as service:
@@ -266,7 +270,7 @@ def test_row36_a_dead_grant_disconnects_the_mailbox_and_the_action_waits(
         assert secrets_of(mailbox)["refresh_token"] == "refresh 2"
 
 
-def test_a_token_refused_at_the_send_is_renewed_for_the_next_try(
+def test_token_refused_at_the_send_is_renewed_for_a_retry(
     approved: PendingAction, graph: GraphServer, mailbox: Mailbox, tmp_path: Path, settings: Any, monkeypatch: Any
 ) -> None:
     with SignInService(tmp_path, lambda given: graph.token(ADA)) as service:
@@ -281,7 +285,7 @@ def test_a_token_refused_at_the_send_is_renewed_for_the_next_try(
         assert (len(graph.ledger), len(service.grants)) == (1, 1)
 
 
-def test_a_new_token_that_is_refused_as_well_disconnects_no_mailbox(
+def test_refused_new_token_disconnects_no_mailbox(
     api: Api, graph: GraphServer, mailbox: Mailbox, tmp_path: Path, settings: Any, monkeypatch: Any
 ) -> None:
     with SignInService(tmp_path, lambda given: graph.token(ADA)) as service:
@@ -294,7 +298,7 @@ def test_a_new_token_that_is_refused_as_well_disconnects_no_mailbox(
         assert Mailbox.objects.get(pk=mailbox.pk).status == "active"
 
 
-def test_a_mail_that_was_approved_before_drafts_were_withdrawn_leaves_without_one(
+def test_approved_mail_leaves_without_draft_permission(
     approved: PendingAction, graph: GraphServer, mailbox: Mailbox, tmp_path: Path, settings: Any, monkeypatch: Any
 ) -> None:
     left = ("Mail.Read", "Mail.Send")
@@ -311,7 +315,7 @@ def test_a_mail_that_was_approved_before_drafts_were_withdrawn_leaves_without_on
 
 
 @pytest.mark.parametrize("left", [3600, -1])
-def test_a_mailbox_without_a_refresh_token_waits_to_be_connected_again(
+def test_mailbox_without_refresh_token_waits_for_reconnect(
     api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, left: int
 ) -> None:
     action = approve(api, reviewer)
@@ -341,7 +345,7 @@ def secrets_of(mailbox: Mailbox) -> credentials.Secrets:
 
 @pytest.mark.parametrize("on", ["get", "list"])
 @pytest.mark.parametrize(("status", "code"), [(403, "ErrorAccessDenied"), (400, "ErrorInvalidRequest")])
-def test_an_answer_never_leaves_because_its_thread_could_not_be_looked_at(
+def test_reply_waits_while_its_thread_cannot_be_read(
     api: Api, reviewer: Reviewer, graph: GraphServer, on: str, status: int, code: str
 ) -> None:
     graph.deliver(ADA, letter().as_bytes())
@@ -366,7 +370,7 @@ def test_an_answer_never_leaves_because_its_thread_could_not_be_looked_at(
     ("status", "code", "told"),
     [(403, "ErrorAccessDenied", "auth_error"), (400, "ErrorInvalidRequest", "refused")],
 )
-def test_a_draft_that_could_not_be_looked_at_is_not_said_to_have_changed(
+def test_unreadable_draft_is_not_reported_as_changed(
     api: Api, reviewer: Reviewer, graph: GraphServer, status: int, code: str, told: str
 ) -> None:
     draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
@@ -388,7 +392,8 @@ def throttled_with_a_draft(graph: GraphServer) -> Item:
     return graph.drafts(ADA)[0]
 
 
-def test_row37_a_draft_that_its_person_edited_is_not_sent(approved: PendingAction, graph: GraphServer) -> None:
+@pytest.mark.fault(37)
+def test_draft_edited_by_the_owner_is_not_sent(approved: PendingAction, graph: GraphServer) -> None:
     draft = throttled_with_a_draft(graph)
     graph.store.patch(draft, {"subject": "Something else"})
     work()
@@ -396,7 +401,8 @@ def test_row37_a_draft_that_its_person_edited_is_not_sent(approved: PendingActio
     assert (len(graph.sends()), graph.ledger) == (1, [])
 
 
-def test_row37_a_draft_that_its_person_threw_away_is_not_sent(approved: PendingAction, graph: GraphServer) -> None:
+@pytest.mark.fault(37)
+def test_draft_deleted_by_the_owner_is_not_sent(approved: PendingAction, graph: GraphServer) -> None:
     draft = throttled_with_a_draft(graph)
     graph.store.move(ADA, draft, "deleteditems")
     work()
@@ -404,9 +410,8 @@ def test_row37_a_draft_that_its_person_threw_away_is_not_sent(approved: PendingA
     assert (len(graph.sends()), graph.ledger) == (1, [])
 
 
-def test_row37_a_draft_that_is_gone_makes_it_unknown_and_is_never_made_again(
-    approved: PendingAction, graph: GraphServer
-) -> None:
+@pytest.mark.fault(37)
+def test_missing_draft_is_unknown_and_not_remade(approved: PendingAction, graph: GraphServer) -> None:
     graph.store.of(ADA).pop(throttled_with_a_draft(graph).id)
     work()
     assert state(approved) == ("unknown", "draft_gone")
@@ -417,7 +422,8 @@ def test_row37_a_draft_that_is_gone_makes_it_unknown_and_is_never_made_again(
     assert (len(graph.sends()), graph.ledger, created(graph)) == (1, [], 1)
 
 
-def test_row37_a_draft_that_went_out_by_itself_is_found_in_sent(approved: PendingAction, graph: GraphServer) -> None:
+@pytest.mark.fault(37)
+def test_draft_sent_by_owner_is_found_in_sent(approved: PendingAction, graph: GraphServer) -> None:
     graph.accept(ADA, throttled_with_a_draft(graph), "by hand", save=True)
     work()
     probe()
@@ -425,9 +431,7 @@ def test_row37_a_draft_that_went_out_by_itself_is_found_in_sent(approved: Pendin
     assert (len(graph.sends()), len(graph.ledger)) == (1, 1)
 
 
-def test_a_draft_that_the_first_try_sent_while_the_second_began_is_found_in_sent(
-    approved: PendingAction, graph: GraphServer
-) -> None:
+def test_draft_sent_by_a_slow_first_attempt_is_found_in_sent(approved: PendingAction, graph: GraphServer) -> None:
     throttled_with_a_draft(graph)
 
     def carried_out_late(action: str) -> None:
@@ -444,7 +448,7 @@ def test_a_draft_that_the_first_try_sent_while_the_second_began_is_found_in_sent
     assert [accepted.message_id for accepted in graph.ledger] == [approved.message_id]
 
 
-def test_a_draft_that_its_person_is_just_sending_is_not_taken_away_when_ours_is_cancelled(
+def test_draft_the_owner_is_sending_survives_a_cancellation(
     approved: PendingAction, graph: GraphServer, api: Api
 ) -> None:
     draft = throttled_with_a_draft(graph)
@@ -474,18 +478,14 @@ def unconfirmed(api: Api, reviewer: Reviewer, graph: GraphServer, request: pytes
     return action
 
 
-def test_a_draft_whose_creation_was_not_confirmed_goes_before_another_is_made(
-    unconfirmed: PendingAction, graph: GraphServer
-) -> None:
+def test_unconfirmed_draft_is_removed_before_another_is_made(unconfirmed: PendingAction, graph: GraphServer) -> None:
     now_it_is_time()
     work()
     assert state(unconfirmed) == ("succeeded", None)
     assert (len(graph.ledger), graph.drafts(ADA)) == (1, [])
 
 
-def test_a_draft_whose_creation_was_not_confirmed_and_that_its_person_sent_is_not_made_again(
-    unconfirmed: PendingAction, graph: GraphServer
-) -> None:
+def test_unconfirmed_draft_sent_by_the_owner_is_not_repeated(unconfirmed: PendingAction, graph: GraphServer) -> None:
     graph.accept(ADA, graph.drafts(ADA)[0], "by hand", save=True)
     now_it_is_time()
     work()
@@ -496,7 +496,7 @@ def test_a_draft_whose_creation_was_not_confirmed_and_that_its_person_sent_is_no
 
 
 @pytest.mark.parametrize("then", ["stays in Sent", "is filed elsewhere", "is thrown away", "is on its way"])
-def test_a_draft_that_its_person_sent_before_it_was_complete_is_not_made_again(
+def test_incomplete_draft_sent_by_the_owner_is_not_repeated(
     approved: PendingAction, graph: GraphServer, then: str
 ) -> None:
     graph.fault("answer", on="get")
@@ -516,7 +516,7 @@ def test_a_draft_that_its_person_sent_before_it_was_complete_is_not_made_again(
     assert (graph.sends(), len(graph.ledger)) == ([], 1)
 
 
-def test_a_draft_whose_creation_was_not_confirmed_goes_when_nothing_leaves(
+def test_unconfirmed_draft_is_removed_if_nothing_leaves(
     unconfirmed: PendingAction, graph: GraphServer, api: Api
 ) -> None:
     own = graph.store.new(ADA, "drafts", {"subject": "The person's own"})
@@ -547,17 +547,18 @@ def another_link(item: Item) -> None:
     item.shown["body"]["content"] = item.shown["body"]["content"].replace("good.example", "evil.example")
 
 
+@pytest.mark.fault(38)
 @pytest.mark.parametrize(
     ("tamper", "of", "what"),
     [
-        pytest.param(one_more_bcc, "create", "bcc", id="row38-extra-bcc"),
-        pytest.param(another_recipient, "create", "to", id="row38-changed-recipient"),
-        pytest.param(another_file, "attachments", "attachments", id="row38-swapped-attachment"),
-        pytest.param(another_text, "create", "body", id="row38-changed-text"),
-        pytest.param(another_link, "create", "body", id="row38-changed-link"),
+        pytest.param(one_more_bcc, "create", "bcc", id="extra-bcc"),
+        pytest.param(another_recipient, "create", "to", id="changed-recipient"),
+        pytest.param(another_file, "attachments", "attachments", id="swapped-attachment"),
+        pytest.param(another_text, "create", "body", id="changed-text"),
+        pytest.param(another_link, "create", "body", id="changed-link"),
     ],
 )
-def test_row38_a_draft_that_says_something_else_is_never_sent(
+def test_draft_with_other_content_is_never_sent(
     api: Api, reviewer: Reviewer, graph: GraphServer, tamper: Tamper, of: str, what: str
 ) -> None:
     file = {"name": "a.pdf", "content_base64": "JVBERi0xLjQK"}
@@ -573,9 +574,7 @@ def test_row38_a_draft_that_says_something_else_is_never_sent(
     assert graph.drafts(ADA) == []
 
 
-def test_html_that_exchange_rewrote_without_changing_what_it_says_is_sent(
-    api: Api, reviewer: Reviewer, graph: GraphServer
-) -> None:
+def test_html_rewritten_without_a_change_of_meaning_is_sent(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     def rewritten(item: Item) -> None:
         content = item.shown["body"]["content"]
         item.shown["body"]["content"] = f"<html><head><meta charset=utf-8></head><body>\r\n{content}\r\n</body></html>"
@@ -589,9 +588,7 @@ def test_html_that_exchange_rewrote_without_changing_what_it_says_is_sent(
 TEXT = "Hello Mira,\n  a < b & c: https://good.example/?x=1&y=2\n\nAlice"
 
 
-def test_a_text_that_exchange_shows_as_html_is_sent_as_the_text_that_was_approved(
-    api: Api, reviewer: Reviewer, graph: GraphServer
-) -> None:
+def test_text_shown_by_exchange_as_html_is_sent_as_text(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     graph.shows_html = True
     action = approve(api, reviewer, body=TEXT)
     work()
@@ -604,10 +601,9 @@ def misled(item: Item) -> None:
     item.changed()
 
 
+@pytest.mark.fault(38)
 @pytest.mark.parametrize("at_read", [0, 2])
-def test_row38_a_text_that_became_a_link_is_never_sent(
-    api: Api, reviewer: Reviewer, graph: GraphServer, at_read: int
-) -> None:
+def test_text_that_became_a_link_is_never_sent(api: Api, reviewer: Reviewer, graph: GraphServer, at_read: int) -> None:
     reads: list[Item] = []
 
     def changed_between_the_looks(item: Item) -> None:
@@ -627,9 +623,8 @@ def test_row38_a_text_that_became_a_link_is_never_sent(
 # 39: the look itself fails
 
 
-def test_row39_a_probe_that_fails_or_an_index_that_lags_leaves_it_unknown(
-    approved: PendingAction, graph: GraphServer
-) -> None:
+@pytest.mark.fault(39)
+def test_failed_lookup_or_late_index_leaves_it_unknown(approved: PendingAction, graph: GraphServer) -> None:
     graph.fault("drop_after_effect")
     work()
     graph.fault("answer", on="list", status=500, times=2)
@@ -649,9 +644,8 @@ def test_row39_a_probe_that_fails_or_an_index_that_lags_leaves_it_unknown(
     assert len(graph.ledger) == 1
 
 
-def test_row39_exchange_may_give_it_another_id_and_our_mark_still_finds_it(
-    approved: PendingAction, graph: GraphServer
-) -> None:
+@pytest.mark.fault(39)
+def test_mark_finds_a_mail_with_another_id(approved: PendingAction, graph: GraphServer) -> None:
     graph.renames = True
     graph.fault("drop_after_effect")
     work()
@@ -661,7 +655,7 @@ def test_row39_exchange_may_give_it_another_id_and_our_mark_still_finds_it(
 
 
 @pytest.mark.parametrize("effect", [True, False])
-def test_without_drafts_a_lost_answer_is_found_by_our_mark_or_stays_unknown(
+def test_lost_answer_without_drafts_is_found_by_our_mark(
     api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, effect: bool
 ) -> None:
     Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
@@ -679,8 +673,9 @@ def test_without_drafts_a_lost_answer_is_found_by_our_mark_or_stays_unknown(
 # 23, 24, 27: the worker or the database goes
 
 
+@pytest.mark.fault(27)
 @pytest.mark.django_db(transaction=True)
-def test_row27_a_database_that_refuses_after_the_202_costs_nothing(approved: PendingAction, graph: GraphServer) -> None:
+def test_database_error_after_the_202_loses_nothing(approved: PendingAction, graph: GraphServer) -> None:
     refused: list[str] = []
 
     def once(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -700,10 +695,14 @@ ON_SQLITE = pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlit
 ON_POSTGRES = pytest.param("PostgreSQL", marks=pytest.mark.postgres_only)
 
 
+@pytest.mark.fault(23, 24)
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("after_effect", [pytest.param(False, id="row23"), pytest.param(True, id="row24")])
+@pytest.mark.parametrize(
+    "after_effect",
+    [pytest.param(False, id="killed-before-the-effect"), pytest.param(True, id="killed-after-the-effect")],
+)
 @pytest.mark.parametrize("database", [ON_SQLITE, ON_POSTGRES])
-def test_a_worker_killed_at_the_send_leaves_a_mail_that_goes_out_once(
+def test_mail_leaves_once_if_a_worker_dies_at_the_send(
     approved: PendingAction, graph: GraphServer, tmp_path: Path, database: str, after_effect: bool, settings: Any
 ) -> None:
     settings.MAILHUB_HOME = tmp_path
@@ -728,7 +727,8 @@ def test_a_worker_killed_at_the_send_leaves_a_mail_that_goes_out_once(
     assert [accepted.message_id for accepted in graph.ledger] == [approved.message_id]
 
 
-def test_row58_what_is_prepared_and_what_is_kept_holds_no_readable_secret(
+@pytest.mark.fault(58)
+def test_prepared_and_kept_data_hold_no_readable_secret(
     approved: PendingAction, graph: GraphServer, mailbox: Mailbox
 ) -> None:
     throttled_with_a_draft(graph)

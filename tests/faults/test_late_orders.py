@@ -53,9 +53,7 @@ def order_again(action: PendingAction, person: User) -> PendingAction:
 # Microsoft 365
 
 
-def test_a_withdrawn_mail_does_not_leave_by_a_late_order(
-    api: Api, reviewer: Reviewer, graph: GraphServer, slow_order: Held
-) -> None:
+def test_late_order_sends_no_withdrawn_mail(api: Api, reviewer: Reviewer, graph: GraphServer, slow_order: Held) -> None:
     action = approve(api, reviewer)
     work()
     for _ in range(2):
@@ -71,7 +69,7 @@ def test_a_withdrawn_mail_does_not_leave_by_a_late_order(
     assert "may_have_been_sent_at" not in api.get(f"/actions/{action.pk}").json()
 
 
-def test_a_late_order_does_not_send_the_first_wording_of_an_edited_mail(
+def test_late_order_sends_no_outdated_wording(
     api: Api, reviewer: Reviewer, alice: User, graph: GraphServer, slow_order: Held
 ) -> None:
     action = approve(api, reviewer, subject="The first wording")
@@ -95,7 +93,7 @@ def test_a_late_order_does_not_send_the_first_wording_of_an_edited_mail(
     assert [sent.subject for sent in graph.ledger] == ["The second wording"]
 
 
-def test_what_was_ruled_unsent_and_withdrawn_is_destroyed(
+def test_draft_of_mail_ruled_unsent_is_destroyed(
     api: Api, reviewer: Reviewer, alice: User, graph: GraphServer, slow_order: Held, settings: Any
 ) -> None:
     action = approve(api, reviewer)
@@ -114,7 +112,7 @@ def test_what_was_ruled_unsent_and_withdrawn_is_destroyed(
     assert AuditEvent.objects.filter(event="proven_unsent").count() == 1
 
 
-def test_a_draft_that_is_on_its_way_is_not_destroyed(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_draft_being_sent_is_not_destroyed(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     action = approve(api, reviewer)
     graph.fault("drop_after")
     work()
@@ -135,7 +133,9 @@ def test_a_draft_that_is_on_its_way_is_not_destroyed(api: Api, reviewer: Reviewe
 
 
 @pytest.mark.parametrize("why", ["edited", "another cloud", "gone"])
-def test_without_destruction_it_stays_unknown(api: Api, reviewer: Reviewer, graph: GraphServer, why: str) -> None:
+def test_draft_that_cannot_be_destroyed_stays_unknown(
+    api: Api, reviewer: Reviewer, graph: GraphServer, why: str
+) -> None:
     action = approve(api, reviewer)
     graph.fault("drop_after")
     work()
@@ -154,7 +154,7 @@ def test_without_destruction_it_stays_unknown(api: Api, reviewer: Reviewer, grap
     assert graph.drafts(ADA) == ([] if why == "gone" else [draft])
 
 
-def test_a_draft_that_its_person_edited_is_never_deleted(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_draft_edited_by_the_owner_is_never_deleted(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     action = approve(api, reviewer)
     draft = throttled_with_a_draft(graph)
     graph.store.patch(draft, {"subject": "Rewritten by its person, for an hour"})
@@ -166,7 +166,7 @@ def test_a_draft_that_its_person_edited_is_never_deleted(api: Api, reviewer: Rev
 
 
 @pytest.mark.parametrize("why", ["edited", "gone", "untouched"])
-def test_an_ordered_copy_leaves_once_whatever_became_of_the_draft(
+def test_ordered_copy_leaves_once_in_any_draft_state(
     api: Api, reviewer: Reviewer, alice: User, graph: GraphServer, why: str
 ) -> None:
     action = approve(api, reviewer)
@@ -198,7 +198,7 @@ def gmail_api(alice: User, gmail: GmailServer) -> Api:
 
 
 @pytest.mark.parametrize("why", ["edited", "gone", "untouched"])
-def test_an_ordered_copy_leaves_once_at_gmail_too(
+def test_ordered_copy_leaves_once_at_gmail_too(
     gmail_api: Api, reviewer: Reviewer, alice: User, gmail: GmailServer, why: str
 ) -> None:
     action_id = gmail_api.propose()
@@ -222,9 +222,7 @@ def test_an_ordered_copy_leaves_once_at_gmail_too(
     assert proven is (why == "untouched")
 
 
-def test_a_deleted_draft_that_gmail_no_longer_knows_proves_nothing(
-    gmail_api: Api, reviewer: Reviewer, gmail: GmailServer
-) -> None:
+def test_deleted_draft_unknown_to_gmail_proves_nothing(gmail_api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
     action_id = gmail_api.propose()
     reviewer.decide(action_id, "approve")
     gmail.drop("drafts.send")

@@ -155,12 +155,12 @@ MOMENTS = {
     "a late accepted closes nothing": Moment(
         edit=("approvals/lifecycle/outcomes.py", "return accepted and action.status in OPEN and", "return False and"),
         tests=DOUBTS,
-        chosen="late_accepted",
+        chosen="late_acceptance",
     ),
     "an exception after the wire counts as not sent": Moment(
         edit=(EXECUTION, '"unknown" if claim.on_wire.is_set() else "not_sent"', '"not_sent"'),
         tests=DOUBTS,
-        chosen="any_exception_after",
+        chosen="exception_after_wire",
     ),
     "only a word, and no longer said": Moment(
         edit=(
@@ -169,7 +169,7 @@ MOMENTS = {
             "unclear",
         ),
         tests=DOUBTS,
-        chosen="maybe_left",
+        chosen="may_have_been_sent_in",
     ),
     "a ruling is about any attempt": Moment(
         edit=("approvals/decisions/rulings.py", "if action.fence != fence:", "if False:"),
@@ -179,7 +179,7 @@ MOMENTS = {
     "a ruling obeys no rules of approvals": Moment(
         edit=("approvals/decisions/rulings.py", "return refusal_to_approve(person, action) or", "return None or"),
         tests=DOUBTS,
-        chosen="author_orders or managers_order",
+        chosen="author_who_cannot_approve or second_copy_needs_a_manager",
     ),
     "Sent is not looked at before a second copy": Moment(
         edit=(EXECUTION, "if claim.fence > 1:", "if False:"), tests=DOUBTS, chosen="found_in_sent"
@@ -220,7 +220,7 @@ MOMENTS = {
     "the database lets an author approve": Moment(
         edit=("approvals/guards.py", "(NOT rules.self_approval OR rules.approvals_needed > 1)", "1 = 0"),
         tests="tests/approvals/test_database_refuses.py",
-        chosen="authors_own",
+        chosen="own_approval_of_an_author",
     ),
 }
 
@@ -244,7 +244,7 @@ def without(edits: Iterable[Edit], tree: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_without_a_guard_the_proof_fails(name: str, tmp_path: Path) -> None:
+def test_proof_fails_without_a_guard(name: str, tmp_path: Path) -> None:
     mutation = MUTATIONS[name]
     tree = without(mutation.edits, tmp_path / "tree")
     home = tmp_path / "home"
@@ -253,22 +253,22 @@ def test_without_a_guard_the_proof_fails(name: str, tmp_path: Path) -> None:
     assert {violation.name for violation in report.violations} & mutation.finds, sorted(map(str, report.violations))
 
 
-def test_with_every_guard_the_same_trouble_breaks_nothing(tmp_path: Path) -> None:
+def test_same_trouble_breaks_nothing_with_every_guard(tmp_path: Path) -> None:
     report = prove(Setup(queue="database", seed=7), replace(KILLED_ON_THE_WIRE, heal_seconds=120), tmp_path)
     assert not report.violations, sorted(map(str, report.violations))
 
 
-def test_without_the_fence_a_late_outcome_is_seen_to_change_what_it_must_not(tmp_path: Path) -> None:
+def test_late_outcome_test_fails_without_the_fence(tmp_path: Path) -> None:
     """Two attempts of one action at one moment are too rare to wait for: here the test of the moment itself fails."""
     tree = without((WITHOUT_FENCE,), tmp_path / "tree")
-    command = [sys.executable, "-m", "pytest", "tests/approvals/test_leases.py", "-q", "-k", "row26_the_old_fence"]
+    command = [sys.executable, "-m", "pytest", "tests/approvals/test_leases.py", "-q", "-k", "old_fence_changes"]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=300, check=False)
-    assert "test_row26_the_old_fence_changes_nothing_while_the_new_one_is_leaving" in done.stdout
+    assert "test_old_fence_changes_nothing_while_the_new_one_sends" in done.stdout
     assert done.returncode == 1, done.stdout
 
 
 @pytest.mark.parametrize("name", MOMENTS)
-def test_without_a_guard_the_test_of_its_moment_fails(name: str, tmp_path: Path) -> None:
+def test_moment_test_fails_without_its_guard(name: str, tmp_path: Path) -> None:
     moment = MOMENTS[name]
     tree = without((moment.edit,), tmp_path / "tree")
     command = [sys.executable, "-m", "pytest", moment.tests, "-q", "-p", "no:cacheprovider", "-k", moment.chosen]

@@ -21,7 +21,7 @@ def smtp() -> Iterator[FaultySmtp]:
         yield server
 
 
-def test_sqlite_does_not_forget_a_mail_that_was_sent(tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer) -> None:
+def test_sqlite_does_not_lose_a_sent_mail(tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer) -> None:
     home = tmp_path / "home"
     home.mkdir()
     disk = Disk(home, tmp_path)
@@ -48,9 +48,7 @@ def test_sqlite_does_not_forget_a_mail_that_was_sent(tmp_path: Path, smtp: Fault
 
 
 @pytest.mark.long
-def test_postgresql_does_not_forget_a_mail_that_was_sent(
-    tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
-) -> None:
+def test_postgresql_does_not_lose_a_sent_mail(tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer) -> None:
     with (
         DurablePostgres(recorded=True) as postgres,
         Installation(tmp_path, smtp, sandbox, DATABASE_URL=postgres.url) as installation,

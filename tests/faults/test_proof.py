@@ -32,7 +32,7 @@ def kept(report: Report) -> Report:
         pytest.param("database", 6, ("gmail",), marks=pytest.mark.long),
     ],
 )
-def test_the_promise_is_kept_when_everything_fails(
+def test_promise_is_kept_when_everything_fails(
     queue: QueueKind, seed: int, kinds: tuple[MailboxKind, ...], tmp_path: Path
 ) -> None:
     report = kept(prove(Setup(queue=queue, seed=seed, kinds=kinds), SHORT, tmp_path))
@@ -44,7 +44,7 @@ def test_the_promise_is_kept_when_everything_fails(
 @pytest.mark.long
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("queue", ["database", "rq", "celery"])
-def test_a_thousand_mails_leave_once_each_while_workers_are_killed(queue: QueueKind, tmp_path: Path) -> None:
+def test_thousand_mails_leave_once_while_workers_are_killed(queue: QueueKind, tmp_path: Path) -> None:
     plan = Plan(seconds=2000, proposals=1000, calm=True, rules=False, fault_rate=0, blow_every=(3, 6), blows=KILLS)
     setup = Setup(queue=queue, seed=5, mailboxes=20, undo_seconds=0, two_needed=False)
     report = kept(prove(setup, plan, tmp_path))

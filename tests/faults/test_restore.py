@@ -200,7 +200,7 @@ def test_copy_taken_under_load_sends_nothing_twice(
     assert len(taken) == len(set(taken)) == 31
 
 
-def test_home_that_comes_back_with_its_database_sends_nothing_twice(
+def test_restored_home_with_its_database_sends_nothing_twice(
     tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
 ) -> None:
     home, backup = tmp_path / "home", tmp_path / "backup"

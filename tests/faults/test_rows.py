@@ -1,22 +1,57 @@
-"""Every row of the list of faults that the gate and its workers must stand is named by a test."""
+"""Each fault and each performance goal of docs/dev/faults.md has a test that carries its number as a marker."""
 
+import ast
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.static
-TESTS = Path(__file__).parent.parent
-# Proposal, approval, queue and worker; Graph and Gmail; SMTP and IMAP; tokens at rest and renewed.
-ROWS = [*range(1, 49), 58, 59]
-# In the name of a test function, or in the id of one of its parameters.
-NAMED = re.compile(r"def test_row(\d+)_|id=\"row(\d+)-")
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "dev" / "faults.md"
+NUMBERS = [*(str(number) for number in range(1, 61)), *(f"P{number}" for number in range(1, 14))]
+ROW = re.compile(r"^\| (P?\d+) \| [^|]+ \| [^|]+ \| ([^|]+) \|$", re.M)
 
 
-def test_every_row_stands_in_the_name_of_a_test() -> None:
-    named = {
-        int(function or parameter)
-        for path in TESTS.rglob("test_*.py")
-        for function, parameter in NAMED.findall(path.read_text())
+def named() -> dict[str, set[str]]:
+    """Return the tests that the page names, by the number of their row."""
+    return {number: set(re.findall(r"`(test_\w+)`", tests)) for number, tests in ROW.findall(PAGE.read_text())}
+
+
+def marked() -> dict[str, set[str]]:
+    """Return the test functions that carry a marker `fault` or `goal`, by each number in it."""
+    found = defaultdict(set)
+    for path in (ROOT / "tests").rglob("*.py"):
+        source = path.read_text()
+        if "mark.fault(" not in source and "mark.goal(" not in source:
+            continue
+        for function in ast.walk(ast.parse(source)):
+            if isinstance(function, ast.FunctionDef) and function.name.startswith("test_"):
+                for number in _numbers(function):
+                    found[number].add(function.name)
+    return found
+
+
+def _numbers(function: ast.FunctionDef) -> set[str]:
+    return {
+        str(ast.literal_eval(argument))
+        for decorator in function.decorator_list
+        for call in ast.walk(decorator)  # the marks of one parameter count too
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in ("fault", "goal")
+        for argument in call.args
     }
-    assert not set(ROWS) - named
+
+
+def test_page_has_each_row_once() -> None:
+    assert [number for number, _ in ROW.findall(PAGE.read_text())] == NUMBERS
+
+
+def test_every_row_has_a_test() -> None:
+    assert set(marked()) == set(NUMBERS)
+
+
+def test_tests_named_on_the_page_carry_its_number() -> None:
+    carried = marked()
+    assert all(named().values())
+    assert {number: wrong for number, tests in named().items() if (wrong := tests - carried[number])} == {}

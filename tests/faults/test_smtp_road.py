@@ -70,7 +70,7 @@ def reply(answer: str, at: Point, *, recipient: str | None = None) -> Plan:
     return lambda smtp: smtp.reply(answer, at=at, recipient=recipient)
 
 
-def test_an_approved_mail_leaves_once_and_its_copy_lies_in_sent(api: Api, approved: str, world: World) -> None:
+def test_approved_mail_leaves_once_and_is_copied_to_sent(api: Api, approved: str, world: World) -> None:
     work()
     work()
     assert state(api, approved) == ("succeeded", None)
@@ -82,22 +82,21 @@ def test_an_approved_mail_leaves_once_and_its_copy_lies_in_sent(api: Api, approv
 # 40: nothing was sent
 
 
+@pytest.mark.fault(40, 42, 43)
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(drop("connect"), id="row40-drop-at-connect"),
-        pytest.param(drop("auth"), id="row40-drop-at-auth"),
-        pytest.param(drop("rcpt"), id="row40-drop-at-rcpt"),
-        pytest.param(drop("data"), id="row40-drop-before-354"),
-        pytest.param(reply("451 4.3.0 later", "dot"), id="row42-451-after-the-dot"),
-        pytest.param(reply("421 4.3.2 closing", "dot"), id="row42-421-after-the-dot"),
-        pytest.param(reply("421 4.3.2 closing", "mail"), id="row42-421-at-mail"),
-        pytest.param(reply("451 4.2.0 later", "rcpt", recipient=CHARLES), id="row43-451-for-one-of-three"),
+        pytest.param(drop("connect"), id="drop-at-connect"),
+        pytest.param(drop("auth"), id="drop-at-auth"),
+        pytest.param(drop("rcpt"), id="drop-at-rcpt"),
+        pytest.param(drop("data"), id="drop-before-354"),
+        pytest.param(reply("451 4.3.0 later", "dot"), id="451-after-the-dot"),
+        pytest.param(reply("421 4.3.2 closing", "dot"), id="421-after-the-dot"),
+        pytest.param(reply("421 4.3.2 closing", "mail"), id="421-at-mail"),
+        pytest.param(reply("451 4.2.0 later", "rcpt", recipient=CHARLES), id="451-for-one-of-three"),
     ],
 )
-def test_what_certainly_was_not_sent_is_tried_again_with_the_same_message_id(
-    api: Api, approved: str, world: World, plan: Plan
-) -> None:
+def test_certainly_unsent_mail_is_retried_with_the_same_id(api: Api, approved: str, world: World, plan: Plan) -> None:
     plan(world.smtp)
     before = timezone.now()
     work()
@@ -118,7 +117,8 @@ def test_what_certainly_was_not_sent_is_tried_again_with_the_same_message_id(
     assert [message_id_of(copy) for copy in world.sent()] == [action.message_id]
 
 
-def test_row42_a_421_lets_the_whole_mailbox_rest(api: Api, approved: str, world: World) -> None:
+@pytest.mark.fault(42)
+def test_421_pauses_the_whole_mailbox(api: Api, approved: str, world: World) -> None:
     world.smtp.reply("421 4.3.2 closing", at="mail")
     work()
     rest = Rest.objects.get()
@@ -131,7 +131,8 @@ def test_row42_a_421_lets_the_whole_mailbox_rest(api: Api, approved: str, world:
     assert world.smtp.ledger == []
 
 
-def test_row40_each_failure_waits_longer_than_the_one_before(api: Api, approved: str, world: World) -> None:
+@pytest.mark.fault(40)
+def test_each_failure_waits_longer_than_the_last(api: Api, approved: str, world: World) -> None:
     world.smtp.drop(at="connect", times=4)
     waits = []
     for _ in range(4):
@@ -147,9 +148,8 @@ def test_row40_each_failure_waits_longer_than_the_one_before(api: Api, approved:
     assert len(world.smtp.ledger) == 1
 
 
-def test_row40_a_refused_password_waits_for_the_mailbox_to_be_reconnected(
-    api: Api, approved: str, world: World
-) -> None:
+@pytest.mark.fault(40)
+def test_refused_password_waits_for_a_reconnect(api: Api, approved: str, world: World) -> None:
     world.smtp.reply("535 5.7.8 no", at="auth", times=None)
     work()
     now_it_is_time("not_before")
@@ -168,17 +168,16 @@ def test_row40_a_refused_password_waits_for_the_mailbox_to_be_reconnected(
 # 41: nobody knows
 
 
+@pytest.mark.fault(41)
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(drop("accepted"), id="row41-drop"),
-        pytest.param(lambda smtp: smtp.reset(at="accepted"), id="row41-reset"),
-        pytest.param(lambda smtp: smtp.silence(at="accepted"), id="row41-silence"),
+        pytest.param(drop("accepted"), id="drop"),
+        pytest.param(lambda smtp: smtp.reset(at="accepted"), id="reset"),
+        pytest.param(lambda smtp: smtp.silence(at="accepted"), id="silence"),
     ],
 )
-def test_a_lost_answer_is_found_in_sent_when_the_server_saves_there(
-    api: Api, approved: str, world: World, plan: Plan
-) -> None:
+def test_lost_answer_is_found_in_sent_if_the_server_saves(api: Api, approved: str, world: World, plan: Plan) -> None:
     world.saves_what_it_accepts()
     plan(world.smtp)
     work()
@@ -196,15 +195,16 @@ def test_a_lost_answer_is_found_in_sent_when_the_server_saves_there(
     assert Attempt.objects.get().evidence == "probe"
 
 
+@pytest.mark.fault(41)
 @pytest.mark.parametrize(
     ("plan", "ledger"),
     [
-        pytest.param(drop("accepted"), 1, id="row41-accepted-and-not-saved"),
-        pytest.param(drop("dot"), 0, id="row41-not-accepted"),
-        pytest.param(reply("rubbish", "accepted"), 1, id="row41-rubbish-as-answer"),
+        pytest.param(drop("accepted"), 1, id="accepted-and-not-saved"),
+        pytest.param(drop("dot"), 0, id="not-accepted"),
+        pytest.param(reply("rubbish", "accepted"), 1, id="rubbish-as-answer"),
     ],
 )
-def test_a_lost_answer_without_evidence_stays_unknown_and_nothing_is_sent_again(
+def test_answer_lost_without_trace_stays_unknown(
     api: Api, approved: str, world: World, plan: Plan, ledger: int
 ) -> None:
     plan(world.smtp)
@@ -225,9 +225,8 @@ def test_a_lost_answer_without_evidence_stays_unknown_and_nothing_is_sent_again(
     assert world.sent() == []
 
 
-def test_row41_a_probe_that_fails_is_no_evidence_and_the_next_one_finds_it(
-    api: Api, approved: str, world: World
-) -> None:
+@pytest.mark.fault(41)
+def test_failed_lookup_is_no_evidence_and_the_next_finds_it(api: Api, approved: str, world: World) -> None:
     world.saves_what_it_accepts()
     world.smtp.drop(at="accepted")
     work()
@@ -246,9 +245,8 @@ def test_row41_a_probe_that_fails_is_no_evidence_and_the_next_one_finds_it(
 # 45: the server gives it another Message-ID
 
 
-def test_row45_a_lost_answer_is_found_under_the_id_the_server_gave_and_both_are_kept(
-    api: Api, approved: str, world: World
-) -> None:
+@pytest.mark.fault(45)
+def test_lost_answer_is_found_under_the_id_of_the_server(api: Api, approved: str, world: World) -> None:
     world.renames_and_saves_what_it_accepts()
     world.smtp.drop(at="accepted")
     work()
@@ -265,16 +263,17 @@ def test_row45_a_lost_answer_is_found_under_the_id_the_server_gave_and_both_are_
 # 42, 43: a definite no
 
 
+@pytest.mark.fault(42, 43)
 @pytest.mark.parametrize(
     ("plan", "code"),
     [
-        pytest.param(reply("554 5.6.0 no", "dot"), "refused", id="row42-554-after-the-dot"),
-        pytest.param(reply("552 5.3.4 too big", "dot"), "too_large", id="row42-552-after-the-dot"),
-        pytest.param(reply("553 5.7.1 not you", "mail"), "send_as_denied", id="row42-553-at-mail"),
-        pytest.param(reply("550 5.1.1 who", "rcpt", recipient=CHARLES), "invalid_recipient", id="row43-550-for-one"),
+        pytest.param(reply("554 5.6.0 no", "dot"), "refused", id="554-after-the-dot"),
+        pytest.param(reply("552 5.3.4 too big", "dot"), "too_large", id="552-after-the-dot"),
+        pytest.param(reply("553 5.7.1 not you", "mail"), "send_as_denied", id="553-at-mail"),
+        pytest.param(reply("550 5.1.1 who", "rcpt", recipient=CHARLES), "invalid_recipient", id="550-for-one"),
     ],
 )
-def test_a_definite_no_ends_the_action_with_its_code(
+def test_permanent_error_fails_the_action_with_its_code(
     api: Api, approved: str, world: World, plan: Plan, code: str
 ) -> None:
     plan(world.smtp)
@@ -289,7 +288,8 @@ def test_a_definite_no_ends_the_action_with_its_code(
     assert PendingAction.objects.get().attempts.count() == 1
 
 
-def test_row43_the_refused_address_is_shown_and_nobody_gets_the_mail(
+@pytest.mark.fault(43)
+def test_refused_address_is_shown_and_nobody_gets_the_mail(
     api: Api, approved: str, reviewer: Reviewer, world: World
 ) -> None:
     world.smtp.reply("550 5.1.1 who", at="rcpt", recipient=CHARLES)
@@ -304,7 +304,8 @@ def test_row43_the_refused_address_is_shown_and_nobody_gets_the_mail(
 # 44: the copy in Sent
 
 
-def test_row44_a_copy_that_cannot_be_saved_now_is_saved_later_and_once(api: Api, approved: str, world: World) -> None:
+@pytest.mark.fault(44)
+def test_copy_that_cannot_be_saved_now_is_saved_once_later(api: Api, approved: str, world: World) -> None:
     world.imap_goes_down()
     work()
     assert state(api, approved) == ("succeeded", None)
@@ -321,7 +322,7 @@ def test_row44_a_copy_that_cannot_be_saved_now_is_saved_later_and_once(api: Api,
     assert state(api, approved) == ("succeeded", None)
 
 
-def test_a_copy_that_fails_for_a_day_is_given_up_and_said(api: Api, approved: str, world: World) -> None:
+def test_copy_that_fails_for_a_day_is_given_up_and_reported(api: Api, approved: str, world: World) -> None:
     world.imap_goes_down()
     work()
     # A mailbox that must be connected again costs no try.
@@ -346,7 +347,8 @@ def test_a_copy_that_fails_for_a_day_is_given_up_and_said(api: Api, approved: st
     assert sum(waits, timedelta()) > timedelta(days=1)
 
 
-def test_row44_a_copy_whose_saving_was_not_confirmed_is_not_doubled(api: Api, approved: str, world: World) -> None:
+@pytest.mark.fault(44)
+def test_copy_with_an_unconfirmed_save_is_not_doubled(api: Api, approved: str, world: World) -> None:
     work()
     # As if the worker had died between the APPEND and the note of it.
     PendingAction.objects.update(settle_at=timezone.now() - timedelta(seconds=1))
@@ -355,7 +357,8 @@ def test_row44_a_copy_whose_saving_was_not_confirmed_is_not_doubled(api: Api, ap
     assert PendingAction.objects.get().settle_at is None
 
 
-def test_row44_an_append_that_breaks_off_is_made_good(api: Api, approved: str, world: World) -> None:
+@pytest.mark.fault(44)
+def test_interrupted_append_is_repaired(api: Api, approved: str, world: World) -> None:
     world.imap.cut_at(b"APPEND", times=1)
     work()
     assert (state(api, approved)[0], world.sent()) == ("succeeded", [])
@@ -365,7 +368,8 @@ def test_row44_an_append_that_breaks_off_is_made_good(api: Api, approved: str, w
     assert len(world.smtp.ledger) == 1
 
 
-def test_row44_a_server_that_saves_itself_is_not_given_a_second_copy(api: Api, approved: str, world: World) -> None:
+@pytest.mark.fault(44)
+def test_server_that_saves_copies_gets_no_second_one(api: Api, approved: str, world: World) -> None:
     world.saves_what_it_accepts()
     work()
     work()
@@ -373,7 +377,8 @@ def test_row44_a_server_that_saves_itself_is_not_given_a_second_copy(api: Api, a
     assert world.imap.count(b"APPEND") == 0
 
 
-def test_row44_two_workers_that_settle_at_once_make_one_copy(api: Api, approved: str, world: World) -> None:
+@pytest.mark.fault(44)
+def test_two_settling_workers_make_one_copy(api: Api, approved: str, world: World) -> None:
     world.imap_goes_down()
     work()
     world.imap_comes_back()
@@ -383,7 +388,8 @@ def test_row44_two_workers_that_settle_at_once_make_one_copy(api: Api, approved:
     assert state(api, approved) == ("succeeded", None)
 
 
-def test_row44_without_a_wish_for_it_no_copy_is_made(api: Api, reviewer: Reviewer, world: World) -> None:
+@pytest.mark.fault(44)
+def test_copy_is_made_only_on_request(api: Api, reviewer: Reviewer, world: World) -> None:
     action_id = api.propose(to=[MIRA], save_to_sent_items=False)
     reviewer.decide(action_id, "approve")
     work()
@@ -394,9 +400,8 @@ def test_row44_without_a_wish_for_it_no_copy_is_made(api: Api, reviewer: Reviewe
 # 55: Bcc
 
 
-def test_row55_a_blind_copy_is_in_the_envelope_the_preview_and_the_sent_copy_but_not_on_the_wire(
-    api: Api, reviewer: Reviewer, world: World
-) -> None:
+@pytest.mark.fault(55)
+def test_bcc_is_not_in_the_headers_on_the_wire(api: Api, reviewer: Reviewer, world: World) -> None:
     wanted: dict[str, Any] = {"to": [MIRA], "subject": "Hello", "body": "x", "bcc": ["hidden@copy.example"]}
     shown = api.tool("send_email", **wanted).json()["preview"]
     assert shown["bcc"] == ["hidden@copy.example"]
@@ -421,20 +426,21 @@ def test_row55_a_blind_copy_is_in_the_envelope_the_preview_and_the_sent_copy_but
 CANARIES = ("canary-subject", "canary-body", "canary-to", "canary-hidden", "canary-reply")
 
 
+@pytest.mark.fault(56)
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(lambda smtp: None, id="row56-success"),
-        pytest.param(drop("connect"), id="row56-drop-at-connect"),
-        pytest.param(reply("535 5.7.8 canary-reply", "auth"), id="row56-535-at-auth"),
-        pytest.param(reply("550 5.1.1 canary-reply", "rcpt"), id="row56-550-at-rcpt"),
-        pytest.param(reply("451 4.3.0 canary-reply", "dot"), id="row56-451-after-the-dot"),
-        pytest.param(reply("554 5.6.0 canary-reply", "dot"), id="row56-554-after-the-dot"),
-        pytest.param(drop("accepted"), id="row56-drop-after-the-dot"),
-        pytest.param(reply("canary-reply", "accepted"), id="row56-rubbish-after-the-dot"),
+        pytest.param(lambda smtp: None, id="success"),
+        pytest.param(drop("connect"), id="drop-at-connect"),
+        pytest.param(reply("535 5.7.8 canary-reply", "auth"), id="535-at-auth"),
+        pytest.param(reply("550 5.1.1 canary-reply", "rcpt"), id="550-at-rcpt"),
+        pytest.param(reply("451 4.3.0 canary-reply", "dot"), id="451-after-the-dot"),
+        pytest.param(reply("554 5.6.0 canary-reply", "dot"), id="554-after-the-dot"),
+        pytest.param(drop("accepted"), id="drop-after-the-dot"),
+        pytest.param(reply("canary-reply", "accepted"), id="rubbish-after-the-dot"),
     ],
 )
-def test_no_content_address_or_password_is_in_the_log_the_error_or_the_audit(
+def test_no_secret_or_content_is_in_log_error_or_audit(
     api: Api, reviewer: Reviewer, world: World, logged: io.StringIO, plan: Plan
 ) -> None:
     plan(world.smtp)

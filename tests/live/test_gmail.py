@@ -122,7 +122,7 @@ def test_search_05_label_ids(account: Account) -> None:
     assert not starred or [row["id"] for row in starred] != [row["id"] for row in inbox]
 
 
-def test_search_06_pages_of_a_larger_result_hold_the_smaller(account: Account) -> None:
+def test_search_06_larger_result_starts_with_the_smaller(account: Account) -> None:
     large, small = (account.search("in:anywhere", max_results=number) for number in (25, 5))
     assert len(large) <= 25
     assert len(small) <= 5
@@ -194,7 +194,7 @@ def test_auth_01_a_stored_token_works(account: Account) -> None:
     provider_for(account.mailbox).test()
 
 
-def test_auth_02_a_token_that_has_run_out_is_refreshed(account: Account) -> None:
+def test_auth_02_expired_token_is_refreshed(account: Account) -> None:
     before = credentials.decrypt(bytes(account.mailbox.credentials), mailbox_id=account.mailbox.pk)
     record = credentials.encrypt({**before, "expires_at": 1.0}, mailbox_id=account.mailbox.pk)
     Mailbox.objects.filter(pk=account.mailbox.pk).update(credentials=record)
@@ -202,13 +202,13 @@ def test_auth_02_a_token_that_has_run_out_is_refreshed(account: Account) -> None
     assert account.search("in:inbox", max_results=1)
 
 
-def test_auth_03_a_missing_token_file_names_the_command(tmp_path: Path) -> None:
+def test_auth_03_missing_token_file_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(CannotConnect) as caught:
         google.grant_in_file(tmp_path / "token.json")
     assert "connect_mailbox gmail" in str(caught.value)
 
 
-def test_auth_04_a_broken_token_file_is_said_to_be_one(tmp_path: Path) -> None:
+def test_auth_04_broken_token_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "token.json").write_text("{")
     with pytest.raises(CannotConnect) as caught:
         google.grant_in_file(tmp_path / "token.json")
@@ -222,7 +222,7 @@ def test_end_to_end_02_thirty_of_a_large_result(account: Account) -> None:
     assert len(account.search("in:anywhere", max_results=30)) <= 30
 
 
-def test_end_to_end_03_a_token_of_no_use_is_an_auth_error(account: Account) -> None:
+def test_end_to_end_03_useless_token_is_an_auth_error(account: Account) -> None:
     before = credentials.decrypt(bytes(account.mailbox.credentials), mailbox_id=account.mailbox.pk)
     record = credentials.encrypt({**before, "access_token": "ya29.of-no-use"}, mailbox_id=account.mailbox.pk)
     Mailbox.objects.filter(pk=account.mailbox.pk).update(credentials=record)
@@ -231,7 +231,7 @@ def test_end_to_end_03_a_token_of_no_use_is_an_auth_error(account: Account) -> N
     assert account.search("in:inbox")  # the next call has a new one
 
 
-def test_end_to_end_04_what_a_search_shows_is_what_reading_shows(account: Account) -> None:
+def test_end_to_end_04_search_shows_the_same_as_reading(account: Account) -> None:
     row = account.search("in:inbox", max_results=1)[0]
     assert account.get(row["id"])["headers"]["Subject"].startswith(row["subject"].removesuffix("…"))
 
@@ -285,9 +285,7 @@ def test_send_reply_and_forward_to_oneself(
         assert carried_out(account, reviewer, answer)["state"] == "succeeded"
 
 
-def test_what_was_sent_is_found_in_sent_again(
-    account: Account, reviewer: Reviewer, cleaned: Callable[[], list[str]]
-) -> None:
+def test_sent_mail_is_found_in_sent(account: Account, reviewer: Reviewer, cleaned: Callable[[], list[str]]) -> None:
     """The proof that a lost answer is settled by: our mark, or the Message-ID where Gmail has left it."""
     answer = account.api.tool("send_email", to=[account.mailbox.address], subject=SUBJECT, body="One.", confirm=True)
     assert carried_out(account, reviewer, answer)["state"] == "succeeded"
@@ -298,7 +296,7 @@ def test_what_was_sent_is_found_in_sent_again(
     assert found
 
 
-def test_what_ours_has_sent_is_what_was_approved(gmail: GmailServer, alice: User, reviewer: Reviewer) -> None:
+def test_mail_sent_by_us_is_as_approved(gmail: GmailServer, alice: User, reviewer: Reviewer) -> None:
     account = ours(gmail, alice)
     answer = account.api.tool("send_email", to=[ADA], subject=SUBJECT, body="One.", confirm=True)
     carried_out(account, reviewer, answer)

@@ -80,14 +80,14 @@ def in_sent(api: Api, subject: str) -> list[dict[str, Any]]:
     return list(api.tool("search_emails", subject=subject, folder="sent").json()["emails"])
 
 
-def test_a_mail_is_sent_and_lies_in_sent(api: Api, reviewer: Reviewer, subject: str, mailbox: Mailbox) -> None:
+def test_sent_mail_is_in_sent(api: Api, reviewer: Reviewer, subject: str, mailbox: Mailbox) -> None:
     file = {"name": "a.txt", "type": "text/plain", "content_base64": "b25l"}
     action = leaves(api, reviewer, "send_email", to=[OTHER], subject=subject, body="Grüße\n", attachments=[file])
     until(lambda: in_sent(api, subject))
     assert provider_for(mailbox).find_sent(action.message_id)
 
 
-def test_an_answer_and_a_forward_stay_in_their_thread(api: Api, reviewer: Reviewer, subject: str) -> None:
+def test_reply_and_forward_stay_in_their_thread(api: Api, reviewer: Reviewer, subject: str) -> None:
     leaves(api, reviewer, "send_email", to=[ADDRESS], subject=subject, body="To myself.\n")
     (card,) = until(lambda: api.tool("search_emails", subject=subject, folder="inbox").json()["emails"])
     leaves(api, reviewer, "reply_email", message_id=card["id"], comment="An answer.")
@@ -97,11 +97,11 @@ def test_an_answer_and_a_forward_stay_in_their_thread(api: Api, reviewer: Review
     assert len(thread) >= 2
 
 
-def test_what_is_searched_for_by_words_is_found(api: Api) -> None:
+def test_word_search_finds_the_mail(api: Api) -> None:
     assert "emails" in api.tool("search_emails", query="mailhub", unread=True).json()
 
 
-def test_a_destroyed_draft_cannot_be_sent_any_more(mailbox: Mailbox, subject: str) -> None:
+def test_destroyed_draft_cannot_be_sent_any_more(mailbox: Mailbox, subject: str) -> None:
     """What `destroy` takes for proof: no order finds the draft, and none finds it under another folder."""
     provider = GraphProvider.for_mailbox(mailbox)
     made = provider._client.call(

@@ -25,9 +25,7 @@ def operator(alice: User) -> Client:
 
 
 @pytest.mark.parametrize("path", LOOKED_AT)
-def test_what_the_gate_rests_on_can_be_looked_at_and_not_changed(
-    api: Api, reviewer: Reviewer, operator: Client, path: str
-) -> None:
+def test_gate_data_can_be_viewed_and_not_changed(api: Api, reviewer: Reviewer, operator: Client, path: str) -> None:
     reviewer.decide(api.propose(), "approve")
     work()
     model = next(m for m in admin.site._registry if m._meta.label_lower == path.replace("/", "."))
@@ -57,11 +55,11 @@ def test_no_secret_is_shown(api: Api, operator: Client) -> None:
     assert b"igest:" not in shown
 
 
-def test_a_pending_action_stays_pending_whatever_an_operator_posts(api: Api, operator: Client) -> None:
+def test_admin_cannot_decide_a_pending_action(api: Api, operator: Client) -> None:
     action_id = api.propose()
     operator.post("/admin/approvals/pendingaction/", {"action": "delete_selected", "_selected_action": action_id})
     assert PendingAction.objects.get().status == "pending"
 
 
-def test_who_is_no_operator_does_not_get_in(reviewer: Reviewer) -> None:
+def test_only_operators_get_in(reviewer: Reviewer) -> None:
     assert reviewer.client.get("/admin/approvals/pendingaction/").status_code == 302

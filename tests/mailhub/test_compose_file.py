@@ -29,7 +29,7 @@ static = pytest.mark.static
 
 @static
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_container_writes_nowhere_but_where_it_is_told_and_gains_no_rights(name: str) -> None:
+def test_container_gains_no_rights_and_writes_only_as_told(name: str) -> None:
     service = SERVICES[name]
     assert "no-new-privileges:true" in service["security_opt"]
     assert service.get("read_only") is True or name == "rabbitmq"
@@ -42,7 +42,7 @@ def test_a_container_writes_nowhere_but_where_it_is_told_and_gains_no_rights(nam
 
 @static
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_container_cannot_use_up_the_machine(name: str) -> None:
+def test_container_cannot_use_up_the_machine(name: str) -> None:
     service = SERVICES[name]
     assert service["mem_limit"]
     assert service["pids_limit"]
@@ -52,7 +52,7 @@ def test_a_container_cannot_use_up_the_machine(name: str) -> None:
 
 @static
 @pytest.mark.parametrize("name", [name for name in SERVICES if name not in OURS])
-def test_an_image_has_an_exact_version_and_can_be_pinned(name: str) -> None:
+def test_image_has_an_exact_version_and_can_be_pinned(name: str) -> None:
     image = re.fullmatch(r"\$\{[A-Z]+_IMAGE:-(\w+):(\d+\.\d+(\.\d+)?)-alpine\}", SERVICES[name]["image"])
     assert image, SERVICES[name]["image"]
     assert SERVICES["web"]["build"]["args"]["PYTHON_IMAGE"].startswith("${PYTHON_IMAGE:-python:3.13.")
@@ -75,7 +75,7 @@ def test_every_setting_reaches_every_container(name: str) -> None:
 
 
 @static
-def test_a_proxy_limits_bodies_as_the_doors_do() -> None:
+def test_proxy_limits_bodies_as_the_application_does() -> None:
     caddy = FILE["configs"]["caddyfile"]["content"]
     assert re.search(r"timeouts \{[^}]*read_header 10s\s+read_body 2m", caddy)
     assert int(re.findall(r"max_size (\d+)MB", caddy)[0]) * 1_000_000 > MAIL_BYTES
@@ -98,7 +98,7 @@ def test_redis_asks_for_a_password() -> None:
 
 
 @static
-def test_the_image_is_no_root_and_takes_packages_by_their_hash() -> None:
+def test_image_has_no_root_and_installs_packages_by_hash() -> None:
     lines = (PROJECT / "Dockerfile").read_text().splitlines()
     assert "USER 10001:10001" in lines
     assert any("--require-hashes" in line for line in lines)
@@ -111,7 +111,7 @@ def test_the_image_is_no_root_and_takes_packages_by_their_hash() -> None:
 
 @static
 @pytest.mark.parametrize("name", OURS)
-def test_what_a_container_is_told_is_what_mailhub_reads(name: str) -> None:
+def test_container_settings_are_those_that_mailhub_reads(name: str) -> None:
     service = SERVICES[name]
     for variable, value in service["environment"].items():
         assert variable.removesuffix("_FILE") in Environment.model_fields
@@ -125,7 +125,7 @@ def test_what_a_container_is_told_is_what_mailhub_reads(name: str) -> None:
 
 
 @static
-def test_everything_that_is_named_exists_and_everything_waited_for_says_when_it_is_there() -> None:
+def test_named_services_exist_and_have_health_checks() -> None:
     for name, service in SERVICES.items():
         for other, how in service.get("depends_on", {}).items():
             if how["condition"] == "service_healthy":
@@ -143,7 +143,7 @@ def test_everything_that_is_named_exists_and_everything_waited_for_says_when_it_
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", [name for name in OURS if SERVICES[name]["command"][:2] == ["python", "manage.py"]])
-def test_a_command_of_a_container_knows_its_options(tmp_path: Path, name: str) -> None:
+def test_command_of_a_container_knows_its_options(tmp_path: Path, name: str) -> None:
     _, manage, command, *options = SERVICES[name]["command"]
     line = [sys.executable, str(PROJECT / manage), command, *options, "--help"]
     done = subprocess.run(
@@ -155,7 +155,7 @@ def test_a_command_of_a_container_knows_its_options(tmp_path: Path, name: str) -
 
 
 @pytest.mark.process
-def test_the_web_container_answers_its_own_health_check(tmp_path: Path) -> None:
+def test_web_container_answers_its_own_health_check(tmp_path: Path) -> None:
     port = free_port()
     web = SERVICES["web"]
     bind = [part.replace("0.0.0.0:8000", f"127.0.0.1:{port}") for part in web["command"]]

@@ -47,9 +47,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
-def test_a_wrong_or_missing_value_stops_the_start_with_one_line_that_names_it(
-    bare: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_invalid_value_stops_the_start_with_one_line(bare: pytest.MonkeyPatch, name: str, value: str) -> None:
     """An empty value counts as none."""
     for each, given in (KEYS | {name: value}).items():
         bare.setenv(each, given)
@@ -62,7 +60,7 @@ def test_a_wrong_or_missing_value_stops_the_start_with_one_line_that_names_it(
 
 
 @pytest.mark.process
-def test_every_command_stops_so_and_says_all_that_is_wrong_at_once(tmp_path: Path) -> None:
+def test_each_command_stops_and_names_all_errors_at_once(tmp_path: Path) -> None:
     done = manage(tmp_path, "check", PORT="eighty", MAILHUB_QUEUE="carrier-pigeon")
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
@@ -70,7 +68,7 @@ def test_every_command_stops_so_and_says_all_that_is_wrong_at_once(tmp_path: Pat
         assert f" {name}: " in line
 
 
-def test_a_secrets_file_that_is_not_there_is_named(bare: pytest.MonkeyPatch) -> None:
+def test_missing_secrets_file_is_named(bare: pytest.MonkeyPatch) -> None:
     bare.setenv("SECRET_KEY_FILE", "/nowhere/secret")
     with pytest.raises(SystemExit) as stopped:
         load()
@@ -78,14 +76,14 @@ def test_a_secrets_file_that_is_not_there_is_named(bare: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.process
-def test_a_secret_can_stand_in_a_file_of_its_own(tmp_path: Path) -> None:
+def test_secret_can_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("f" * 40 + "\n")
     says = "import django.conf; print(django.conf.settings.SECRET_KEY)"
     done = manage(tmp_path, "shell", "--verbosity=0", "-c", says, **KEYS | {"SECRET_KEY": ""}, SECRET_KEY_FILE="secret")
     assert (done.stdout, done.stderr) == ("f" * 40 + "\n", "")
 
 
-def test_what_the_address_of_the_database_asks_of_the_connection_is_kept(tmp_path: Path) -> None:
+def test_options_in_the_database_address_are_kept(tmp_path: Path) -> None:
     url = "postgres://mailhub@db.example/mailhub?sslmode=verify-full&prepare_threshold=7"
     says = (
         "import django.conf; asked = django.conf.settings.DATABASES['default']['OPTIONS'];"
@@ -96,7 +94,7 @@ def test_what_the_address_of_the_database_asks_of_the_connection_is_kept(tmp_pat
 
 
 @pytest.mark.parametrize(("given", "bounded"), [("", "True"), ("?prepare_threshold=1000000000", "False")])
-def test_a_silent_network_does_not_hold_postgresql_for_ever(tmp_path: Path, given: str, bounded: str) -> None:
+def test_silent_network_does_not_hold_postgresql_for_ever(tmp_path: Path, given: str, bounded: str) -> None:
     """A pooler, told by its threshold, takes no parameter of the server at the start."""
     says = (
         "import django.conf; asked = django.conf.settings.DATABASES['default']['OPTIONS'];"
@@ -108,9 +106,7 @@ def test_a_silent_network_does_not_hold_postgresql_for_ever(tmp_path: Path, give
     assert (done.stdout, done.stderr) == (f"10 1 60000 {bounded}\n", "")
 
 
-def test_the_keys_of_a_home_stay_the_same_and_are_read_by_the_owner_alone(
-    tmp_path: Path, bare: pytest.MonkeyPatch
-) -> None:
+def test_keys_of_a_home_are_stable_and_private(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
     bare.setattr("mailhub.environment._only_one", lambda home: None)  # this process stays, and would hold it
     prepare_home()
     path = env_file(tmp_path / "home")
@@ -125,7 +121,7 @@ def test_the_keys_of_a_home_stay_the_same_and_are_read_by_the_owner_alone(
     assert not set(first.splitlines()[1:3]) & set(env_file(tmp_path / "other").read_text().splitlines())
 
 
-def test_the_example_lists_every_variable_with_what_it_is_for_and_its_default() -> None:
+def test_example_lists_every_variable_with_its_default() -> None:
     """Comment, then name and default; a name whose default is empty or made at the first start stands empty."""
     found: dict[str, tuple[str, str]] = {}
     comment = ""

@@ -35,7 +35,7 @@ def a_failure() -> ValueError:
         return error
 
 
-def test_fields_on_the_list_pass_and_all_others_are_dropped(logged: Logged) -> None:
+def test_listed_fields_pass_and_all_others_are_dropped(logged: Logged) -> None:
     structlog.get_logger("mailhub.test").info("tool_called", tool="send_email", count=3, to=CANARY, subject=CANARY)
     (line,) = logged().splitlines()
     assert "event=tool_called" in line
@@ -46,7 +46,7 @@ def test_fields_on_the_list_pass_and_all_others_are_dropped(logged: Logged) -> N
     assert "to=" not in line
 
 
-def test_a_record_of_a_library_keeps_its_template_and_loses_what_was_to_be_filled_in(logged: Logged) -> None:
+def test_library_record_keeps_its_template_without_values(logged: Logged) -> None:
     logging.getLogger("some.library").warning("cannot reach %s on port %d", CANARY, 25, extra={"subject": CANARY})
     (line,) = logged().splitlines()
     assert 'event="cannot reach %s on port %d"' in line
@@ -54,7 +54,7 @@ def test_a_record_of_a_library_keeps_its_template_and_loses_what_was_to_be_fille
     assert CANARY not in line
 
 
-def test_a_record_that_was_filled_in_by_its_author_says_only_who_wrote_it(logged: Logged) -> None:
+def test_formatted_record_shows_only_its_logger(logged: Logged) -> None:
     logging.getLogger("some.library").warning(f"cannot reach {CANARY}")  # noqa: G004  # as libraries do it
     logging.getLogger("some.library").warning(a_failure())
     for line in logged().splitlines():
@@ -64,7 +64,7 @@ def test_a_record_that_was_filled_in_by_its_author_says_only_who_wrote_it(logged
 
 
 @pytest.mark.parametrize("name", ["structlog", "library"])
-def test_an_exception_is_its_type_and_the_way_it_took_never_its_text(logged: Logged, name: str) -> None:
+def test_exception_is_logged_by_type_and_place_only(logged: Logged, name: str) -> None:
     log = structlog.get_logger("mailhub.test") if name == "structlog" else logging.getLogger("some.library")
     try:
         raise a_failure()
@@ -78,13 +78,13 @@ def test_an_exception_is_its_type_and_the_way_it_took_never_its_text(logged: Log
     assert "Traceback" not in line
 
 
-def test_a_line_break_in_a_value_makes_no_second_line(logged: Logged) -> None:
+def test_line_break_in_a_value_makes_no_second_line(logged: Logged) -> None:
     structlog.get_logger("mailhub.test").info("tool_called", tool="a\nevent=forged")
     assert logged().count("\n") == 1
 
 
 @pytest.mark.django_db
-def test_a_request_is_logged_by_its_route_without_path_query_address_or_agent(logged: Logged) -> None:
+def test_request_is_logged_by_its_route_only(logged: Logged) -> None:
     Client().get("/sign-in/one-time-secret/?q=canary", REMOTE_ADDR="203.0.113.9", headers={"User-Agent": CANARY})
     Client().get("/nowhere/canary-path/")
     found, missing = logged().splitlines()
@@ -97,7 +97,7 @@ def test_a_request_is_logged_by_its_route_without_path_query_address_or_agent(lo
         assert secret not in found + missing
 
 
-def test_every_process_that_reads_the_settings_logs_through_the_list() -> None:
+def test_every_process_logs_through_the_list() -> None:
     """One handler at the root, and none of a library's own beside it."""
     formatters = [each.formatter for each in logging.getLogger().handlers if type(each) is logging.StreamHandler]
     assert len(formatters) == 1

@@ -35,7 +35,7 @@ def scrape(settings: Any, token: str = TOKEN) -> dict[tuple[str, str], float]:
     }
 
 
-def test_without_a_token_set_there_are_no_metrics(settings: Any) -> None:
+def test_metrics_are_off_without_a_token(settings: Any) -> None:
     settings.MAILHUB_METRICS_TOKEN = ""
     for headers in ({}, {"Authorization": "Bearer "}, {"Authorization": f"Bearer {TOKEN}"}):
         assert Client().get("/metrics", headers=headers).status_code == 404
@@ -49,12 +49,12 @@ def test_metrics_ask_for_the_token(settings: Any, given: str) -> None:
     assert Client().post("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 405
 
 
-def test_a_token_of_the_api_is_none_for_metrics(settings: Any, api: Api) -> None:
+def test_api_token_does_not_open_metrics(settings: Any, api: Api) -> None:
     settings.MAILHUB_METRICS_TOKEN = TOKEN
     assert Client().get("/metrics", headers={"Authorization": f"Bearer {api.secret}"}).status_code == 401
 
 
-def test_metrics_count_what_is_open_and_what_came_of_attempts(
+def test_metrics_count_open_actions_and_attempt_results(
     settings: Any, api: Api, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     sent, old = api.propose(subject="Sent"), api.propose(subject="Old")
@@ -76,7 +76,7 @@ def test_metrics_count_what_is_open_and_what_came_of_attempts(
     assert 0 <= found["mailhub_worker_heartbeat_age_seconds", ""] < 60
 
 
-def test_an_unknown_action_ages_from_the_moment_its_answer_was_lost(
+def test_unknown_action_ages_from_the_lost_answer(
     settings: Any, api: Api, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     class Lost(list[Envelope]):
@@ -94,7 +94,7 @@ def test_an_unknown_action_ages_from_the_moment_its_answer_was_lost(
     assert 0 < found["mailhub_oldest_action_age_seconds", "unknown"] < 60
 
 
-def test_metrics_name_nobody_and_cost_a_fixed_number_of_queries(
+def test_metrics_name_nobody_and_use_constant_queries(
     settings: Any, api: Api, reviewer: Reviewer, django_assert_max_num_queries: Any
 ) -> None:
     action_id = api.propose(subject="canary", body="canary", to=["canary@northwind.example"])
@@ -105,7 +105,7 @@ def test_metrics_name_nobody_and_cost_a_fixed_number_of_queries(
         assert secret not in text
 
 
-def test_readyz_says_what_is_missing(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readyz_names_missing_parts(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = Client().get("/readyz")
     assert (answer.status_code, answer.json()["missing"]) == (503, ["worker"])
     heartbeats.beat("somewhere:1")
@@ -121,7 +121,7 @@ def test_readyz_says_what_is_missing(settings: Any, monkeypatch: pytest.MonkeyPa
         queue.queue.cache_clear()
 
 
-def test_a_worker_that_is_silent_for_half_a_minute_is_none() -> None:
+def test_worker_that_is_silent_for_30_seconds_does_not_count() -> None:
     heartbeats.beat("somewhere:1")
     heartbeats.beat("somewhere:1")
     assert heartbeats.alive() == ["somewhere:1"]
@@ -129,7 +129,7 @@ def test_a_worker_that_is_silent_for_half_a_minute_is_none() -> None:
     assert heartbeats.alive() == []
 
 
-def test_workers_of_yesterday_are_forgotten_when_a_new_one_comes() -> None:
+def test_old_workers_are_forgotten_when_a_new_one_starts() -> None:
     Heartbeat.objects.create(worker="old:1", seen_at=timezone.now() - heartbeats.FORGOTTEN - timedelta(seconds=1))
     heartbeats.beat("new:1")
     assert list(Heartbeat.objects.values_list("worker", flat=True)) == ["new:1"]

@@ -115,7 +115,7 @@ def until(condition: Callable[[], bool]) -> None:
         assert time.monotonic() < deadline
 
 
-def test_the_first_start_seeds_three_accounts_with_folders_and_ada_with_mail(sandbox: Sandbox) -> None:
+def test_first_start_creates_three_accounts_and_sample_mail(sandbox: Sandbox) -> None:
     assert [account.address for account in sandbox.accounts] == [
         "ada@lovelace.example",
         "charles@lovelace.example",
@@ -134,13 +134,13 @@ def test_the_first_start_seeds_three_accounts_with_folders_and_ada_with_mail(san
         assert attachment.get_content().startswith(b"%PDF-")
 
 
-def test_the_seed_knows_mira_as_a_recipient_but_not_the_insurer(sandbox: Sandbox) -> None:
+def test_sample_mail_knows_mira_but_not_the_insurer(sandbox: Sandbox) -> None:
     with signed_in(sandbox, folder="Sent") as client:
         assert client.search(["TO", "mira@northwind.example"])
         assert not client.search(["TO", "claims@insura.example"])
 
 
-def test_answers_in_the_seed_name_messages_that_exist(sandbox: Sandbox) -> None:
+def test_replies_in_the_sample_mail_have_an_original(sandbox: Sandbox) -> None:
     messages = []
     for folder in ("INBOX", "Sent"):
         with signed_in(sandbox, folder=folder) as client:
@@ -154,7 +154,7 @@ def test_answers_in_the_seed_name_messages_that_exist(sandbox: Sandbox) -> None:
         assert known.issuperset(references)
 
 
-def test_what_smtp_accepts_lands_once_in_each_inbox_with_its_bytes_unchanged(sandbox: Sandbox) -> None:
+def test_smtp_mail_arrives_once_in_each_inbox_unchanged(sandbox: Sandbox) -> None:
     send(sandbox, LETTER, "ada@lovelace.example", "ADA@lovelace.example", "charles@lovelace.example")
     for who, expected in ((0, 1), (1, 1), (2, 0)):
         with signed_in(sandbox, who) as client:
@@ -171,14 +171,14 @@ def test_what_smtp_accepts_lands_once_in_each_inbox_with_its_bytes_unchanged(san
                 ]
 
 
-def test_an_unknown_recipient_is_refused_and_nobody_gets_the_mail(sandbox: Sandbox) -> None:
+def test_unknown_recipient_is_refused_and_nobody_gets_mail(sandbox: Sandbox) -> None:
     with pytest.raises(smtplib.SMTPRecipientsRefused) as refused:
         send(sandbox, LETTER, "stranger@lovelace.example")
     code, text = refused.value.recipients["stranger@lovelace.example"]
     assert (code, text[:5]) == (550, b"5.1.1")
 
 
-def test_a_message_over_the_size_limit_is_refused_before_it_is_sent(sandbox: Sandbox) -> None:
+def test_message_over_the_size_limit_is_refused_early(sandbox: Sandbox) -> None:
     with smtplib.SMTP(sandbox.host, sandbox.smtp_port, local_hostname="test.example", timeout=SECONDS) as client:
         client.ehlo()
         assert client.esmtp_features["size"] == str(35 * 1024 * 1024)
@@ -186,7 +186,7 @@ def test_a_message_over_the_size_limit_is_refused_before_it_is_sent(sandbox: San
         assert code == 552
 
 
-def test_an_appended_copy_is_found_in_sent_by_its_message_id(sandbox: Sandbox) -> None:
+def test_appended_copy_is_found_in_sent_by_its_message_id(sandbox: Sandbox) -> None:
     with signed_in(sandbox, folder="Sent") as client:
         answer = client.append("Sent", LETTER, [b"\\Seen", b"$Forwarded"])
         (uid,) = by_message_id(client, "<letter@atelier-zoe.example>")
@@ -197,7 +197,7 @@ def test_an_appended_copy_is_found_in_sent_by_its_message_id(sandbox: Sandbox) -
         assert by_message_id(client, "<letter@atelier-zoe.example>") == []
 
 
-def test_a_message_leaves_a_folder_by_uid_expunge_and_its_uid_is_not_used_again(sandbox: Sandbox) -> None:
+def test_uid_expunge_removes_a_message_and_its_uid_for_good(sandbox: Sandbox) -> None:
     with signed_in(sandbox, folder="Drafts") as client:
         client.append("Drafts", LETTER, [b"\\Draft"])
         (first,) = client.search()
@@ -208,7 +208,7 @@ def test_a_message_leaves_a_folder_by_uid_expunge_and_its_uid_is_not_used_again(
         assert client.search() == [first + 1]
 
 
-def test_a_kept_connection_sees_new_mail_by_noop_and_while_idling(sandbox: Sandbox) -> None:
+def test_open_connection_sees_new_mail_by_noop_and_idle(sandbox: Sandbox) -> None:
     with signed_in(sandbox) as asking, signed_in(sandbox) as idling:
         idling.idle()
         send(sandbox, LETTER, "ada@lovelace.example")
@@ -239,7 +239,7 @@ def test_parts_are_described_and_fetched_one_by_one(sandbox: Sandbox) -> None:
         assert b"\\Seen" not in found[b"FLAGS"]
 
 
-def test_a_message_with_broken_headers_does_not_end_the_connection(sandbox: Sandbox) -> None:
+def test_broken_headers_do_not_end_the_connection(sandbox: Sandbox) -> None:
     broken = (
         'From: Zoë <z@x.example>\r\nDate: rubbish\r\nTo: broken <\r\nCc: "open\r\n'
         'Content-Type: text/plain; charset="utf-8\r\n\r\nhello'
@@ -252,13 +252,13 @@ def test_a_message_with_broken_headers_does_not_end_the_connection(sandbox: Sand
         assert client.search(["TEXT", "hello"]) == [uid]
 
 
-def test_a_wrong_password_and_an_unknown_name_are_refused(sandbox: Sandbox) -> None:
+def test_wrong_password_and_unknown_name_are_refused(sandbox: Sandbox) -> None:
     for name in ("ada@lovelace.example", "stranger@lovelace.example"):
         with connected(sandbox) as client, pytest.raises(LoginError):
             client.login(name, "wrong")
 
 
-def test_a_restart_keeps_ports_passwords_mail_and_uids(home: Path) -> None:
+def test_restart_keeps_ports_passwords_mail_and_uids(home: Path) -> None:
     with running(home) as (_, first):
         send(first, LETTER, "ada@lovelace.example")
         with signed_in(first) as client:
@@ -272,7 +272,7 @@ def test_a_restart_keeps_ports_passwords_mail_and_uids(home: Path) -> None:
         assert client.folder_status("INBOX")[b"UIDVALIDITY"] == validity
 
 
-def test_a_port_that_is_taken_at_the_next_start_is_replaced_and_saved(home: Path) -> None:
+def test_port_taken_at_the_next_start_is_replaced(home: Path) -> None:
     with running(home) as (process, first):
         process.terminate()
         process.wait(timeout=SECONDS)
@@ -287,7 +287,7 @@ def test_a_port_that_is_taken_at_the_next_start_is_replaced_and_saved(home: Path
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_within_two_seconds_though_clients_are_connected(home: Path, number: signal.Signals) -> None:
+def test_signal_ends_it_within_two_seconds_with_clients(home: Path, number: signal.Signals) -> None:
     with running(home) as (process, sandbox), signed_in(sandbox) as idling, signed_in(sandbox):
         idling.idle()
         with smtplib.SMTP(sandbox.host, sandbox.smtp_port, local_hostname="test.example", timeout=SECONDS):
@@ -297,7 +297,7 @@ def test_a_signal_ends_it_within_two_seconds_though_clients_are_connected(home: 
             socket.create_connection((sandbox.host, sandbox.imap_port), timeout=SECONDS)
 
 
-def test_a_second_sandbox_on_the_same_home_is_refused(home: Path, sandbox: Sandbox) -> None:
+def test_second_sandbox_on_the_same_home_is_refused(home: Path, sandbox: Sandbox) -> None:
     second = subprocess.run(
         [sys.executable, "-m", "mailhub.sandbox", str(home)],
         cwd=PROJECT,

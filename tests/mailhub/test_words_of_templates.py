@@ -53,14 +53,14 @@ def bare(template: str) -> list[str]:
     return Words(NOT_TEXT.sub(" ", TRANSLATED.sub(" ", template))).found
 
 
-def test_a_bare_word_is_found_and_a_translated_one_is_not() -> None:
+def test_untranslated_word_is_found() -> None:
     page = '<p title="{% translate "Fine" %}">{{ name }} {% blocktranslate %}Fine{% endblocktranslate %}'
     assert bare(page) == []
     assert bare(f"{page} Bare") == ["Bare"]
     assert bare('<input placeholder="Bare">') == ["Bare"]
 
 
-def test_no_template_says_anything_in_bare_words() -> None:
+def test_templates_have_no_untranslated_words() -> None:
     pages = {str(path.relative_to(TEMPLATES)): path.read_text() for path in TEMPLATES.rglob("*.html")}
     found = {name: bare(page) for name, page in pages.items() if name not in NOT_FOR_READERS}
     assert len(found) > 50

@@ -14,7 +14,7 @@ LEAST_NOTICED = 0.97
 
 
 @pytest.mark.static
-def test_each_old_text_stands_once_in_its_file() -> None:
+def test_each_old_text_is_once_in_its_file() -> None:
     wrong = [
         f"{count} times in {mutant}"
         for mutant in read_mutants()
@@ -24,14 +24,14 @@ def test_each_old_text_stands_once_in_its_file() -> None:
 
 
 @pytest.mark.static
-def test_the_list_is_long_and_names_nothing_twice() -> None:
+def test_list_is_long_and_has_no_duplicates() -> None:
     counts = Counter((mutant.file, mutant.old, mutant.new) for mutant in read_mutants())
     assert len(counts) >= 200
     assert [each for each, count in counts.items() if count > 1] == []
 
 
 @pytest.mark.static
-def test_each_named_test_is_there() -> None:
+def test_each_named_test_exists() -> None:
     missing = sorted({node for mutant in read_mutants() for node in mutant.tests if not _is_there(node)})
     assert not missing, "\n".join(missing)
     assert all(mutant.tests for mutant in read_mutants())

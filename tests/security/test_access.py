@@ -19,25 +19,25 @@ pytestmark = pytest.mark.django_db
 SECOND = timedelta(seconds=1)
 
 
-def test_an_expired_token_opens_nothing(api: Api) -> None:
+def test_expired_token_opens_nothing(api: Api) -> None:
     ApiToken.objects.update(expires_at=timezone.now() + timedelta(hours=1))
     assert api.get("/tools").status_code == 200
     ApiToken.objects.update(expires_at=timezone.now() - SECOND)
     assert api.get("/tools").status_code == 401
 
 
-def test_the_token_of_an_inactive_person_opens_nothing(api: Api, alice: User) -> None:
+def test_token_of_inactive_person_opens_nothing(api: Api, alice: User) -> None:
     User.objects.filter(pk=alice.pk).update(is_active=False)
     assert api.get("/tools").status_code == 401
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_the_scheme_is_read_in_any_case(api: Api, scheme: str) -> None:
+def test_scheme_is_read_in_any_case(api: Api, scheme: str) -> None:
     answer = Client().get("/api/v1/tools", headers={"Authorization": f"{scheme} {api.secret}"})
     assert answer.status_code == 200
 
 
-def test_the_last_use_is_written_once_a_minute(api: Api) -> None:
+def test_last_use_is_written_once_a_minute(api: Api) -> None:
     recent, old = timezone.now() - timedelta(seconds=30), timezone.now() - timedelta(seconds=90)
     ApiToken.objects.update(last_used_at=recent)
     api.get("/tools")
@@ -48,14 +48,14 @@ def test_the_last_use_is_written_once_a_minute(api: Api) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "address", "id"])
-def test_a_disconnected_mailbox_does_not_exist(api: Api, mailbox: Mailbox, name: str) -> None:
+def test_disconnected_mailbox_does_not_exist(api: Api, mailbox: Mailbox, name: str) -> None:
     Mailbox.objects.update(status=Mailbox.Status.DISCONNECTED)
     assert api.tool("list_mailboxes").json() == {"mailboxes": []}
     named = {"mailbox": str(getattr(mailbox, name))} if name else {}
     assert api.tool("list_emails", **named).status_code == (404 if name else 422)
 
 
-def test_of_two_mailboxes_one_must_be_named(api: Api, alice: User, server: MemoryServer) -> None:
+def test_one_of_two_mailboxes_must_be_named(api: Api, alice: User, server: MemoryServer) -> None:
     second = make_mailbox("second@lovelace.example", server, alice)
     ApiToken.objects.get().mailboxes.add(second)
     answer = api.tool("list_emails")
@@ -64,7 +64,7 @@ def test_of_two_mailboxes_one_must_be_named(api: Api, alice: User, server: Memor
     assert api.tool("list_emails", mailbox=str(second.id)).status_code == 200
 
 
-def test_a_token_sees_no_other_mailbox_of_its_owner(api: Api, alice: User, server: MemoryServer) -> None:
+def test_token_sees_no_other_mailbox_of_its_owner(api: Api, alice: User, server: MemoryServer) -> None:
     other = make_mailbox("second@lovelace.example", server, alice)
     listed = api.tool("list_mailboxes").json()["mailboxes"]
     assert [row["address"] for row in listed] == ["alice@lovelace.example"]
@@ -78,7 +78,7 @@ def test_actions_of_an_unbound_mailbox_are_gone(api: Api, mailbox: Mailbox) -> N
     assert api.post(f"/actions/{action_id}/cancel").status_code == 404
 
 
-def test_an_upload_needs_a_scope_and_has_a_limit(alice: User, mailbox: Mailbox) -> None:
+def test_upload_needs_a_scope_and_has_a_limit(alice: User, mailbox: Mailbox) -> None:
     def upload(api: Api, size: int) -> Any:
         given = {"file": SimpleUploadedFile("note.txt", b"x" * size)}
         return Client().post("/api/v1/attachments", given, headers={"Authorization": f"Bearer {api.secret}"})
@@ -90,13 +90,13 @@ def test_an_upload_needs_a_scope_and_has_a_limit(alice: User, mailbox: Mailbox) 
     assert upload(writer, 1).status_code == 201
 
 
-def test_a_webhook_needs_its_scope(alice: User, mailbox: Mailbox) -> None:
+def test_webhook_needs_its_scope(alice: User, mailbox: Mailbox) -> None:
     api = make_api(alice, mailbox, scopes=["mail:read", "mail:propose"])
     assert api.get("/webhooks").status_code == 403
     assert api.post("/webhooks", {"url": "https://hooks.example/x"}).status_code == 403
 
 
-def test_a_stored_secret_belongs_to_one_row() -> None:
+def test_stored_secret_belongs_to_one_row() -> None:
     record = encrypt_text("a secret", bound_to="one row")
     assert decrypt_text(record, bound_to="one row") == "a secret"
     for other in ("another row", ""):
@@ -108,7 +108,7 @@ def test_access_data_shows_no_value() -> None:
     assert "hunter2" not in f"{Secrets(password='hunter2')!r} {Secrets(password='hunter2')}"
 
 
-def test_who_may_only_look_is_offered_no_mailbox_to_write_from(charlie: User, mailbox: Mailbox) -> None:
+def test_viewer_is_offered_no_mailbox_to_write_from(charlie: User, mailbox: Mailbox) -> None:
     membership = Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.VIEWER)
     offered = b"alice@lovelace.example"
     assert offered not in browser(charlie).get("/compose/").content

@@ -84,7 +84,7 @@ def proofs() -> list[str]:
     return [event.data["proof"] for event in AuditEvent.objects.exclude(mailbox=None).filter(event__contains="connect")]
 
 
-def test_a_server_of_ones_own_proves_no_address(alice: User, provider: Provider, victim: str) -> None:
+def test_private_server_proves_no_address(alice: User, provider: Provider, victim: str) -> None:
     answer = connect(alice, provider.form(victim))
     assert answer.status_code == 403
     assert "Prove the address by a code" in answer.content.decode()
@@ -93,7 +93,7 @@ def test_a_server_of_ones_own_proves_no_address(alice: User, provider: Provider,
 
 
 @pytest.mark.parametrize("wrong", ["another user", "another server", "none"])
-def test_only_the_address_itself_on_its_own_server_proves_it(
+def test_only_a_sign_in_proves_the_address(
     alice: User, provider: Provider, names: NameServer, victim: str, wrong: str
 ) -> None:
     host = "mail.bigbank.example" if wrong == "another server" else "localhost"
@@ -107,9 +107,7 @@ def test_only_the_address_itself_on_its_own_server_proves_it(
     assert proofs() == (["sign_in"] if wrong == "none" else [])
 
 
-def test_a_code_that_was_mailed_proves_an_address(
-    smtp: FaultySmtp, alice: User, provider: Provider, victim: str
-) -> None:
+def test_mailed_code_proves_an_address(smtp: FaultySmtp, alice: User, provider: Provider, victim: str) -> None:
     window = browser(alice)
     begun = window.post("/mailboxes/connect/", {"address": victim})
     assert begun["Location"].startswith("/mailboxes/connect/address/?")
@@ -135,7 +133,7 @@ def code_in(smtp: FaultySmtp, address: str) -> str:
 
 
 @pytest.mark.parametrize("reason", ["tried too often", "too old", "of another person", "of another address", "used up"])
-def test_a_code_is_good_once_for_one_person_and_address(
+def test_code_is_valid_once_for_one_person_and_address(
     smtp: FaultySmtp, alice: User, charlie: User, victim: str, reason: str
 ) -> None:
     form = {"address": victim, "provider": "imap"}
@@ -158,7 +156,7 @@ def test_a_code_is_good_once_for_one_person_and_address(
     assert not AuditEvent.objects.filter(event="address_proven").exists()
 
 
-def test_codes_of_an_hour_are_limited(smtp: FaultySmtp, alice: User, charlie: User, victim: str, settings: Any) -> None:
+def test_codes_per_hour_are_limited(smtp: FaultySmtp, alice: User, charlie: User, victim: str, settings: Any) -> None:
     settings.MAILHUB_ADDRESS_MAILS_PER_HOUR = 2
 
     def send(person: User, address: str) -> int:
@@ -187,19 +185,19 @@ def test_known_and_unknown_addresses_get_the_same_code_mail(smtp: FaultySmtp, al
     assert [accepted.recipients for accepted in smtp.ledger] == [(address,) for address in addresses]
 
 
-def test_without_own_mail_the_page_names_the_command(alice: User, victim: str) -> None:
+def test_page_without_own_mail_names_the_command(alice: User, victim: str) -> None:
     page = browser(alice).post("/mailboxes/connect/", {"address": victim}, follow=True).content.decode()
     assert "connect_mailbox imap" in page
     assert "Send me the code" not in page
 
 
-def test_the_proven_address_of_an_account_is_its_persons(provider: Provider, victim: str) -> None:
+def test_proven_address_of_an_account_belongs_to_its_person(provider: Provider, victim: str) -> None:
     call_command("create_user", "--email", victim, stdout=StringIO())
     assert connect(User.objects.get(email=victim), provider.form(victim)).status_code == 302
     assert proofs() == ["account"]
 
 
-def test_the_unproven_address_of_an_account_proves_nothing(provider: Provider, victim: str) -> None:
+def test_unproven_address_of_an_account_proves_nothing(provider: Provider, victim: str) -> None:
     assert connect(User.objects.create_user(victim), provider.form(victim)).status_code == 403
 
 
@@ -219,7 +217,7 @@ def test_mailed_code_proves_the_address_of_an_unused_account(smtp: FaultySmtp, a
 
 
 @pytest.mark.parametrize("moved", [True, False])
-def test_a_mailbox_moves_to_other_servers_only_with_proof(
+def test_mailbox_moves_to_other_servers_only_with_proof(
     alice: User, provider: Provider, names: NameServer, victim: str, moved: bool
 ) -> None:
     names.mail_of("bigbank.example", host="localhost", imap=provider.imap.port, smtp=provider.outgoing.port)

@@ -38,41 +38,41 @@ def first_line(door: Door, path: str, length: int, **headers: str) -> str:
 
 
 @pytest.mark.parametrize("path", [TOOL, "/api/v1/attachments", "/api/v1/webhooks", "/ai/agent/stream", "/ai/stream"])
-def test_a_stranger_is_refused_before_the_body_comes(door: Door, path: str) -> None:
+def test_stranger_is_refused_before_the_body_arrives(door: Door, path: str) -> None:
     assert " 401 " in first_line(door, path, 30_000)
     assert " 401 " in first_line(door, path, 30_000, Authorization="Bearer mh_wrong")
     assert first_line(door, path, 40 * MEGABYTE).split()[1] in ("401", "413")
 
 
-def test_mcp_refuses_a_stranger_before_the_body_comes(doors: dict[str, Door]) -> None:
+def test_mcp_refuses_a_stranger_before_the_body_arrives(doors: dict[str, Door]) -> None:
     door = doors["uvicorn"]
     assert " 401 " in first_line(door, "/mcp", 30 * MEGABYTE)
     assert " 413 " in first_line(door, "/mcp", 40 * MEGABYTE, Authorization=f"Bearer {door.secret}")
 
 
 @pytest.mark.parametrize("path", ["/sign-in/", "/compose/", "/no/such/page", "/admin/login/"])
-def test_a_page_takes_little_from_a_stranger(door: Door, path: str) -> None:
+def test_page_accepts_little_from_a_stranger(door: Door, path: str) -> None:
     assert " 413 " in first_line(door, path, MEGABYTE, **{"Content-Type": FORM})
     assert " 413 " in first_line(
         door, path, MEGABYTE, **{"Content-Type": FORM, "Cookie": "sessionid=none; csrftoken=x"}
     )
 
 
-def test_a_refused_page_is_one_for_people(door: Door) -> None:
+def test_refused_page_is_one_for_people(door: Door) -> None:
     answer = door.send("/sign-in/", b"a=" + b"x" * 100_000, Content_Type=FORM)
     assert answer.status == 413
     assert answer.headers["Content-Type"].startswith("text/html")
     assert "65,536 bytes" in answer.text
 
 
-def test_a_form_without_files_takes_no_multipart(door: Door) -> None:
+def test_form_without_files_takes_no_multipart(door: Door) -> None:
     kind = "multipart/form-data; boundary=b"
     assert door.send("/sign-in/", b"--b--\r\n", Content_Type=kind).status == 400
     answer = door.send(SMALL_TOOL, b"--b--\r\n", Content_Type=kind, Authorization=f"Bearer {door.secret}")
     assert (answer.status, answer.json()["code"]) == (400, "invalid_input")
 
 
-def test_a_known_caller_is_told_the_limit(door: Door) -> None:
+def test_known_caller_learns_the_limit(door: Door) -> None:
     body = b'{"message_id": "' + b"x" * (2 * MEGABYTE) + b'"}'
     answer = door.send(SMALL_TOOL, body, Authorization=f"Bearer {door.secret}", Content_Type="application/json")
     assert (answer.status, answer.headers["Content-Type"]) == (413, "application/problem+json")
@@ -107,7 +107,7 @@ def test_hostile_json_is_refused_by_mcp_and_the_chat(doors: dict[str, Door]) -> 
         assert "nested" in answer.json()["detail"]
 
 
-def test_a_signed_in_person_may_send_a_long_form(door: Door) -> None:
+def test_signed_in_person_can_send_a_long_form(door: Door) -> None:
     parts = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n' + b"x" * MEGABYTE + b"\r\n--b--\r\n"
     for kind, body in ((FORM, b"a=" + b"x" * MEGABYTE), ("multipart/form-data; boundary=b", parts)):
         answer = door.send("/compose/", body, Content_Type=kind, Cookie=door.cookie)
@@ -116,14 +116,14 @@ def test_a_signed_in_person_may_send_a_long_form(door: Door) -> None:
         assert door.send("/compose/", b"a=" + b"x" * MEGABYTE, Content_Type=FORM, Cookie=cookie).status == 413
 
 
-def test_chunks_are_counted_while_they_come(door: Door) -> None:
+def test_chunks_are_counted_as_they_arrive(door: Door) -> None:
     with door.connect() as client:
         client.sendall(head("/sign-in/", {"Transfer-Encoding": "chunked", "Content-Type": FORM}))
         client.sendall(b"18000\r\n" + b"x" * 0x18000 + b"\r\n")  # and no end
         assert b" 413 " in answered(client).splitlines()[0]
 
 
-def test_a_body_in_chunks_arrives_whole(door: Door) -> None:
+def test_body_in_chunks_arrives_whole(door: Door) -> None:
     with door.connect() as client:
         body = json.dumps({}).encode()
         fields = {"Transfer-Encoding": "chunked", "Authorization": f"Bearer {door.secret}"}
@@ -132,7 +132,7 @@ def test_a_body_in_chunks_arrives_whole(door: Door) -> None:
         assert b" 200 " in answered(client).splitlines()[0]
 
 
-def test_a_slow_body_arrives_whole(door: Door) -> None:
+def test_slow_body_arrives_whole(door: Door) -> None:
     """In pieces with pauses, so that no part of it is there when the server looks first."""
     text = "slow but honest " * 40_000
     body = json.dumps({"to": ["a@b.example"], "subject": "s", "body": text, "confirm": False}).encode()
@@ -147,7 +147,7 @@ def test_a_slow_body_arrives_whole(door: Door) -> None:
     assert b"body" in said
 
 
-def test_a_connection_serves_again_after_a_slow_body(door: Door) -> None:
+def test_connection_serves_again_after_a_slow_body(door: Door) -> None:
     fields = {"Content-Length": "2", "Authorization": f"Bearer {door.secret}"}
     with door.connect() as client:
         for _ in range(2):

@@ -26,7 +26,7 @@ ORIGINAL = Original(
 )  # fmt: skip
 
 
-def test_another_attachment_does_not_pass() -> None:
+def test_other_attachment_is_rejected() -> None:
     message = new_message(asked(attachments=(NOTE,)))
     for old, new in ((b"cGF5IDEw", b"cGF5IDk5"), (b"note.txt", b"nota.txt")):
         assert old in message.source
@@ -58,7 +58,7 @@ def test_recipient_that_is_more_than_an_address_is_refused(address: str) -> None
         new_message(asked(to=(address,)))
 
 
-def test_a_structure_that_programs_repair_does_not_pass() -> None:
+def test_structure_that_programs_repair_is_rejected() -> None:
     message = new_message(asked(body="<p>Hi</p>", body_type="html"))
     source = message.source.rstrip()
     assert source.endswith(b"--")
@@ -67,52 +67,52 @@ def test_a_structure_that_programs_repair_does_not_pass() -> None:
         check(dataclasses.replace(message, source=cut))
 
 
-def test_a_name_with_quotes_stays_the_name() -> None:
+def test_name_with_quotes_is_unchanged() -> None:
     name = 'Ada "the" \\ Countess'
     parsed = message_from_bytes(new_message(asked(from_name=name)).source, policy=policy.default)
     (sender,) = parsed["From"].addresses
     assert (sender.display_name, sender.addr_spec) == (name, ASK.from_address)
 
 
-def test_a_long_chain_keeps_its_first_and_its_last() -> None:
+def test_long_chain_keeps_its_first_and_last_entry() -> None:
     ids = tuple(f"<{number}@x.example>" for number in range(150))
     kept = chain(dataclasses.replace(ORIGINAL, references=ids))
     assert (kept[0], kept[-1], len(kept)) == (ids[0], "<new@x.example>", 100)
 
 
 @pytest.mark.parametrize("bad", ["", "no id", "<a@b>\r\nBcc: eve@evil.example", "<a b@x.example>"])
-def test_what_is_no_id_is_not_answered_to(bad: str) -> None:
+def test_invalid_id_is_not_answered_to(bad: str) -> None:
     original = dataclasses.replace(ORIGINAL, message_id=bad, references=(bad, "<good@x.example>"))
     assert parent(original) == ""
     assert chain(original) == ("<good@x.example>",)
 
 
-def test_a_subject_of_255_characters_stays_whole() -> None:
+def test_subject_of_255_characters_stays_whole() -> None:
     assert reply_subject("x" * 251) == f"Re: {'x' * 251}"
     assert len(reply_subject("x" * 252)) == 255
 
 
 @pytest.mark.parametrize("claimed", ["message/rfc822", "multipart/mixed", "text", "a/b\r\nBcc: x"])
-def test_a_type_that_carries_structure_is_plain_bytes(claimed: str) -> None:
+def test_type_that_carries_structure_becomes_plain_bytes(claimed: str) -> None:
     assert media_type(claimed) == "application/octet-stream"
 
 
 @pytest.mark.parametrize("scheme", ["data:text/html,x", "javascript:alert(1)", "vbscript:x", "file:///etc/passwd"])
-def test_a_link_of_another_scheme_does_not_stay(scheme: str) -> None:
+def test_link_of_another_scheme_is_removed(scheme: str) -> None:
     for html in (f'<a href="{scheme}">x</a>', f'<img src="{scheme}" alt="x">'):
         assert scheme.partition(":")[0] not in clean(f"<p>{html}</p>").html
 
 
 @pytest.mark.parametrize("tag", ["script", "style", "title", "noscript", "template", "svg", "select", "iframe"])
-def test_an_unseen_element_goes_with_its_content(tag: str) -> None:
+def test_invisible_element_is_removed_with_its_content(tag: str) -> None:
     assert "canary" not in clean(f"<p>Hello</p><{tag}>canary</{tag}>").html
 
 
 @pytest.mark.parametrize("tag", ["script", "title", "noscript", "template", "svg"])
-def test_content_of_an_unseen_element_is_not_seen(tag: str) -> None:
+def test_content_of_an_invisible_element_is_not_seen(tag: str) -> None:
     assert "canary" not in seen_by_reader(f"<p>Hello</p><{tag}>canary</{tag}>").html
 
 
 @pytest.mark.parametrize("tag", ["details", "bdo", "ruby"])
-def test_an_element_that_hides_or_turns_does_not_stay(tag: str) -> None:
+def test_element_that_hides_or_turns_is_removed(tag: str) -> None:
     assert f"<{tag}" not in clean(f"<{tag}>words</{tag}>").html

@@ -62,7 +62,7 @@ def in_clear() -> None:
                 model._default_manager.filter(pk=str(row.pk)).update(**{column: getattr(row, column)})
 
 
-def test_no_content_of_a_mail_stands_in_the_database(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_database_holds_no_readable_mail_content(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     handle = upload(api)
     action_id = api.propose(subject="Readable", body=f"The {CANARY}.", attachments=[{"handle": handle}])
     other = api.propose(subject="Other")
@@ -86,7 +86,7 @@ def test_no_content_of_a_mail_stands_in_the_database(api: Api, reviewer: Reviewe
     assert CANARY.encode() in sent.source
 
 
-def test_content_that_moved_to_another_row_does_not_open(api: Api, alice: User, server: MemoryServer) -> None:
+def test_content_moved_to_another_row_does_not_decrypt(api: Api, alice: User, server: MemoryServer) -> None:
     first, second = api.propose(body=f"The {CANARY}."), api.propose(body="Nothing.", subject="Second")
     record = Revision.objects.filter(action__pk=first).values_list("sealed_payload", flat=True).get()
     Revision.objects.filter(action__pk=second).update(sealed_payload=record)  # the guards let that through
@@ -99,7 +99,7 @@ def test_content_that_moved_to_another_row_does_not_open(api: Api, alice: User, 
     assert server.ledger == []
 
 
-def test_damaged_bytes_are_shown_as_missing_and_never_leave(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_damaged_bytes_are_shown_as_missing_and_never_sent(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     action_id = api.propose()
     content = Blob.objects.values_list("content", flat=True).get()
     Blob.objects.update(content=bytes(content)[:-1] + b"x")
@@ -109,9 +109,7 @@ def test_damaged_bytes_are_shown_as_missing_and_never_leave(api: Api, reviewer: 
     assert server.ledger == []
 
 
-def test_a_database_from_before_is_readable_and_can_be_encrypted(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
+def test_old_database_is_readable_and_can_be_encrypted(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
     upload(api)
     action_id = api.propose(body=f"The {CANARY}.")
     other = api.propose(subject="Other")
@@ -132,9 +130,7 @@ def test_a_database_from_before_is_readable_and_can_be_encrypted(
     assert len(server.ledger) == 1
 
 
-def test_a_mail_from_before_leaves_without_being_encrypted(
-    approved: Callable[..., PendingAction], server: MemoryServer
-) -> None:
+def test_old_mail_leaves_without_being_encrypted(approved: Callable[..., PendingAction], server: MemoryServer) -> None:
     approved()
     in_clear()
     work()
@@ -161,7 +157,7 @@ def test_all_content_moves_to_the_first_key(api: Api, reviewer: Reviewer, settin
     assert len(server.ledger) == 1
 
 
-def test_content_that_no_key_opens_is_named(api: Api, settings: Any) -> None:
+def test_content_that_no_key_decrypts_is_named(api: Api, settings: Any) -> None:
     api.propose()
     settings.MAILHUB_ENCRYPTION_KEYS = [NEW_KEY]
     with pytest.raises(CommandError, match=r"revision \d+, approvals.blob \d+"):

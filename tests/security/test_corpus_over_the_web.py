@@ -122,11 +122,11 @@ def run(home: Path, count: int) -> str:
 
 @pytest.mark.long  # it measures times, which a busy machine spoils
 @pytest.mark.timeout(240)
-def test_hostile_mail_does_not_hold_up_other_readers(tmp_path: Path) -> None:
+def test_hostile_mail_does_not_delay_other_readers(tmp_path: Path) -> None:
     sys.stdout.write(run(tmp_path, QUICK))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_hostile_corpus_does_not_hold_up_other_readers(tmp_path: Path) -> None:
+def test_hostile_corpus_does_not_delay_other_readers(tmp_path: Path) -> None:
     sys.stdout.write(run(tmp_path, FULL))

@@ -33,14 +33,14 @@ def token_of(person: User, name: str) -> Caller:
     return Caller(user=person, surface="rest", token=token, scopes=frozenset(token.scopes))
 
 
-def test_undo_is_refused_once_its_time_is_over(api: Api, reviewer: Reviewer) -> None:
+def test_undo_is_refused_after_its_time(api: Api, reviewer: Reviewer) -> None:
     action_id = api.propose(send_at=(timezone.now() + timedelta(hours=1)).isoformat())
     reviewer.decide(action_id, "approve")
     assert reviewer.decide(action_id, "undo").status_code == 409
     assert PendingAction.objects.get().status == "approved"
 
 
-def test_a_past_moment_leaves_time_for_undo(api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any) -> None:
+def test_past_send_time_leaves_time_for_undo(api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
     action_id = api.propose(send_at=(timezone.now() + timedelta(hours=1)).isoformat())
     with guards.lifted(connection):
@@ -51,7 +51,7 @@ def test_a_past_moment_leaves_time_for_undo(api: Api, reviewer: Reviewer, server
     assert reviewer.decide(action_id, "undo").status_code == 302
 
 
-def test_another_token_of_the_proposer_cancels_nothing(api: Api, alice: User, mailbox: Mailbox) -> None:
+def test_other_token_of_the_proposer_cancels_nothing(api: Api, alice: User, mailbox: Mailbox) -> None:
     action_id = api.propose()
     make_api(alice, mailbox, name="another")
     with pytest.raises(Problem) as refused:
@@ -60,7 +60,7 @@ def test_another_token_of_the_proposer_cancels_nothing(api: Api, alice: User, ma
     assert api.get(f"/actions/{action_id}").json()["state"] == "pending"
 
 
-def test_the_token_of_an_approver_cancels_nothing(api: Api, bob: User, mailbox: Mailbox) -> None:
+def test_token_of_an_approver_cancels_nothing(api: Api, bob: User, mailbox: Mailbox) -> None:
     api.propose()
     make_api(bob, mailbox, name="bobs")
     with pytest.raises(Problem) as refused:
@@ -69,7 +69,7 @@ def test_the_token_of_an_approver_cancels_nothing(api: Api, bob: User, mailbox: 
     assert PendingAction.objects.get().status == "pending"
 
 
-def test_a_second_yes_of_one_person_changes_nothing(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
+def test_second_approval_by_one_person_changes_nothing(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
     action_id = api.propose()
@@ -81,7 +81,7 @@ def test_a_second_yes_of_one_person_changes_nothing(api: Api, mailbox: Mailbox, 
     assert approve(action_id, charlie).status == "approved"
 
 
-def test_the_yes_of_an_inactive_person_does_not_count(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
+def test_approval_of_an_inactive_person_does_not_count(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
     action_id = api.propose()
@@ -90,7 +90,7 @@ def test_the_yes_of_an_inactive_person_does_not_count(api: Api, mailbox: Mailbox
     assert approve(action_id, charlie).status == "pending"
 
 
-def test_only_an_approver_learns_what_a_look_finds(api: Api, script: Script, mailbox: Mailbox, charlie: User) -> None:
+def test_only_an_approver_sees_the_recheck_result(api: Api, script: Script, mailbox: Mailbox, charlie: User) -> None:
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.PROPOSER)
     action_id = api.propose()
     script.seen = lambda approved: (MOVED,)
@@ -100,7 +100,7 @@ def test_only_an_approver_learns_what_a_look_finds(api: Api, script: Script, mai
     assert PendingAction.objects.get().revision == 1
 
 
-def test_news_about_an_earlier_revision_is_not_shown(api: Api, script: Script, alice: User, bob: User) -> None:
+def test_finding_about_an_earlier_revision_is_not_shown(api: Api, script: Script, alice: User, bob: User) -> None:
     action_id = api.propose()
     shown = PendingAction.objects.get()
 
@@ -117,7 +117,7 @@ def test_news_about_an_earlier_revision_is_not_shown(api: Api, script: Script, a
     assert action.current.preview["warnings"] == shown.current.preview["warnings"]
 
 
-def test_an_approval_names_digest_and_revision(api: Api, alice: User) -> None:
+def test_approval_names_digest_and_revision(api: Api, alice: User) -> None:
     api.propose()
     action = PendingAction.objects.get()
     for digest, revision in ((action.digest, 2), ("0" * 64, 1)):
@@ -127,7 +127,7 @@ def test_an_approval_names_digest_and_revision(api: Api, alice: User) -> None:
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.PROPOSER])
-def test_who_may_not_approve_decides_nothing(
+def test_only_approvers_decide(
     api: Api, reviewer: Reviewer, mailbox: Mailbox, charlie: User, role: Role, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
@@ -141,7 +141,7 @@ def test_who_may_not_approve_decides_nothing(
     assert PendingAction.objects.get().status == "approved"
 
 
-def test_the_proposer_alone_is_refused_by_four_eyes(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
+def test_four_eyes_rule_refuses_the_proposer(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
     action_id = api.propose()
     refused = reviewer.decide(action_id, "approve")
@@ -150,7 +150,7 @@ def test_the_proposer_alone_is_refused_by_four_eyes(api: Api, reviewer: Reviewer
 
 
 @pytest.mark.parametrize("verdict", ["approve", "reject", "cancel", "undo", "resolve"])
-def test_decisions_take_only_posts(api: Api, reviewer: Reviewer, verdict: str) -> None:
+def test_decisions_accept_only_post(api: Api, reviewer: Reviewer, verdict: str) -> None:
     assert reviewer.client.get(f"/actions/{api.propose()}/{verdict}/").status_code == 405
 
 
@@ -162,9 +162,7 @@ def two_needed(mailbox: Mailbox, charlie: User) -> User:
     return charlie
 
 
-def test_approval_of_a_person_who_left_the_staff_does_not_count(
-    api: Api, bob: User, two_needed: User, settings: Any
-) -> None:
+def test_approval_of_a_person_who_left_the_staff_is_void(api: Api, bob: User, two_needed: User, settings: Any) -> None:
     settings.MAILHUB_STAFF_KINDS = ["mail.send"]
     User.objects.update(is_staff=True)
     action_id = api.propose()
@@ -188,7 +186,7 @@ def test_stored_approval_of_an_author_does_not_count(api: Api, bob: User, two_ne
     assert (after.status, after.approvals_given) == ("pending", 1)
 
 
-def test_edit_of_what_was_shown_before_another_is_refused(api: Api, alice: User, bob: User) -> None:
+def test_edit_of_an_outdated_page_is_refused(api: Api, alice: User, bob: User) -> None:
     action_id = api.propose()
     shown = PendingAction.objects.get()
     edit(action_id, bob, subject="Changed")

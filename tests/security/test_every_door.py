@@ -148,7 +148,7 @@ URLS = sorted(set(every_url()))
 
 
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_every_url_keeps_out_who_is_not_signed_in(method: str, belongings: Belongings) -> None:
+def test_every_url_requires_a_sign_in(method: str, belongings: Belongings) -> None:
     before, open_doors = belongings.as_stored(), []
     for name, route in URLS:
         status, leads, text = asked(Client(), method, belongings.address(route), belongings.form)
@@ -181,7 +181,7 @@ def test_every_url_refuses_the_ids_of_another_person(
     assert belongings.as_stored() == before
 
 
-def test_every_response_says_what_a_browser_may_do(belongings: Belongings, alice: User, settings: Any) -> None:
+def test_every_response_limits_the_browser(belongings: Belongings, alice: User, settings: Any) -> None:
     """Headers and cookies as behind TLS, for pages, programs and refusals alike."""
     settings.SECURE_HSTS_SECONDS = 31_536_000
     missing: list[Any] = []
@@ -207,14 +207,14 @@ def test_every_response_says_what_a_browser_may_do(belongings: Belongings, alice
     assert {name for name, morsel in cookies.items() if not morsel["httponly"]} <= {"csrftoken"}
 
 
-def test_the_list_of_public_urls_names_only_what_exists() -> None:
+def test_list_of_public_urls_names_only_existing_ones() -> None:
     assert PUBLIC.keys() <= {name for name, _ in URLS}
     assert len(URLS) > 180
 
 
 @pytest.mark.parametrize("surface", ["rest", "mcp"])
 @pytest.mark.parametrize("scope", [*SCOPES, None])
-def test_every_tool_asks_for_its_scope(scope: str | None, surface: str, alice: User, mailbox: Mailbox) -> None:
+def test_every_tool_requires_its_scope(scope: str | None, surface: str, alice: User, mailbox: Mailbox) -> None:
     """A token holds one scope, or all but one: nothing but the tool's own scope opens it."""
     without = [each for each in SCOPES if each != scope]
     one = make_api(alice, mailbox, name="one", scopes=[scope] if scope else [])
@@ -228,7 +228,7 @@ def test_every_tool_asks_for_its_scope(scope: str | None, surface: str, alice: U
 
 
 @pytest.mark.parametrize("role", [*Role, None], ids=lambda role: role.value if role else "stranger")
-def test_every_tool_asks_for_the_role_of_the_catalogue(role: Role | None, alice: User, server: MemoryServer) -> None:
+def test_every_tool_requires_the_role_of_the_catalogue(role: Role | None, alice: User, server: MemoryServer) -> None:
     """The catalogue's `need` decides, and it says what the table of roles says."""
     person = User.objects.create_user("pat@lovelace.example", is_staff=True)
     mailbox = make_mailbox("alice@lovelace.example", server, alice)
@@ -245,7 +245,7 @@ def test_every_tool_asks_for_the_role_of_the_catalogue(role: Role | None, alice:
             assert (code == "forbidden") is not role.covers(least), name
 
 
-def test_the_ids_open_doors_for_their_own_person(belongings: Belongings, alice: User) -> None:
+def test_ids_open_pages_for_their_own_person(belongings: Belongings, alice: User) -> None:
     """The control of the walk above: what is refused to strangers is there."""
     answers = {}
     for name, route in URLS:

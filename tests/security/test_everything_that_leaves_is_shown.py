@@ -38,7 +38,7 @@ def pages(reviewer: Reviewer, action: str) -> tuple[str, str]:
     return reviewer.page(action).content.decode(), pane
 
 
-def test_a_forward_with_two_different_texts_shows_both(
+def test_forward_with_two_texts_shows_both(
     api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox
 ) -> None:
     text, html = "New bank details: please transfer to account 4711.\n", "<p>Our bank details: account 1234.</p>\n"
@@ -56,9 +56,7 @@ def test_a_forward_with_two_different_texts_shows_both(
     assert b"4711" in server.ledger[0].source  # the forward is faithful, and it was shown
 
 
-def test_a_draft_with_two_different_texts_shows_both(
-    api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox
-) -> None:
+def test_draft_with_two_texts_shows_both(api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox) -> None:
     draft = mail(mailbox.address, "alice@lovelace.example", "Please transfer to account 4711.\n", "<p>Lunch?</p>\n")
     server.deliver(mailbox.address, draft.as_bytes(), folder="drafts")
     (listed,) = api.tool("list_drafts").json()["drafts"]
@@ -69,7 +67,7 @@ def test_a_draft_with_two_different_texts_shows_both(
     assert all("4711" in page for page in pages(reviewer, action))
 
 
-def test_an_answer_quotes_the_html_in_its_plain_text(
+def test_reply_quotes_the_html_in_its_plain_text(
     api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox
 ) -> None:
     text, html = "New account 4711.\n", "<p>Our account is <b>1234</b>.</p>\n"
@@ -88,13 +86,13 @@ def test_an_answer_quotes_the_html_in_its_plain_text(
 @pytest.mark.parametrize(
     "body", ["<h1>Hello</h1><ul><li>one</li></ul><p>a &lt; b &amp;lt; c</p>", "<p>Hi</p><pre>  x\n  y</pre>"]
 )
-def test_html_of_our_own_has_a_plain_text_that_says_the_same(api: Api, body: str) -> None:
+def test_plain_text_of_our_html_says_the_same(api: Api, body: str) -> None:
     answer = api.tool("send_email", **{**HELLO, "body": body, "body_type": "html"}).json()
     assert "alternatives_differ" not in [warning["code"] for warning in answer["warnings"]]
 
 
 @pytest.mark.parametrize(("type_", "name"), [("text/calendar", "invite.ics"), ("application/octet-stream", "mail.eml")])
-def test_a_part_that_programs_show_by_themselves_is_a_risk(
+def test_part_that_programs_show_automatically_is_a_risk(
     api: Api, server: MemoryServer, mailbox: Mailbox, type_: str, name: str
 ) -> None:
     original = mail("mira@northwind.example", mailbox.address, "See you\n")
@@ -108,9 +106,7 @@ def test_a_part_that_programs_show_by_themselves_is_a_risk(
 
 
 @pytest.mark.parametrize("type_", ["calendar", "x-amp-html", "plain", "html"])
-def test_a_draft_with_another_text_part_is_refused(
-    api: Api, server: MemoryServer, mailbox: Mailbox, type_: str
-) -> None:
+def test_draft_with_another_text_part_is_refused(api: Api, server: MemoryServer, mailbox: Mailbox, type_: str) -> None:
     """It was left out in silence: a person would have approved less than they wrote."""
     draft = mail(mailbox.address, "bob@lovelace.example", "Lunch?\n", "<p>Lunch?</p>\n")
     draft.add_alternative(CALENDAR, subtype=type_)
@@ -123,7 +119,7 @@ def test_a_draft_with_another_text_part_is_refused(
     assert f"text/{type_}" in answer.json()["detail"]
 
 
-def test_of_related_parts_the_one_that_is_named_is_shown(
+def test_named_part_among_related_parts_is_shown(
     api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox
 ) -> None:
     """Programs differ in whether they show the first part or the one named as start: only one may be there."""

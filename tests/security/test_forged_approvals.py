@@ -56,7 +56,7 @@ def came_back(action: PendingAction) -> bool:
     return (action.status, (action.returned or {}).get("code")) == ("pending", "approval_unproven") and events.exists()
 
 
-def test_a_forged_approval_does_not_leave(api: Api, alice: User, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_forged_approval_is_not_sent(api: Api, alice: User, reviewer: Reviewer, server: MemoryServer) -> None:
     action = PendingAction.objects.get(pk=api.propose())
     forge_decision(action, alice)
     forge_status(action)
@@ -71,7 +71,7 @@ def test_a_forged_approval_does_not_leave(api: Api, alice: User, reviewer: Revie
     assert len(server.ledger) == 1
 
 
-def test_a_forged_second_approval_does_not_count(
+def test_forged_second_approval_does_not_count(
     api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
@@ -104,7 +104,7 @@ def test_a_forged_second_approval_does_not_count(
         {"created_at": datetime(2026, 1, 1, tzinfo=UTC)},
     ],
 )  # fmt: skip
-def test_an_altered_approval_does_not_leave(
+def test_altered_approval_is_not_sent(
     approved: Callable[..., PendingAction], bob: User, server: MemoryServer, changes: dict[str, Any]
 ) -> None:
     """Somebody who owns the database has taken the guards away."""
@@ -117,7 +117,7 @@ def test_an_altered_approval_does_not_leave(
     assert came_back(action)
 
 
-def test_the_approval_of_one_mail_is_none_for_another(
+def test_approval_of_one_mail_is_invalid_for_another(
     approved: Callable[..., PendingAction], api: Api, alice: User, server: MemoryServer
 ) -> None:
     good = approved()
@@ -133,7 +133,7 @@ def test_the_approval_of_one_mail_is_none_for_another(
     assert came_back(forged)
 
 
-def test_an_unknown_mail_is_not_sent_again_by_a_forged_ruling(
+def test_forged_ruling_does_not_resend_an_unknown_mail(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
     """The approval is real; what nobody ordered is the second attempt."""
@@ -152,9 +152,7 @@ def test_an_unknown_mail_is_not_sent_again_by_a_forged_ruling(
     assert came_back(action)
 
 
-def test_a_sent_mail_is_not_sent_again_by_its_old_order(
-    approved: Callable[..., PendingAction], server: MemoryServer
-) -> None:
+def test_old_order_does_not_resend_a_sent_mail(approved: Callable[..., PendingAction], server: MemoryServer) -> None:
     action = approved()
     work()
     with guards.lifted(connection):
@@ -166,9 +164,7 @@ def test_a_sent_mail_is_not_sent_again_by_its_old_order(
     assert came_back(action)
 
 
-def test_a_mail_that_was_taken_back_does_not_leave(
-    api: Api, reviewer: Reviewer, settings: Any, server: MemoryServer
-) -> None:
+def test_withdrawn_mail_is_not_sent(api: Api, reviewer: Reviewer, settings: Any, server: MemoryServer) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
     action = PendingAction.objects.get(pk=api.propose())
     reviewer.decide(str(action.pk), "approve")
@@ -183,7 +179,7 @@ def test_a_mail_that_was_taken_back_does_not_leave(
     assert came_back(action)
 
 
-def test_an_approval_from_before_there_were_seals_is_asked_for_again(
+def test_approval_without_a_digest_must_be_given_again(
     approved: Callable[..., PendingAction], server: MemoryServer
 ) -> None:
     action = approved()
@@ -195,7 +191,7 @@ def test_an_approval_from_before_there_were_seals_is_asked_for_again(
     assert came_back(action)
 
 
-def test_a_mail_that_is_ordered_again_by_a_person_leaves(
+def test_mail_ordered_again_by_a_person_leaves(
     approved: Callable[..., PendingAction], script: Script, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     action = approved()
@@ -212,7 +208,7 @@ def test_a_mail_that_is_ordered_again_by_a_person_leaves(
     assert len(server.ledger) == 1
 
 
-def test_seals_move_to_the_first_key_and_a_lost_key_asks_again(
+def test_digests_move_to_the_first_key_or_are_asked_again(
     approved: Callable[..., PendingAction], settings: Any, server: MemoryServer, mailbox: Mailbox
 ) -> None:
     action, old = approved(), list(settings.MAILHUB_ENCRYPTION_KEYS)
@@ -234,7 +230,7 @@ def test_seals_move_to_the_first_key_and_a_lost_key_asks_again(
     assert action.status == "succeeded"
 
 
-def test_a_decision_names_how_its_person_had_signed_in(api: Api, alice: User) -> None:
+def test_decision_names_the_sign_in_method_of_its_person(api: Api, alice: User) -> None:
     alice.set_password("correct horse battery staple")
     alice.save()
     window = Reviewer.signed_in(alice)
@@ -259,7 +255,7 @@ def test_a_decision_names_how_its_person_had_signed_in(api: Api, alice: User) ->
     ],
     ids=lambda change: next(iter(change)),
 )  # fmt: skip
-def test_decision_seal_is_good_for_one_decision(change: dict[str, Any]) -> None:
+def test_decision_digest_fits_only_its_decision(change: dict[str, Any]) -> None:
     said: dict[str, Any] = {
         "action": UUID(int=1), "person": 1, "method": "password", "verdict": "approved", "revision": 1,
         "approval_round": 1, "digest": "d" * 64, "created_at": datetime(2026, 1, 1, tzinfo=UTC),

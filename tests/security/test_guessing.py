@@ -42,7 +42,7 @@ def attempt(password: str, address: str, *, client: Client | None = None, email:
     return "wait" if "Too many attempts" in answer.content.decode() else "wrong"
 
 
-def test_guesses_from_outside_do_not_hold_up_the_usual_network(clock: Any) -> None:
+def test_foreign_guesses_do_not_delay_the_usual_network(clock: Any) -> None:
     assert attempt(PASSWORD, HOME) == "in"
     for number in range(60):
         attempt("wrong", f"203.0.{number}.9")
@@ -99,7 +99,7 @@ def test_unknown_account_waits_like_a_known_one(clock: Any) -> None:
     assert known[-1] == "wait"
 
 
-def test_flood_of_failures_is_a_few_events_with_a_count(clock: Any) -> None:
+def test_many_failures_become_few_events_with_a_count(clock: Any) -> None:
     for number in range(100):
         attempt("wrong", f"203.{number % 50}.113.9", email=f"user{number}@lovelace.example")
         clock.shift(timedelta(seconds=3))
@@ -120,7 +120,7 @@ def test_flood_of_failures_is_a_few_events_with_a_count(clock: Any) -> None:
 
 
 @pytest.mark.parametrize("path", ["/sign-in/code/", "/account/password/reset/"])
-def test_mail_server_that_stalls_does_not_tell_who_is_known(settings: Any, alice: User, path: str) -> None:
+def test_stalled_mail_server_does_not_reveal_known_people(settings: Any, alice: User, path: str) -> None:
     settings.MAILHUB_OWN_MAIL_THREADS = 2
     settings.SENDS_MAIL = True
     accepted = threading.Event()

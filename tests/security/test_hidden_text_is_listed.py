@@ -78,11 +78,11 @@ def test_invisible_characters_of_a_plain_text_are_listed(api: Api, reviewer: Rev
 
 
 @pytest.mark.parametrize("html", ["<p>Hi</p>", "<p style='color:#333'>Hi</p><script>x()</script>"])
-def test_without_hidden_text_there_is_no_list(api: Api, reviewer: Reviewer, html: str) -> None:
+def test_no_list_is_shown_without_hidden_text(api: Api, reviewer: Reviewer, html: str) -> None:
     assert all(LISTED not in page for page in pages(reviewer, propose_html(api, html)))
 
 
-def test_the_list_is_bounded(api: Api, reviewer: Reviewer) -> None:
+def test_list_is_bounded(api: Api, reviewer: Reviewer) -> None:
     html = "".join(f"<p hidden>{number} {'long ' * 100}</p><!-- no. {number} -->" for number in range(100))
     for page in pages(reviewer, propose_html(api, f"<p>Hi</p>{html}")):
         block = listed_in(page)
@@ -100,7 +100,7 @@ def test_stored_html_that_hides_text_is_marked_before_approval(
         assert LEAVES in block
 
 
-def test_the_new_content_of_a_draft_is_listed_too(
+def test_new_content_of_a_draft_is_listed_too(
     api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox
 ) -> None:
     draft = mail(mailbox.address, "bob@lovelace.example", "Lunch?\n")
@@ -114,12 +114,12 @@ def test_the_new_content_of_a_draft_is_listed_too(
         assert "<bdi>Pay 4711</bdi>" in listed_in(page)
 
 
-def test_the_list_is_not_readable_in_the_database(api: Api) -> None:
+def test_list_is_unreadable_in_the_database(api: Api) -> None:
     action = propose_html(api, "<p>Hi</p><!-- Pay 4711 -->")
     assert "4711" not in str(Revision.objects.filter(action_id=uuid.UUID(action)).values("preview").get())
 
 
-def test_what_is_cleaned_hides_nothing() -> None:
+def test_cleaned_html_hides_nothing() -> None:
     assert [form for form in hiding_forms(20261122, 600) if WORD in " ".join(unseen_texts(clean(form).html))] == []
 
 
@@ -141,7 +141,7 @@ BLACK_ON_BLACK = '<p>Hi</p><p style="color:#000">SECRET</p>'
         "<body bgcolor=black><keygen bgcolor=white>",
     ],
 )
-def test_the_colour_of_the_body_is_found(api: Api, server: MemoryServer, mailbox: Mailbox, before: str) -> None:
+def test_colour_of_the_body_is_found(api: Api, server: MemoryServer, mailbox: Mailbox, before: str) -> None:
     """Text in the colour of its ground is hidden, wherever the page names that colour."""
     message = mail("mallory@evil.example", mailbox.address, "Hi\n")
     message.set_content(before + BLACK_ON_BLACK, subtype="html")

@@ -80,7 +80,7 @@ def test_reading_a_hostile_mailbox_ends(harm: Harm, at: str, settings: Any) -> N
 
 
 @pytest.mark.parametrize("harm", ["endless_lines", "endless_line", "literal", "literal_in_pieces"])
-def test_what_a_hostile_mailbox_says_is_capped(harm: Harm) -> None:
+def test_text_from_a_hostile_mailbox_is_capped(harm: Harm) -> None:
     with HostileImap(harm, at="fetch") as server, pytest.raises(Unavailable):
         provider(imap=server.port).list_messages(folder="inbox", unread=None, limit=2, page_token=None)
     assert server.sent < 128 * MEGABYTES
@@ -88,7 +88,7 @@ def test_what_a_hostile_mailbox_says_is_capped(harm: Harm) -> None:
 
 @pytest.mark.parametrize("at", ["greeting", "ehlo", "mail", "rcpt", "data"])
 @pytest.mark.parametrize("harm", SMTP_HARMS)
-def test_a_send_that_ends_before_its_dot_is_not_sent(harm: Harm, at: str, settings: Any) -> None:
+def test_send_cut_before_its_dot_is_not_sent(harm: Harm, at: str, settings: Any) -> None:
     settings.MAILHUB_WIRE_TIMEOUT_SECONDS = SECONDS
     wire: list[int] = []
     with HostileSmtp(harm, at=at) as server, Bounded(), pytest.raises(Unavailable):
@@ -97,7 +97,7 @@ def test_a_send_that_ends_before_its_dot_is_not_sent(harm: Harm, at: str, settin
 
 
 @pytest.mark.parametrize("harm", SMTP_HARMS)
-def test_a_send_that_ends_after_its_dot_is_unknown(harm: Harm, settings: Any) -> None:
+def test_send_cut_after_its_dot_is_unknown(harm: Harm, settings: Any) -> None:
     settings.MAILHUB_WIRE_TIMEOUT_SECONDS = SECONDS
     with HostileSmtp(harm, at="dot") as server, Bounded(), pytest.raises(OutcomeUnknown):
         provider(smtp=server.port).send(ENVELOPE, Handover(wire_started=lambda: None))
@@ -113,7 +113,7 @@ def test_connecting_does_not_bound_the_dialogue() -> None:
 
 
 @pytest.mark.long
-def test_a_server_that_takes_its_time_for_data_gets_the_mail() -> None:
+def test_server_that_is_slow_to_take_data_gets_the_mail() -> None:
     with FaultySmtp() as server:
         hold = server.hold(at="data")
         threading.Timer(CONNECT_SECONDS + 2, hold.release).start()
@@ -123,7 +123,7 @@ def test_a_server_that_takes_its_time_for_data_gets_the_mail() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_hostile_server_holds_the_wizard_only_shortly(alice: User, settings: Any) -> None:
+def test_hostile_server_delays_the_wizard_only_shortly(alice: User, settings: Any) -> None:
     settings.MAILHUB_WIZARD_REACHES_LOOPBACK = True
     settings.MAILHUB_PROVE_SECONDS = SECONDS
     person = browser(alice)
@@ -137,7 +137,7 @@ def test_a_hostile_server_holds_the_wizard_only_shortly(alice: User, settings: A
 
 
 @pytest.mark.parametrize("at", ["ehlo", "auth"])
-def test_the_time_of_a_connection_test_covers_both_servers(at: str, settings: Any) -> None:
+def test_time_of_a_connection_test_covers_both_servers(at: str, settings: Any) -> None:
     settings.MAILHUB_PROVE_SECONDS = SECONDS
     imap, smtp = HostileImap("drip", at="logout"), HostileSmtp("drip", at=at)
     with imap, smtp, Bounded(), pytest.raises(Unreachable):

@@ -36,7 +36,7 @@ def invite(by: User, email: str, **more: Any) -> Any:
     return browser(by).post(f"/mailboxes/{mailbox.pk}/invite/", {"email": email, "role": "approver", **more})
 
 
-def test_an_invitation_signs_in_nobody_who_exists(smtp: FaultySmtp, alice: User, mallory: User) -> None:
+def test_invitation_signs_in_no_existing_person(smtp: FaultySmtp, alice: User, mallory: User) -> None:
     invite(mallory, alice.email)
     link = link_in(the_mail(smtp, alice.email))
     window = Client()
@@ -59,7 +59,7 @@ def test_an_invitation_signs_in_nobody_who_exists(smtp: FaultySmtp, alice: User,
 
 
 @pytest.mark.parametrize("mail", ["none", "refused", "works"])
-def test_the_inviter_cannot_make_an_account_of_an_address(
+def test_inviter_cannot_make_an_account_of_an_address(
     smtp: FaultySmtp, mallory: User, settings: Any, mail: str
 ) -> None:
     """Neither the page nor anything else that the inviter gets opens the invitation."""
@@ -76,7 +76,7 @@ def test_the_inviter_cannot_make_an_account_of_an_address(
     assert not User.objects.filter(email="victim@bank.example").exists()
 
 
-def test_a_new_person_has_no_password_and_a_proven_address(smtp: FaultySmtp, mallory: User) -> None:
+def test_new_person_has_no_password_and_a_proven_address(smtp: FaultySmtp, mallory: User) -> None:
     invite(mallory, "new@bank.example")
     window = Client()
     window.post(link_in(the_mail(smtp, "new@bank.example")))
@@ -86,7 +86,7 @@ def test_a_new_person_has_no_password_and_a_proven_address(smtp: FaultySmtp, mal
     assert not person.has_usable_password()
 
 
-def test_a_closed_account_is_not_opened_by_an_invitation(smtp: FaultySmtp, alice: User, mallory: User) -> None:
+def test_closed_account_is_not_opened_by_an_invitation(smtp: FaultySmtp, alice: User, mallory: User) -> None:
     User.objects.filter(pk=alice.pk).update(is_active=False)
     invite(mallory, alice.email)
     assert Client().post(link_in(the_mail(smtp, alice.email))).status_code == 401
@@ -110,7 +110,7 @@ def test_known_and_unknown_addresses_cost_the_same_work(smtp: FaultySmtp, alice:
         ("MAILHUB_ADDRESS_MAILS_PER_HOUR", ["one@bank.example"] * 4),
     ],
 )
-def test_invitations_of_an_hour_are_limited(mallory: User, settings: Any, setting: str, emails: list[str]) -> None:
+def test_invitations_per_hour_are_limited(mallory: User, settings: Any, setting: str, emails: list[str]) -> None:
     setattr(settings, setting, 3)
     statuses = [invite(mallory, email).status_code for email in emails]
     assert statuses == [200, 200, 200, 429]
@@ -119,7 +119,7 @@ def test_invitations_of_an_hour_are_limited(mallory: User, settings: Any, settin
     assert not QuotaUse.objects.filter(key__contains="@").exists(), "counts hold no address"
 
 
-def test_a_limit_of_a_person_spans_their_mailboxes(mallory: User, server: MemoryServer, settings: Any) -> None:
+def test_limit_of_a_person_spans_their_mailboxes(mallory: User, server: MemoryServer, settings: Any) -> None:
     settings.MAILHUB_INVITATIONS_PER_HOUR = 1
     other = make_mailbox("second@stranger.example", server, mallory)
     assert invite(mallory, "one@bank.example").status_code == 200
@@ -128,7 +128,7 @@ def test_a_limit_of_a_person_spans_their_mailboxes(mallory: User, server: Memory
     assert "Too many invitations" in answer.content.decode()
 
 
-def test_an_operator_prints_the_link_and_the_mailed_one_ends(smtp: FaultySmtp, mallory: User) -> None:
+def test_operator_prints_a_link_and_the_mailed_one_ends(smtp: FaultySmtp, mallory: User) -> None:
     invite(mallory, "new@bank.example")
     mailed = link_in(the_mail(smtp, "new@bank.example"))
     out = StringIO()
@@ -141,7 +141,7 @@ def test_an_operator_prints_the_link_and_the_mailed_one_ends(smtp: FaultySmtp, m
         call_command("invitation_link", "--mailbox", mallory.email, "--email", "new@bank.example")
 
 
-def test_an_invitation_of_another_person_is_in_the_audit(alice: User, bob: User, mallory: User) -> None:
+def test_invitation_of_another_person_is_in_the_audit(alice: User, bob: User, mallory: User) -> None:
     mailbox = Mailbox.objects.get(address=mallory.email)
     secret = members.invite(mailbox=mailbox, person=mallory, email=alice.email, role=Role.VIEWER)
     assert browser(bob).post(f"/invitations/{secret}/").status_code == 403
@@ -149,7 +149,7 @@ def test_an_invitation_of_another_person_is_in_the_audit(alice: User, bob: User,
     assert refused.actor == f"user:{bob.pk}"
 
 
-def test_who_may_not_invite_uses_up_nothing(alice: User, bob: User, mailbox: Mailbox, settings: Any) -> None:
+def test_refused_inviter_uses_up_no_quota(alice: User, bob: User, mailbox: Mailbox, settings: Any) -> None:
     settings.MAILHUB_MAILBOX_INVITATIONS_PER_HOUR = 1
     form = {"email": "new@bank.example", "role": "manager"}
     for _ in range(3):

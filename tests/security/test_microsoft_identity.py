@@ -29,7 +29,7 @@ def sign_in(window: Client, address: str = ADA) -> Any:
 
 
 @pytest.mark.parametrize("tenant", ["common", "organizations", "Common"])
-def test_a_tenant_of_everybody_is_refused_in_the_web(
+def test_tenant_open_to_everybody_is_refused_in_the_web(
     alice: User, service: SignInService, settings: Any, tenant: str
 ) -> None:
     settings.MICROSOFT_TENANT = tenant
@@ -43,7 +43,7 @@ def test_a_tenant_of_everybody_is_refused_in_the_web(
     assert "mailhub.W001" not in [warning.id for warning in run_checks()]
 
 
-def test_what_is_connected_under_common_is_refreshed(alice: User, service: SignInService, settings: Any) -> None:
+def test_mailbox_connected_under_common_is_refreshed(alice: User, service: SignInService, settings: Any) -> None:
     settings.MICROSOFT_TENANT = "common"
     connect()  # by an operator's command
     mailbox = Mailbox.objects.get()
@@ -61,7 +61,7 @@ def test_what_is_connected_under_common_is_refreshed(alice: User, service: SignI
         ({}, "which account"),
     ],
 )
-def test_an_account_of_no_allowed_tenant_connects_nothing(
+def test_account_of_a_forbidden_tenant_connects_nothing(
     alice: User, service: SignInService, identity: dict[str, str], words: str
 ) -> None:
     service.identity = identity
@@ -80,7 +80,7 @@ def test_an_account_of_no_allowed_tenant_connects_nothing(
         ("ada_lovelace.example#EXT#@evil.example", False),
     ],
 )
-def test_a_contact_address_counts_only_in_the_domain_of_the_sign_in_name(
+def test_contact_address_counts_only_in_the_sign_in_domain(
     alice: User, service: SignInService, graph: GraphServer, sign_in_name: str, connected: bool
 ) -> None:
     """The field `mail` of an account is free text of its administrators."""
@@ -92,7 +92,7 @@ def test_a_contact_address_counts_only_in_the_domain_of_the_sign_in_name(
         assert "Prove the address by a code" in answer.content.decode()
 
 
-def test_a_contact_address_that_its_person_has_proven_is_connected(service: SignInService, graph: GraphServer) -> None:
+def test_proven_contact_address_is_connected(service: SignInService, graph: GraphServer) -> None:
     graph.aliases[ADA] = "ada@another.example"
     ada = User.objects.create_user(ADA)
     assert sign_in(browser(ada)).status_code == 403
@@ -100,16 +100,14 @@ def test_a_contact_address_that_its_person_has_proven_is_connected(service: Sign
     assert f"{ADA} is connected" in sign_in(browser(ada)).content.decode()
 
 
-def test_a_personal_account_speaks_only_for_addresses_of_microsoft(
-    alice: User, service: SignInService, settings: Any
-) -> None:
+def test_personal_account_proves_only_microsoft_addresses(alice: User, service: SignInService, settings: Any) -> None:
     settings.MICROSOFT_ALLOWED_TENANTS = [PERSONAL]
     service.identity = {"oid": OID, "tid": PERSONAL}
     assert sign_in(browser(alice)).status_code == 403
     assert not Mailbox.objects.exists()
 
 
-def test_a_mailbox_stays_with_the_account_that_connected_it(alice: User, service: SignInService) -> None:
+def test_mailbox_stays_with_the_account_that_connected_it(alice: User, service: SignInService) -> None:
     """An address can be given to another account; its mailbox here does not go along by itself."""
     window = browser(alice)
     sign_in(window)

@@ -130,7 +130,7 @@ def test_owner_reads_own_mail_on_their_own_page(hub: Office) -> None:
     assert code in call(person, hub.mailbox, "read_email", message_id=card["id"])["body"]
 
 
-def test_over_rest_a_mailed_code_is_hidden_and_refused(hub: Office) -> None:
+def test_rest_api_hides_and_refuses_a_mailed_code(hub: Office) -> None:
     code = request_code(hub)
     (own,) = ids(hub.mailbox)
     listed = hub.api.tool("list_emails")
@@ -140,7 +140,7 @@ def test_over_rest_a_mailed_code_is_hidden_and_refused(hub: Office) -> None:
     assert code.encode() not in listed.content + read.content
 
 
-def test_search_tells_nothing_about_the_words_of_own_mail(hub: Office) -> None:
+def test_search_reveals_no_word_of_own_mail(hub: Office) -> None:
     """A right guess and a wrong one get the same answer, the page tokens included."""
     hub.receive(letter(to=hub.ada, subject="Known one"))
     code = request_code(hub)
@@ -163,7 +163,7 @@ def test_search_tells_nothing_about_the_words_of_own_mail(hub: Office) -> None:
     assert answers(code[:3]) == answers("QXZ")
 
 
-def test_own_mail_that_lost_its_mark_is_known_by_its_sender(hub: Office, settings: Any) -> None:
+def test_own_mail_without_its_mark_is_known_by_its_sender(hub: Office, settings: Any) -> None:
     settings.DEFAULT_FROM_EMAIL = f"mailhub <{SENDER.title()}>"
     hub.imap.deliver(hub.ada, letter(to=hub.ada, sender=f"M <{SENDER}>", text="ABCD-EFGH\n").as_bytes())
     (own,) = ids(hub.mailbox)
@@ -173,7 +173,7 @@ def test_own_mail_that_lost_its_mark_is_known_by_its_sender(hub: Office, setting
     assert code_of(asks, hub.mailbox, "read_email", message_id=own) == "forbidden"
 
 
-def test_ordinary_mail_of_a_mailbox_that_sends_own_mail_stays(office: Office, settings: Any) -> None:
+def test_ordinary_mail_beside_own_mail_stays_visible(office: Office, settings: Any) -> None:
     settings.DEFAULT_FROM_EMAIL = office.ada
     office.imap.deliver(office.ada, letter(to=OUTSIDE, sender=office.ada).as_bytes(), folder="Sent Messages")
     asks = caller(office.reviewer.user, "rest", True, office.mailbox)
@@ -184,7 +184,7 @@ def test_ordinary_mail_of_a_mailbox_that_sends_own_mail_stays(office: Office, se
     assert not [each.id for each in checks.run_checks(databases=["default"]) if each.id == "approvals.W002"]
 
 
-def test_mark_that_this_server_did_not_make_hides_nothing(hub: Office) -> None:
+def test_mark_of_another_server_hides_nothing(hub: Office) -> None:
     forged = f"{'0' * 32} {'0' * 8}:{'0' * 64}"
     for value in (forged, "yes", "=?utf-8?q?x?="):
         message = letter(to=hub.ada, text="Ordinary.\n")
@@ -193,7 +193,7 @@ def test_mark_that_this_server_did_not_make_hides_nothing(hub: Office) -> None:
     assert len(hub.tool("list_emails")["emails"]) == 3
 
 
-def test_spoofed_sender_from_outside_is_only_hidden(hub: Office, settings: Any) -> None:
+def test_spoofed_outside_sender_is_only_hidden(hub: Office, settings: Any) -> None:
     settings.DEFAULT_FROM_EMAIL = SENDER
     ordinary = hub.receive(letter(to=hub.ada, subject="First"))
     hub.imap.deliver(hub.ada, letter(to=hub.ada, sender=SENDER, References="<a@northwind.example>").as_bytes())
@@ -204,7 +204,7 @@ def test_spoofed_sender_from_outside_is_only_hidden(hub: Office, settings: Any) 
     assert [each["id"] for each in hub.tool("read_thread", message_id=newest)["messages"]] == [newest]
 
 
-def test_pages_are_full_although_own_mail_lies_between(hub: Office) -> None:
+def test_pages_are_full_although_own_mail_is_skipped(hub: Office) -> None:
     first = hub.receive(letter(to=hub.ada, subject="First"))
     request_code(hub)
     second = hub.receive(letter(to=hub.ada, subject="Second"))
@@ -212,7 +212,7 @@ def test_pages_are_full_although_own_mail_lies_between(hub: Office) -> None:
     assert [each["id"] for each in page["emails"]] == [second, first]
 
 
-def test_returned_mail_does_not_hand_out_the_code_inside_it(hub: Office) -> None:
+def test_returned_mail_does_not_reveal_the_code_inside_it(hub: Office) -> None:
     """A bounce holds the original as an attachment."""
     request_code(hub)
     (original,) = hub.inbox(hub.ada)
@@ -315,6 +315,6 @@ def test_tools_reach_a_mailbox_only_without_own_mail() -> None:
     assert set(_users_of_provider_for()) <= WITHOUT_A_PROGRAM
 
 
-def test_every_tool_that_takes_a_mails_id_is_asked_here() -> None:
+def test_every_tool_that_takes_a_mail_id_is_tested_here() -> None:
     taking = {name for name, tool in TOOLS.items() if {"message_id", "in_reply_to"} & set(tool.parameters.model_fields)}
     assert taking <= {*BY_ID, "update_draft", "gmail_get_message"}

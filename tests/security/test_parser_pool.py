@@ -46,7 +46,7 @@ def reason(pool: Pool, function: object, *arguments: object) -> str:
     return caught.value.reason
 
 
-def test_processes_stay_and_are_used_again_by_a_large_parent(pool: Pool) -> None:
+def test_processes_stay_and_are_reused_by_a_large_parent(pool: Pool) -> None:
     large = b"x" * 300 * 1024**2
     assert len({pool.run(jobs.pid) for _ in range(3)}) == 1
     assert large
@@ -63,7 +63,7 @@ def test_slow_job_ends_in_time_and_the_next_one_works(pool: Pool) -> None:
     until(partial(gone, first), seconds=SPIN / 2)
 
 
-def test_job_that_was_too_slow_is_not_tried_again(pool: Pool) -> None:
+def test_job_that_was_too_slow_is_not_retried(pool: Pool) -> None:
     reason(pool, jobs.spin, SPIN)
     processes = pool.pids
     assert reason(pool, jobs.spin, SPIN) == "slow"
@@ -107,7 +107,7 @@ def test_process_has_no_secrets_no_network_and_no_files(pool: Pool, monkeypatch:
     assert int(found["descriptors"]) <= 6
 
 
-def test_process_has_no_network_interface_that_is_up(pool: Pool) -> None:
+def test_process_has_no_active_network_interface(pool: Pool) -> None:
     if subprocess.run(["unshare", "--user", "--net", "true"], capture_output=True, check=False).returncode:
         pytest.skip("this kernel lets nobody give up the network")
     assert pool.run(jobs.interfaces) == ["lo"]
@@ -164,7 +164,7 @@ def test_fork_uses_processes_of_its_own() -> None:
         until(partial(gone, pid), seconds=5)
 
 
-def test_interrupt_of_the_terminal_leaves_jobs_alone(pool: Pool) -> None:
+def test_terminal_interrupt_does_not_disturb_jobs(pool: Pool) -> None:
     pid = pool.run(jobs.pid)
     killer = threading.Timer(0.2, os.kill, (pid, signal.SIGINT))
     killer.start()

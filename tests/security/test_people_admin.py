@@ -65,13 +65,13 @@ def mailed(smtp: FaultySmtp, to: str, subject: str) -> str:
     return str(message.get_content())
 
 
-def test_the_admin_changes_nothing_but_people() -> None:
+def test_admin_changes_nothing_but_people() -> None:
     writable = {model.__name__ for model, each in admin.site._registry.items() if not isinstance(each, ReadOnlyAdmin)}
     assert writable == {"User"}
 
 
 @pytest.mark.parametrize("model", [Authenticator, SocialAccount, EmailAddress, UserSession])
-def test_ways_in_are_looked_at_and_not_changed(operator: Client, carol: User, model: Any) -> None:
+def test_sign_in_methods_can_be_viewed_and_not_changed(operator: Client, carol: User, model: Any) -> None:
     row = model.objects.filter(user=carol).first()
     where = f"/admin/{model._meta.app_label}/{model._meta.model_name}/"
     before = list(model.objects.values())
@@ -87,7 +87,7 @@ def test_ways_in_are_looked_at_and_not_changed(operator: Client, carol: User, mo
     assert [each for each in model.objects.values() if each in before] == before
 
 
-def test_a_superuser_cannot_set_a_password_or_an_address(operator: Client, carol: User) -> None:
+def test_superuser_cannot_set_a_password_or_an_address(operator: Client, carol: User) -> None:
     before = carol.password
     assert operator.post(
         f"/admin/accounts/user/{carol.pk}/password/", {"password1": "n" * 20, "password2": "n" * 20}
@@ -99,7 +99,9 @@ def test_a_superuser_cannot_set_a_password_or_an_address(operator: Client, carol
     assert operator.post(f"/admin/accounts/user/{carol.pk}/delete/", {"post": "yes"}).status_code == 403
 
 
-def test_rights_change_with_a_trace_and_a_mail(smtp: FaultySmtp, operator: Client, alice: User, carol: User) -> None:
+def test_changed_rights_leave_a_trace_and_send_a_mail(
+    smtp: FaultySmtp, operator: Client, alice: User, carol: User
+) -> None:
     form = rights_form(carol, is_staff="on", is_superuser="on")
     operator.post(f"/admin/accounts/user/{carol.pk}/change/", form)
     carol.refresh_from_db()
@@ -110,7 +112,7 @@ def test_rights_change_with_a_trace_and_a_mail(smtp: FaultySmtp, operator: Clien
     assert "it has all rights there" in mailed(smtp, carol.email, "Your rights in mailhub were changed")
 
 
-def test_a_stale_superuser_grants_nothing(alice: User, carol: User) -> None:
+def test_superuser_with_an_old_sign_in_grants_nothing(alice: User, carol: User) -> None:
     User.objects.filter(pk=alice.pk).update(is_staff=True, is_superuser=True)
     stale = browser(alice, fresh=False)
     for address in (f"/admin/accounts/user/{carol.pk}/change/", "/admin/accounts/user/add/"):
@@ -120,7 +122,7 @@ def test_a_stale_superuser_grants_nothing(alice: User, carol: User) -> None:
     assert not carol.is_superuser
 
 
-def test_a_person_who_is_added_has_no_way_in(operator: Client, alice: User) -> None:
+def test_added_person_has_no_sign_in_method(operator: Client, alice: User) -> None:
     form = {"email": "New@lovelace.example", "is_active": "on", "password": "n" * 20, "password1": "n" * 20}
     assert operator.post("/admin/accounts/user/add/", form).status_code == 302
     person = User.objects.get(email="new@lovelace.example")
@@ -130,7 +132,7 @@ def test_a_person_who_is_added_has_no_way_in(operator: Client, alice: User) -> N
 
 
 @pytest.mark.parametrize("tokens", [False, True])
-def test_recovery_replaces_every_way_in(smtp: FaultySmtp, carol: User, api: Api, tokens: bool) -> None:
+def test_recovery_replaces_every_sign_in_method(smtp: FaultySmtp, carol: User, api: Api, tokens: bool) -> None:
     window = browser(carol)
     link = f"/sign-in/{SignInLink.issue(user=carol, lifetime=timedelta(hours=1))}/"
     ApiToken.issue(user=carol, name="desk", scopes=["mail:read"], mailboxes=[])
@@ -154,7 +156,7 @@ def test_recovery_replaces_every_way_in(smtp: FaultySmtp, carol: User, api: Api,
     assert signed_in(new)
 
 
-def test_recovery_without_own_mail_says_who_has_to_be_told(carol: User) -> None:
+def test_recovery_without_own_mail_names_people_to_notify(carol: User) -> None:
     err = StringIO()
     call_command("recover_person", "--user", carol.email, stdout=StringIO(), stderr=err)
     assert "Tell the person yourself" in err.getvalue()

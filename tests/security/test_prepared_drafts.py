@@ -51,7 +51,7 @@ def elsewhere(call: Any) -> list[Any]:
     return found
 
 
-def test_a_prepared_draft_at_gmail_is_refused(alice: User, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_prepared_draft_at_gmail_is_refused(alice: User, reviewer: Reviewer, gmail: GmailServer) -> None:
     api = make_api(alice, connected(gmail, alice), scopes=SCOPES)
     action = approved(api, reviewer)
     answers: list[Any] = []
@@ -68,7 +68,7 @@ def test_a_prepared_draft_at_gmail_is_refused(alice: User, reviewer: Reviewer, g
     assert [sent.recipients for sent in gmail.ledger] == [("mira@northwind.example",)]
 
 
-def test_an_unconfirmed_draft_at_gmail_is_refused(alice: User, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_unconfirmed_draft_at_gmail_is_refused(alice: User, reviewer: Reviewer, gmail: GmailServer) -> None:
     api = make_api(alice, connected(gmail, alice), scopes=SCOPES)
     approved(api, reviewer)
     gmail.drop("drafts.create", after=True)
@@ -78,7 +78,7 @@ def test_an_unconfirmed_draft_at_gmail_is_refused(alice: User, reviewer: Reviewe
 
 
 @pytest.mark.parametrize(("on", "phase"), [("send", "answer"), ("create", "drop_after_effect")])
-def test_a_prepared_draft_at_microsoft_is_refused(
+def test_prepared_draft_at_microsoft_is_refused(
     alice: User, reviewer: Reviewer, graph: GraphServer, on: str, phase: Any
 ) -> None:
     mailbox: Mailbox = graph_mailbox(graph, ADA)
@@ -93,7 +93,7 @@ def test_a_prepared_draft_at_microsoft_is_refused(
     assert len(graph.drafts(ADA)) == 1
 
 
-def test_a_draft_of_a_program_is_still_its_own(alice: User, gmail: GmailServer) -> None:
+def test_draft_of_a_program_is_still_its_own(alice: User, gmail: GmailServer) -> None:
     api = make_api(alice, connected(gmail, alice), scopes=SCOPES)
     made = api.tool("create_draft", to=["mira@northwind.example"], subject="Mine", body="Hello.").json()
     assert api.tool("update_draft", draft_id=made["id"], **EVIL).status_code == 200
@@ -123,7 +123,7 @@ def test_draft_edited_after_the_approval_is_not_deleted(approved_deletion: Pendi
     assert graph.drafts(ADA) == [draft]
 
 
-def test_draft_that_has_become_a_prepared_one_is_not_deleted(
+def test_draft_that_became_a_prepared_one_is_not_deleted(
     approved_deletion: PendingAction, alice: User, graph: GraphServer
 ) -> None:
     (draft,) = graph.drafts(ADA)

@@ -35,7 +35,7 @@ def agent(person: User) -> Caller:
     return Caller(user=person, surface="rest", token=token, scopes=frozenset(token.scopes))
 
 
-def test_a_key_belongs_to_one_tool(api: Api, alice: User, mailbox: Mailbox) -> None:
+def test_key_belongs_to_one_tool(api: Api, alice: User, mailbox: Mailbox) -> None:
     api.propose(key="k1")
     found = IdempotencyRecord.objects.get()
     for tool, action in (("send_email", found.action), ("reply_email", None)):
@@ -47,14 +47,14 @@ def test_a_key_belongs_to_one_tool(api: Api, alice: User, mailbox: Mailbox) -> N
         )
 
 
-def test_a_person_replaces_no_proposal_of_another(api: Api, bob: User, mailbox: Mailbox) -> None:
+def test_person_replaces_no_foreign_proposal(api: Api, bob: User, mailbox: Mailbox) -> None:
     action_id = api.propose()
     with pytest.raises(Problem) as refused, transaction.atomic():
         replaceable(caller=Caller(user=bob, surface="web"), mailbox=mailbox, action_id=action_id)
     assert refused.value.code == "not_found"
 
 
-def test_an_approved_twin_is_warned_about_however_old(api: Api, alice: User) -> None:
+def test_approved_duplicate_is_warned_about_at_any_age(api: Api, alice: User) -> None:
     approve(api.propose(send_at=(timezone.now() + timedelta(days=9)).isoformat()), alice)
     with guards.lifted(connection):
         PendingAction.objects.update(created_at=timezone.now() - timedelta(days=3))
@@ -62,7 +62,7 @@ def test_an_approved_twin_is_warned_about_however_old(api: Api, alice: User) -> 
     assert "possible_duplicate" in {warning["code"] for warning in preview["warnings"]}, preview
 
 
-def test_a_repeated_replacement_that_lost_the_race_is_answered(api: Api, alice: User, mailbox: Mailbox) -> None:
+def test_replacement_repeated_after_a_race_is_answered(api: Api, alice: User, mailbox: Mailbox) -> None:
     first = api.propose()
     asked = {"caller": agent(alice), "mailbox": mailbox, "tool": "send_email", "key": "k2", "request_digest": "1" * 64}
     made, _ = proposals.propose(**asked, proposal=PROPOSAL, replaces=first)  # type: ignore[arg-type]

@@ -58,7 +58,7 @@ def test_many_tokens_do_not_multiply_a_person(alice: User, mailbox: Mailbox, set
     assert codes == [200] * 12 + [429] * 2
 
 
-def test_answers_say_what_is_left(api: Api) -> None:
+def test_answers_name_the_remaining_quota(api: Api) -> None:
     answer = api.tool("send_email", **{**HELLO, "confirm": True})
 
     assert answer["RateLimit-Policy"] == (
@@ -68,12 +68,12 @@ def test_answers_say_what_is_left(api: Api) -> None:
     assert '"proposals";r=599;t=60' in answer["RateLimit"]
 
 
-def test_a_refused_call_says_what_is_left_too(api: Api) -> None:
+def test_refused_call_names_the_remaining_quota_too(api: Api) -> None:
     assert '"requests"' in api.tool("read_email", message_id="none")["RateLimit"]
     assert "RateLimit" not in Api(secret="mh_unknown").tool("list_mailboxes")
 
 
-def test_a_read_costs_no_statement_more(api: Api) -> None:
+def test_read_costs_no_extra_statement(api: Api) -> None:
     for _ in range(2):
         api.tool("list_emails")
     with CaptureQueriesContext(connection) as asked:
@@ -122,13 +122,13 @@ def test_uploads_are_limited_in_number_and_bytes(api: Api, settings: Any) -> Non
     assert api.tool("send_email", **{**HELLO, "confirm": True}).status_code == 202  # a small mail still fits
 
 
-def test_upload_that_is_too_large_uses_up_no_quota(api: Api, settings: Any) -> None:
+def test_too_large_upload_uses_up_no_quota(api: Api, settings: Any) -> None:
     settings.MAILHUB_UPLOADS_PER_DAY = 1
     assert upload(api, 4 * 1024 * 1024 + 1).status_code == 413
     assert upload(api, 10).status_code == 201
 
 
-def test_the_bytes_of_proposals_count(api: Api, settings: Any) -> None:
+def test_bytes_of_proposals_count(api: Api, settings: Any) -> None:
     settings.MAILHUB_STORED_MEGABYTES_PER_DAY = 40
     handle = upload(api, 4_000_000).json()["handle"]
     mail = {**HELLO, "confirm": True, "attachments": [{"handle": handle}]}

@@ -30,7 +30,7 @@ def add_passkey(person: User) -> None:
     Authenticator.objects.create(user=person, type=Authenticator.Type.WEBAUTHN, data={"name": "key"})
 
 
-def test_the_only_person_needs_no_factor(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
+def test_only_person_of_a_server_needs_no_factor(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
     assert reviewer.decide(api.propose(), "approve").status_code == 302
     assert PendingAction.objects.get().status == "approved"
     assert browser(reviewer.user).get("/tokens/new/").status_code == 200
@@ -71,7 +71,7 @@ def test_staff_who_manage_nothing_need_a_factor(bob: User) -> None:
     assert led(browser(bob).get("/admin/"))
 
 
-def test_way_back_from_the_set_up_leads_nowhere_else(alice: User, bob: User, mailbox: Mailbox) -> None:
+def test_return_address_of_the_set_up_leads_nowhere_else(alice: User, bob: User, mailbox: Mailbox) -> None:
     add_passkey(alice)
     page = browser(alice).get("/account/second-factor/?next=https://evil.example/").content.decode()
     assert "Continue" in page
@@ -94,7 +94,7 @@ def test_security_pages_lead_to_the_set_up(alice: User, bob: User, mailbox: Mail
     assert not led(browser(alice).get(address))
 
 
-def test_without_factor_a_person_can_look_and_make_safer(api: Api, reviewer: Reviewer, bob: User) -> None:
+def test_person_without_factor_can_view_and_improve_safety(api: Api, reviewer: Reviewer, bob: User) -> None:
     action = api.propose()
     assert reviewer.page(action).status_code == 200
     assert reviewer.client.get("/account/").status_code == 200

@@ -43,7 +43,7 @@ def test_each_row_has_a_state_and_a_test_or_reason() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_file_that_is_named_exists(document: Path) -> None:
+def test_every_named_file_exists(document: Path) -> None:
     text = document.read_text()
     named = re.findall(r"`((?:tests|docs|accounts|approvals|tools|mailhub)/[\w./-]+\.\w+)`", text)
     linked = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]

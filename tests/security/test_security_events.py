@@ -44,7 +44,7 @@ def code_of(key: str) -> str:
     return str(format_hotp_value(hotp_value(key, next(iter(yield_hotp_counters_from_time())))))
 
 
-def test_each_change_of_a_way_in_is_one_event(alice: User) -> None:
+def test_each_change_of_a_sign_in_method_is_one_event(alice: User) -> None:
     me = f"user:{alice.pk}"
     alice.set_password(PASSWORD)
     alice.save()
@@ -103,7 +103,7 @@ def test_commands_that_give_access_are_events(alice: User, mailbox: Mailbox) -> 
     assert (token.event, token.data["mailboxes"]) == ("token_created", [str(mailbox.pk)])
 
 
-def test_only_the_network_of_an_address_is_kept(alice: User, settings: Any) -> None:
+def test_only_the_network_of_an_address_is_stored(alice: User, settings: Any) -> None:
     alice.set_password(PASSWORD)
     alice.save()
     for address in ("198.51.100.77", "2001:db8:1:2:3:4:5:6", "::ffff:198.51.100.77"):
@@ -113,7 +113,7 @@ def test_only_the_network_of_an_address_is_kept(alice: User, settings: Any) -> N
     assert network_of_address("no address") == ""
 
 
-def test_new_browser_and_new_factor_are_mailed_to_the_person(alice: User, settings: Any) -> None:
+def test_new_browser_and_factor_are_mailed_to_the_person(alice: User, settings: Any) -> None:
     settings.SENDS_MAIL = True
     alice.set_password(PASSWORD)
     alice.save()
@@ -136,7 +136,7 @@ def test_new_browser_and_new_factor_are_mailed_to_the_person(alice: User, settin
 @pytest.mark.parametrize(
     "password", ["short but odd", "Password1234!", "qwertyuiop1234", "alice@lovelace.example", "111111111111111"]
 )
-def test_short_leaked_or_made_up_password_is_refused(alice: User, password: str) -> None:
+def test_short_leaked_or_invented_password_is_refused(alice: User, password: str) -> None:
     if password == "short but odd":
         password = "xK9#vq2Lw!a"  # eleven characters
     window = browser(alice)

@@ -69,7 +69,7 @@ def test_row_names_actor_subject_method_and_network(staff: User, bob: User) -> N
         ("?cursor=nonsense", None),
     ],
 )
-def test_filters_hold(staff: User, bob: User, query: str, found: int | None) -> None:
+def test_filters_work(staff: User, bob: User, query: str, found: int | None) -> None:
     record_event("sign_in_failed", person=None, actor="stranger", subject=bob, network="203.0.113.0/24", count=1)
     record_event("factor_added", person=bob, method="totp", network="198.51.100.0/24")
     record_event("password_set", person=staff)

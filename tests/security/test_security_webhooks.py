@@ -37,7 +37,7 @@ def fail_to_sign_in() -> None:
     Client().post("/sign-in/", {"login": "alice@lovelace.example", "password": "wrong wrong wrong"})
 
 
-def test_staff_hear_who_did_what_how_and_from_where(staff: User, api: Api, listener: Listener) -> None:
+def test_staff_webhook_names_actor_action_method_and_source(staff: User, api: Api, listener: Listener) -> None:
     assert add(staff, listener).status_code == 200
     fail_to_sign_in()
     told()
@@ -70,7 +70,7 @@ def test_nobody_else_can_add_one(alice: User, api: Api, mailbox: Mailbox, listen
 
 
 @pytest.mark.parametrize("when", ["before it is gathered", "before it is delivered"])
-def test_who_is_staff_no_longer_hears_nothing(staff: User, api: Api, listener: Listener, when: str) -> None:
+def test_former_staff_hears_nothing(staff: User, api: Api, listener: Listener, when: str) -> None:
     add(staff, listener)
     if when == "before it is delivered":
         listener.answers = [500]
@@ -87,7 +87,7 @@ def test_who_is_staff_no_longer_hears_nothing(staff: User, api: Api, listener: L
     assert "security.sign_in_failed" not in listener.types, "what happened meanwhile is not told later"
 
 
-def test_a_webhook_for_actions_hears_no_security_event(staff: User, api: Api, listener: Listener) -> None:
+def test_action_webhook_gets_no_security_event(staff: User, api: Api, listener: Listener) -> None:
     listener.added(api)
     fail_to_sign_in()
     api.propose()
@@ -95,7 +95,7 @@ def test_a_webhook_for_actions_hears_no_security_event(staff: User, api: Api, li
     assert listener.types == ["action.proposed"]
 
 
-def test_webhooks_of_other_people_are_not_told(
+def test_webhooks_of_other_people_are_not_called(
     staff: User, charlie: User, foreign_mailbox: Mailbox, listener: Listener
 ) -> None:
     listener.added(make_api(charlie, foreign_mailbox, name="other"))

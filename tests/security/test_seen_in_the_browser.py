@@ -97,19 +97,19 @@ def check_leaving(browser: Browser, forms: list[str]) -> None:
     assert not wrong, f"{len(wrong)} of {len(forms)} leave with text that is not seen: {wrong[:5]}"
 
 
-def test_a_sample_of_hidden_words_is_seen_or_does_not_leave(browser: Browser) -> None:
+def test_sample_of_hidden_words_is_visible_or_removed(browser: Browser) -> None:
     check_leaving(browser, random.Random(SEED).sample(list(hiding_forms(SEED, COUNT)), BATCH))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_600_hidden_words_are_seen_or_do_not_leave(browser: Browser) -> None:
+def test_600_hidden_words_are_visible_or_removed(browser: Browser) -> None:
     check_leaving(browser, list(hiding_forms(SEED, COUNT)))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_most_words_that_a_stranger_hides_are_not_read(browser: Browser) -> None:
+def test_most_words_hidden_by_a_stranger_are_not_read(browser: Browser) -> None:
     """How a mail program shows foreign HTML is judged by its styles only. What is covered by something else, or sticks
     out of its box, is not found."""
     forms = list(hiding_forms(SEED, COUNT))
@@ -120,7 +120,7 @@ def test_most_words_that_a_stranger_hides_are_not_read(browser: Browser) -> None
     assert len(missed) <= len(invisible) * FOUND_AT_MOST_MISSED, f"{len(missed)} of {len(invisible)}: {missed[:40]}"
 
 
-def test_whatever_loads_when_it_is_read_was_warned_of(browser: Browser) -> None:
+def test_everything_loaded_on_reading_was_warned_about(browser: Browser) -> None:
     asked: list[str] = []
     page = new_page(browser, asked)
     forms = list(carrying_forms())

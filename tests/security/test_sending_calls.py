@@ -41,7 +41,7 @@ def hand_over(handler: Handler) -> tuple[list[str], ProviderError | None]:
 
 
 @pytest.mark.parametrize("status", [302, 307, 408, 500, 503])
-def test_an_answer_without_verdict_leaves_it_unknown(status: int) -> None:
+def test_answer_without_verdict_leaves_it_unknown(status: int) -> None:
     elsewhere = {"Location": "http://graph.example/v1.0/me/elsewhere"}
     events, error = hand_over(lambda request: httpx2.Response(status, headers=elsewhere))
     assert isinstance(error, OutcomeUnknown)
@@ -55,7 +55,7 @@ def test_an_answer_without_verdict_leaves_it_unknown(status: int) -> None:
         (httpx2.WriteError, OutcomeUnknown), (httpx2.RemoteProtocolError, OutcomeUnknown),
     ],
 )  # fmt: skip
-def test_only_a_missing_connection_proves_that_nothing_left(
+def test_only_a_failed_connection_proves_that_nothing_left(
     raised: type[httpx2.RequestError], expected: type[ProviderError]
 ) -> None:
     def handler(request: httpx2.Request) -> httpx2.Response:
@@ -64,7 +64,7 @@ def test_only_a_missing_connection_proves_that_nothing_left(
     assert isinstance(hand_over(handler)[1], expected)
 
 
-def test_an_answer_without_end_is_refused() -> None:
+def test_endless_answer_is_refused() -> None:
     too_much = b"x" * (ANSWER_LIMIT + 1)
     with pytest.raises(Refused) as refused:
         graph(lambda request: httpx2.Response(200, content=too_much)).get("/messages")
@@ -81,14 +81,14 @@ def send(client: GmailClient) -> None:
     )
 
 
-def test_gmail_that_cannot_be_reached_has_sent_nothing() -> None:
+def test_unreachable_gmail_has_sent_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(Unavailable):
         send(gmail(f"http://127.0.0.1:{port}"))
 
 
-def test_gmail_is_followed_nowhere() -> None:
+def test_no_redirect_of_gmail_is_followed() -> None:
     with HTTPServer() as server:
         server.expect_request("/gmail/v1/users/me/drafts/send").respond_with_data(
             "", status=307, headers={"Location": server.url_for("/elsewhere")}

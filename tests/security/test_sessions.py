@@ -87,7 +87,7 @@ def test_used_session_ends_after_the_absolute_limit(window: Client, settings: An
         assert not is_signed_in(window)
 
 
-def test_cookies_belong_to_this_host_only_behind_tls(tmp_path: Path) -> None:
+def test_cookies_are_limited_to_this_host_behind_tls(tmp_path: Path) -> None:
     names = "s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, s.SESSION_COOKIE_SECURE"
     code = f"from django.conf import settings as s; print({names})"
     env = {**os.environ, "MAILHUB_PUBLIC_URL": "https://mail.example", "MAILHUB_HOME": str(tmp_path)}

@@ -46,14 +46,14 @@ def test_every_outgoing_address_is_known_to_this_test() -> None:
     assert {"OIDC_ISSUER", "GRAPH_BASE_URL", "GMAIL_BASE_URL", "MICROSOFT_AUTHORITY"} <= set(OUTGOING)
 
 
-def test_model_server_in_a_private_network_may_be_plain(bare: pytest.MonkeyPatch) -> None:
+def test_model_server_in_a_private_network_can_be_plain(bare: pytest.MonkeyPatch) -> None:
     bare.setenv("OPENAI_BASE_URL", "http://ollama:11434/v1")
     assert load().OPENAI_BASE_URL == "http://ollama:11434/v1"
 
 
 @pytest.mark.parametrize("url", IN_THE_CLEAR)
 @pytest.mark.parametrize("name", OUTGOING)
-def test_outgoing_address_in_the_clear_is_refused(bare: pytest.MonkeyPatch, name: str, url: str) -> None:
+def test_unencrypted_outgoing_address_is_refused(bare: pytest.MonkeyPatch, name: str, url: str) -> None:
     bare.setenv(name, url)
     with pytest.raises(SystemExit) as stopped:
         load()
@@ -64,12 +64,12 @@ def test_outgoing_address_in_the_clear_is_refused(bare: pytest.MonkeyPatch, name
     "url", ["https://good.example", "http://localhost:81", "http://127.0.0.9:81", "http://[::1]:81"]
 )
 @pytest.mark.parametrize("name", sorted(set(OUTGOING) - {"MICROSOFT_AUTHORITY"}))
-def test_outgoing_address_on_loopback_may_be_plain(bare: pytest.MonkeyPatch, name: str, url: str) -> None:
+def test_outgoing_address_on_loopback_can_be_plain(bare: pytest.MonkeyPatch, name: str, url: str) -> None:
     bare.setenv(name, url)
     assert getattr(load(), name).startswith(url)
 
 
-def test_files_in_an_existing_open_home_are_closed(tmp_path: Path) -> None:
+def test_existing_open_files_of_a_home_become_private(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
     (home / "audit-heads.jsonl").touch(mode=0o644)

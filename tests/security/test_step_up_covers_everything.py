@@ -75,7 +75,7 @@ def test_every_url_that_takes_a_form_is_classified(operator: User) -> None:
     assert not missing, "put each into STEP_UP of mailhub/step_up.py, or into HARMLESS with the reason"
 
 
-def test_the_tables_name_only_urls_that_exist_once() -> None:
+def test_tables_name_only_existing_urls_once() -> None:
     named = [*step_up.STEP_UP, *step_up.HARMLESS]
     assert set(named) <= ALL.keys()
     assert len(named) == len(set(named))
@@ -85,7 +85,7 @@ def test_the_tables_name_only_urls_that_exist_once() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(step_up.STEP_UP))
-def test_a_stale_session_is_asked_and_a_stranger_signs_in(name: str, operator: User) -> None:
+def test_old_session_must_step_up_and_a_stranger_sign_in(name: str, operator: User) -> None:
     path, ask = ALL[name], step_up.STEP_UP[name]
     stale = browser(operator, fresh=False)
     answers: list[Any] = [stale.post(path), *([stale.get(path)] if ask.looking else [])]
@@ -94,7 +94,7 @@ def test_a_stale_session_is_asked_and_a_stranger_signs_in(name: str, operator: U
     assert anonymous.status_code >= 400 or anonymous.request["PATH_INFO"] == "/sign-in/"
 
 
-def test_every_form_of_the_admin_asks_a_stale_session(operator: User) -> None:
+def test_every_admin_form_asks_an_old_session(operator: User) -> None:
     stale = browser(operator, fresh=False)
     forms = {name: path for name, path in ALL.items() if name.startswith("admin:") and name not in step_up.HARMLESS}
     assert len(forms) > 20
@@ -102,7 +102,7 @@ def test_every_form_of_the_admin_asks_a_stale_session(operator: User) -> None:
         assert stale.post(path)["Location"].startswith("/sign-in/again/?next="), name
 
 
-def test_a_form_that_nobody_classified_asks(operator: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unclassified_form_asks_for_a_sign_in(operator: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """A view that is added without a line in the tables fails closed."""
     monkeypatch.delitem(step_up.HARMLESS, "save_view")
     assert browser(operator, fresh=False).post("/views/")["Location"].startswith("/sign-in/again/")

@@ -28,7 +28,7 @@ def asks(window: Client) -> bool:
     return window.get(SENSITIVE).get("Location", "").startswith("/sign-in/again/")
 
 
-def test_a_stolen_session_cannot_set_a_password(alice: User) -> None:
+def test_stolen_session_cannot_set_a_password(alice: User) -> None:
     window = browser(alice, fresh=False)
     new = {"password1": PASSWORD, "password2": PASSWORD}
     for send in (window.get, window.post):
@@ -37,7 +37,7 @@ def test_a_stolen_session_cannot_set_a_password(alice: User) -> None:
     assert not alice.has_usable_password()
 
 
-def test_a_password_of_this_session_does_not_step_up(alice: User) -> None:
+def test_password_set_in_this_session_does_not_step_up(alice: User) -> None:
     window = browser(alice)
     window.post("/account/password/set/", {"password1": PASSWORD, "password2": PASSWORD})
     alice.refresh_from_db()
@@ -56,7 +56,7 @@ def test_a_password_of_this_session_does_not_step_up(alice: User) -> None:
 
 
 @pytest.mark.parametrize("kind", ["code", "recovery"])
-def test_a_factor_of_this_session_does_not_step_up(alice: User, kind: str) -> None:
+def test_factor_added_in_this_session_does_not_step_up(alice: User, kind: str) -> None:
     window = browser(alice)
     key = window.get("/account/factors/totp/activate/").context["form"].secret
     window.post("/account/factors/totp/activate/", {"code": code_of(key)})
@@ -74,7 +74,7 @@ def test_a_factor_of_this_session_does_not_step_up(alice: User, kind: str) -> No
     assert not asks(window)
 
 
-def test_new_recovery_codes_beside_an_old_factor_do_not_step_up(alice: User) -> None:
+def test_new_recovery_codes_with_an_old_factor_do_not_step_up(alice: User) -> None:
     window = browser(alice)
     key = window.get("/account/factors/totp/activate/").context["form"].secret
     window.post("/account/factors/totp/activate/", {"code": code_of(key)})

@@ -59,7 +59,7 @@ def stored(kept: Checkpoint) -> bytes:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(120)
-def test_a_forged_conversation_runs_nothing_and_says_so(chat: Chat, model: ModelServer, tmp_path: Path) -> None:
+def test_forged_conversation_runs_nothing_and_says_so(chat: Chat, model: ModelServer, tmp_path: Path) -> None:
     kept_conversation(chat, model)
     proof = tmp_path / "ran"
     call = ormsgpack.packb(["os", "system", f"touch {proof}"])
@@ -75,7 +75,7 @@ def test_a_forged_conversation_runs_nothing_and_says_so(chat: Chat, model: Model
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("change", ["flipped", "shortened", "emptied", "another id", "another thread", "plain"])
-def test_an_altered_conversation_is_refused(chat: Chat, model: ModelServer, change: str) -> None:
+def test_altered_conversation_is_refused(chat: Chat, model: ModelServer, change: str) -> None:
     kept = kept_conversation(chat, model)
     content = stored(kept)
     model.says(Says(text="Another."))
@@ -99,11 +99,11 @@ def test_an_altered_conversation_is_refused(chat: Chat, model: ModelServer, chan
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(120)
-def test_a_stored_conversation_cannot_be_read_without_the_key(chat: Chat, model: ModelServer) -> None:
+def test_stored_conversation_is_unreadable_without_the_key(chat: Chat, model: ModelServer) -> None:
     assert b"xylophone" not in stored(kept_conversation(chat, model))
 
 
-def test_a_pickle_in_the_cache_is_not_loaded(in_the_database: None, tmp_path: Path, client: Client) -> None:
+def test_pickle_in_the_cache_is_not_loaded(in_the_database: None, tmp_path: Path, client: Client) -> None:
     """Every row that a failed sign-in leaves is replaced; the next sign-in reads them."""
     User.objects.create_user("ada@northwind.example", password="correct horse battery staple")
     wrong = {"login": "ada@northwind.example", "password": "wrong"}
@@ -120,7 +120,7 @@ def test_a_pickle_in_the_cache_is_not_loaded(in_the_database: None, tmp_path: Pa
     assert not proof.exists()
 
 
-def test_the_cache_in_the_database_keeps_what_it_is_given(in_the_database: None) -> None:
+def test_database_cache_keeps_its_values(in_the_database: None) -> None:
     value = {"history": [1.5, 2.5], "name": "Zoë", "none": None}
     cache.set("a", value)
     cache.set("endless", 1, None)
@@ -138,7 +138,7 @@ def test_the_cache_in_the_database_keeps_what_it_is_given(in_the_database: None)
         cache.set("c", timezone.now() + timedelta(1))
 
 
-def test_no_store_of_ours_reads_pickles() -> None:
+def test_none_of_our_stores_reads_pickles() -> None:
     """Sessions, cache and messages; and no module of ours imports a format that can name code."""
     assert production.SESSION_SERIALIZER == "django.contrib.sessions.serializers.JSONSerializer"
     assert {each["BACKEND"] for each in production.CACHES.values()} == {"accounts.infra.cache.JsonDatabaseCache"}

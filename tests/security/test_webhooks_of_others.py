@@ -17,7 +17,7 @@ __all__ = ["httpserver", "listener"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_delivery_is_repeated_under_its_own_webhook_only(api: Api, alice: User, listener: Listener) -> None:
+def test_delivery_is_repeated_under_its_own_webhook_only(api: Api, alice: User, listener: Listener) -> None:
     other = listener.added(api)
     Webhook.objects.filter(pk=other).update(ended_at=timezone.now())
     own = listener.added(api)
@@ -31,13 +31,13 @@ def test_a_delivery_is_repeated_under_its_own_webhook_only(api: Api, alice: User
 
 
 @pytest.mark.parametrize("person", ["user@", "user:secret@", "@"])
-def test_an_address_with_a_person_in_it_is_refused(api: Api, listener: Listener, person: str) -> None:
+def test_address_with_a_person_in_it_is_refused(api: Api, listener: Listener, person: str) -> None:
     answer = api.post("/webhooks", {"url": listener.url.replace("http://", f"http://{person}")})
     assert answer.status_code == 422
     assert "without a password" in answer.json()["errors"][0]["message"]
 
 
-def test_the_secret_of_another_webhook_signs_nothing(api: Api, listener: Listener) -> None:
+def test_secret_of_another_webhook_signs_nothing(api: Api, listener: Listener) -> None:
     other, own = listener.added(api), listener.added(api)
     Webhook.objects.filter(pk=other).update(ended_at=timezone.now())
     Webhook.objects.filter(pk=own).update(secret=Webhook.objects.get(pk=other).secret)

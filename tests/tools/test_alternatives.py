@@ -33,7 +33,7 @@ GMAIL = (
         ("付款 说明", "<p>付款 说明</p>"),
     ],
 )
-def test_another_way_to_write_the_same_is_no_difference(text: str, html: str) -> None:
+def test_other_notation_is_no_difference(text: str, html: str) -> None:
     assert not differ(text, html)
     assert passages(text, html) == ()
 

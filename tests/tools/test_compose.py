@@ -45,7 +45,7 @@ def asked(**changes: object) -> Request:
         pytest.param({"cc": ("b@x.example",), "bcc": ("c@x.example",), "importance": "high"}, id="all-headers"),
     ],
 )
-def test_what_is_generated_reads_back_as_what_was_asked(changes: dict[str, object]) -> None:
+def test_generated_mail_reads_back_as_requested(changes: dict[str, object]) -> None:
     request = asked(**changes)
 
     message = new_message(request)
@@ -59,7 +59,7 @@ def test_what_is_generated_reads_back_as_what_was_asked(changes: dict[str, objec
 
 
 @given(st.text(min_size=1, max_size=255), st.text(min_size=1, max_size=300))
-def test_any_text_is_either_refused_or_sent_as_it_is(subject: str, body: str) -> None:
+def test_any_text_is_refused_or_sent_unchanged(subject: str, body: str) -> None:
     try:
         header_text(subject)
         body = body.replace("\r", "").replace("\0", "").encode("utf-8", "ignore").decode() or "x"
@@ -75,13 +75,14 @@ def test_any_text_is_either_refused_or_sent_as_it_is(subject: str, body: str) ->
     assert len(parsed["To"].addresses) == 1
 
 
-def test_every_message_has_an_id_of_its_own_in_the_mailboxes_domain() -> None:
+def test_every_message_has_its_own_id_in_the_mailbox_domain() -> None:
     first, second = new_message(ASK), new_message(ASK)
     assert first.message_id != second.message_id
     assert first.message_id.endswith("@lovelace.example>")
 
 
-def test_row55_bcc_is_in_the_envelope_and_not_in_the_bytes() -> None:
+@pytest.mark.fault(55)
+def test_bcc_is_in_the_envelope_and_not_in_the_bytes() -> None:
     message = new_message(asked(bcc=("secret@x.example",)))
     assert "secret@x.example" in message.recipients
     assert b"secret" not in message.source
@@ -90,19 +91,20 @@ def test_row55_bcc_is_in_the_envelope_and_not_in_the_bytes() -> None:
     )
 
 
+@pytest.mark.fault(49)
 @pytest.mark.parametrize(
     "tampered",
     [
-        pytest.param(lambda s: b"Bcc: e@evil.example\r\n" + s, id="row49-another-header"),
-        pytest.param(lambda s: s.replace(b"mira@northwind", b"eve@northwind.evil"), id="row49-another-recipient"),
-        pytest.param(lambda s: s.replace(b"To: ", b"To: eve@evil.example, ", 1), id="row49-one-more-recipient"),
-        pytest.param(lambda s: s.replace(b"Subject: Hello", b"Subject: Other"), id="row49-another-subject"),
-        pytest.param(lambda s: s.replace(b"\r\n\r\nHi", b"\r\n\r\nHo"), id="row49-another-text"),
-        pytest.param(lambda s: s.replace(b"Message-ID: <", b"Message-ID: <0"), id="row49-another-message-id"),
-        pytest.param(lambda s: s.replace(b"To: ", b"To: x@x.example\r\nTo: ", 1), id="row49-header-twice"),
+        pytest.param(lambda s: b"Bcc: e@evil.example\r\n" + s, id="another-header"),
+        pytest.param(lambda s: s.replace(b"mira@northwind", b"eve@northwind.evil"), id="another-recipient"),
+        pytest.param(lambda s: s.replace(b"To: ", b"To: eve@evil.example, ", 1), id="one-more-recipient"),
+        pytest.param(lambda s: s.replace(b"Subject: Hello", b"Subject: Other"), id="another-subject"),
+        pytest.param(lambda s: s.replace(b"\r\n\r\nHi", b"\r\n\r\nHo"), id="another-text"),
+        pytest.param(lambda s: s.replace(b"Message-ID: <", b"Message-ID: <0"), id="another-message-id"),
+        pytest.param(lambda s: s.replace(b"To: ", b"To: x@x.example\r\nTo: ", 1), id="header-twice"),
     ],
 )
-def test_bytes_that_say_something_else_do_not_pass(tampered: object) -> None:
+def test_different_bytes_are_rejected(tampered: object) -> None:
     message = new_message(ASK)
     with pytest.raises(ComposeError):
         check(dataclasses.replace(message, source=tampered(message.source)))  # type: ignore[operator]
@@ -125,7 +127,7 @@ def test_bytes_that_say_something_else_do_not_pass(tampered: object) -> None:
         "<a href='javascript:alert(1)'>x</a>",
     ],
 )
-def test_dangerous_html_leaves_the_mail_and_it_is_said(html: str) -> None:
+def test_dangerous_html_is_removed_and_reported(html: str) -> None:
     message = new_message(asked(body=f"<p>Hello</p>{html}", body_type="html"))
 
     assert message.request.content.html is not None

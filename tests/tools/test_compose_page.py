@@ -38,7 +38,7 @@ def at_nine(days: int) -> datetime:
 @pytest.mark.parametrize(
     ("zone", "meant"), [(BERLIN, BERLIN), ("America/New_York", "America/New_York"), ("../etc", "UTC")]
 )
-def test_a_mail_leaves_at_the_time_that_was_typed_in_the_zone_that_the_form_named(
+def test_mail_leaves_at_the_time_of_the_zone_in_the_form(
     reviewer: Reviewer, mailbox: Mailbox, zone: str, meant: str
 ) -> None:
     typed = f"{at_nine(2):%Y-%m-%dT%H:%M}"
@@ -64,7 +64,7 @@ def test_a_mail_leaves_at_the_time_that_was_typed_in_the_zone_that_the_form_name
         ({"send_at": f"{at_nine(40):%Y-%m-%dT%H:%M}"}, "is more than 30 days away"),
     ],
 )
-def test_a_time_that_cannot_be_kept_is_refused_beside_its_field(
+def test_impossible_time_is_refused_beside_its_field(
     reviewer: Reviewer, mailbox: Mailbox, fields: dict[str, str], says: str
 ) -> None:
     answer = posted(reviewer, mailbox, zone=BERLIN, **fields)

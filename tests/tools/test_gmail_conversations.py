@@ -50,7 +50,7 @@ def draft_sent(api: Api, original: Stored) -> str:
         pytest.param("Größe und Gewicht " * 9, {"body": "On Monday."}, id="long-and-encoded"),
     ],
 )
-def test_an_answer_lies_in_the_conversation_of_its_original(
+def test_reply_is_in_the_conversation_of_its_original(
     api: Api, reviewer: Reviewer, gmail: GmailServer, propose: Callable[..., str], subject: str, edit: dict[str, str]
 ) -> None:
     original = gmail.deliver(ADA, letter(subject, Message_ID=QUESTION))
@@ -64,7 +64,7 @@ def test_an_answer_lies_in_the_conversation_of_its_original(
 
 
 @pytest.mark.parametrize("propose", [answered, draft_sent])
-def test_an_answer_that_a_reviewer_gave_another_subject_begins_a_conversation(
+def test_reply_with_another_subject_begins_a_conversation(
     api: Api, reviewer: Reviewer, gmail: GmailServer, propose: Callable[..., str]
 ) -> None:
     original = gmail.deliver(ADA, letter("Question", Message_ID=QUESTION))
@@ -79,7 +79,7 @@ def test_an_answer_that_a_reviewer_gave_another_subject_begins_a_conversation(
     assert "threadId" not in json.loads(made.content)["message"]
 
 
-def test_a_forward_begins_a_conversation(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_forward_begins_a_conversation(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
     original = gmail.deliver(ADA, letter("Question", Message_ID=QUESTION))
     answer = api.tool("forward_email", message_id=original.id, to=[MIRA], confirm=True).json()
     reviewer.decide(answer["action"]["id"], "approve")
@@ -87,14 +87,15 @@ def test_a_forward_begins_a_conversation(api: Api, reviewer: Reviewer, gmail: Gm
     assert conversation(gmail) != original.thread
 
 
+@pytest.mark.fault(31, 34)
 @pytest.mark.parametrize(
     ("status", "reason", "expected"),
     [
-        pytest.param(503, "", ("approved", "provider_error"), id="row31-503"),
-        pytest.param(403, "insufficientPermissions", ("failed", "auth_error"), id="row34-permission"),
+        pytest.param(503, "", ("approved", "provider_error"), id="503"),
+        pytest.param(403, "insufficientPermissions", ("failed", "auth_error"), id="permission"),
     ],
 )
-def test_an_answer_whose_conversation_cannot_be_looked_up_does_not_leave_without_it(
+def test_reply_waits_while_its_conversation_is_unreadable(
     api: Api, reviewer: Reviewer, gmail: GmailServer, status: int, reason: str, expected: tuple[str, str]
 ) -> None:
     original = gmail.deliver(ADA, letter("Question", Message_ID=QUESTION))
@@ -104,9 +105,7 @@ def test_an_answer_whose_conversation_cannot_be_looked_up_does_not_leave_without
     assert (PendingAction.objects.values_list("status", "error__code").get(), gmail.ledger) == (expected, [])
 
 
-def test_an_answer_to_a_mail_that_is_gone_leaves_without_its_conversation(
-    api: Api, reviewer: Reviewer, gmail: GmailServer
-) -> None:
+def test_reply_to_a_deleted_mail_leaves_without_conversation(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
     original = gmail.deliver(ADA, letter("Question", Message_ID="<q@northwind.example>"))
     answer = api.tool("reply_email", message_id=original.id, comment="Yes.", confirm=True).json()
     reviewer.decide(answer["action"]["id"], "approve")

@@ -43,7 +43,7 @@ Content-Transfer-Encoding: base64\r\n\r\n""" + base64.encodebytes(
 )
 
 
-def test_a_full_message_has_headers_text_and_cleaned_html(api: Api, gmail: GmailServer) -> None:
+def test_full_message_has_headers_text_and_cleaned_html(api: Api, gmail: GmailServer) -> None:
     stored = gmail.deliver(ADA, HTML)
     found = result(api.tool("gmail_get_message", message_id=stored.id))
     assert found == {
@@ -66,13 +66,13 @@ def test_metadata_is_headers_and_snippet(api: Api, gmail: GmailServer) -> None:
 
 
 @pytest.mark.parametrize("fmt", ["full", "metadata"])
-def test_headers_that_are_missing_are_empty(api: Api, gmail: GmailServer, fmt: str) -> None:
+def test_missing_headers_are_empty(api: Api, gmail: GmailServer, fmt: str) -> None:
     stored = gmail.deliver(ADA, b"X-Nothing: here\r\n\r\nbody\r\n")
     found = result(api.tool("gmail_get_message", message_id=stored.id, fmt=fmt))
     assert found["headers"] == {"From": "", "To": "", "Subject": "", "Date": ""}
 
 
-def test_a_long_body_comes_in_pieces(api: Api, gmail: GmailServer) -> None:
+def test_long_body_comes_in_pieces(api: Api, gmail: GmailServer) -> None:
     text = "".join(f"{number} " for number in range(3000)).strip()
     stored = gmail.deliver(ADA, letter(text=text))
     first = result(api.tool("gmail_get_message", message_id=stored.id, max_chars=9000))
@@ -93,9 +93,7 @@ def test_a_long_body_comes_in_pieces(api: Api, gmail: GmailServer) -> None:
         pytest.param("a\r\nX: y", "not_found", id="lines"),
     ],
 )
-def test_an_id_that_names_nothing_is_said_to_be_checked(
-    api: Api, gmail: GmailServer, message_id: str, code: str
-) -> None:
+def test_unknown_id_is_reported_with_advice(api: Api, gmail: GmailServer, message_id: str, code: str) -> None:
     problem = problem_of(api.tool("gmail_get_message", message_id=message_id))
     assert problem["code"] == code
     if code == "not_found":
@@ -104,7 +102,7 @@ def test_an_id_that_names_nothing_is_said_to_be_checked(
         assert gmail.calls == []
 
 
-def test_an_unknown_format_is_refused_before_gmail_is_asked(api: Api, gmail: GmailServer) -> None:
+def test_unknown_format_is_refused_before_gmail_is_asked(api: Api, gmail: GmailServer) -> None:
     problem = problem_of(api.tool("gmail_get_message", message_id="18c0000000000001", fmt="raw"))
     assert (problem["code"], gmail.calls) == ("invalid_input", [])
 
@@ -120,7 +118,7 @@ def test_an_unknown_format_is_refused_before_gmail_is_asked(api: Api, gmail: Gma
         pytest.param("utf-8", b"ok \xff\xfe", "ok ÿþ", id="broken-utf-8"),
     ],
 )
-def test_a_text_is_read_in_whatever_charset_it_comes(charset: str, data: bytes, text: str) -> None:
+def test_text_is_read_in_any_charset(charset: str, data: bytes, text: str) -> None:
     part = payload.Part(
         id="0", type="text/plain", name="", charset=charset, disposition="", content_id="", size=len(data), data=data,
         attachment_id="",
@@ -130,7 +128,7 @@ def test_a_text_is_read_in_whatever_charset_it_comes(charset: str, data: bytes, 
 
 @pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", ""])
 @pytest.mark.parametrize("last", ["ü", "你", "😀"])
-def test_a_text_that_is_cut_inside_a_character_loses_that_character_alone(charset: str, last: str) -> None:
+def test_cut_inside_a_character_loses_only_that_character(charset: str, last: str) -> None:
     text = "Grüße, 你好 " + "a" * (READ_LIMIT - len("Grüße, 你好 ".encode()) - 1)
     part = payload.Part(
         id="0", type="text/plain", name="", charset=charset, disposition="", content_id="", size=0, data=None,
@@ -145,19 +143,20 @@ def test_base64_is_read_with_and_without_its_padding(data: str) -> None:
     assert payload.decoded(data) in (b"Hi?", b"Hi", b"")
 
 
-def test_a_large_text_that_gmail_keeps_apart_is_fetched(api: Api, gmail: GmailServer) -> None:
+def test_large_text_stored_apart_by_gmail_is_fetched(api: Api, gmail: GmailServer) -> None:
     stored = gmail.deliver(ADA, letter(text="word " * 10_000))
     found = result(api.tool("read_email", message_id=stored.id))
     assert found["truncated"]["total_chars"] > 40_000
     assert gmail.requests() == {"messages.get": 1, "attachments.get": 1}
 
 
-def test_reading_the_headers_alone_fetches_no_body(api: Api, gmail: GmailServer) -> None:
+def test_reading_only_headers_fetches_no_body(api: Api, gmail: GmailServer) -> None:
     stored = gmail.deliver(ADA, letter(text="word " * 1000))
     result(api.tool("read_email", message_id=stored.id, format="metadata"))
     assert "body(size,attachmentId)" in gmail.calls[-1].one("fields")
 
 
+@pytest.mark.goal("P10")
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [("list_emails", {}), ("search_emails", {"query": "Number"}), ("list_emails", {"folder": "drafts"})],
@@ -174,7 +173,8 @@ def test_ten_rows_of_any_list_need_two_requests(
     assert len(answer.content) <= 3300  # ids of drafts are longer than those of messages
 
 
-def test_never_more_than_three_requests_at_once_on_a_mailbox(gmail: GmailServer) -> None:
+@pytest.mark.goal("P10")
+def test_no_more_than_three_requests_at_once_per_mailbox(gmail: GmailServer) -> None:
     stored = arrived(gmail, 8)
     token = gmail.access_token(ADA)
     client = GmailClient(token=lambda _: token, key="at once", base_url=gmail.url, answer_seconds=10)
@@ -192,7 +192,7 @@ def test_never_more_than_three_requests_at_once_on_a_mailbox(gmail: GmailServer)
     assert gmail.most_at_once == 3
 
 
-def test_rows_that_gmail_would_not_give_now_are_asked_for_again(gmail: GmailServer) -> None:
+def test_rows_that_gmail_delays_are_requested_again(gmail: GmailServer) -> None:
     stored = arrived(gmail, 3)
     waits: list[float] = []
     token = gmail.access_token(ADA)
@@ -209,7 +209,7 @@ def test_rows_that_gmail_would_not_give_now_are_asked_for_again(gmail: GmailServ
     assert caught.value.code == "rate_limited"
 
 
-def test_a_long_list_asks_for_no_more_at_once_than_gmail_answers(api: Api, gmail: GmailServer) -> None:
+def test_long_list_requests_no_more_at_once_than_gmail_allows(api: Api, gmail: GmailServer) -> None:
     stored = arrived(gmail, 40)
     rows = result(api.tool("list_emails", max_results=40))["emails"]
     assert [row["id"] for row in rows] == [each.id for each in stored]
@@ -217,13 +217,13 @@ def test_a_long_list_asks_for_no_more_at_once_than_gmail_answers(api: Api, gmail
     assert batches == [25, 15]
 
 
-def test_a_message_that_went_between_list_and_rows_is_left_out(api: Api, gmail: GmailServer) -> None:
+def test_message_deleted_between_list_and_rows_is_left_out(api: Api, gmail: GmailServer) -> None:
     stored = arrived(gmail, 2)
     gmail.fail("messages.get", 404, "notFound", only=lambda call: call.id == stored[0].id)
     assert [row["id"] for row in result(api.tool("list_emails"))["emails"]] == [stored[1].id]
 
 
-def test_a_thread_is_read_by_its_own_id_and_by_a_message(api: Api, gmail: GmailServer) -> None:
+def test_thread_is_read_by_its_own_id_and_by_a_message(api: Api, gmail: GmailServer) -> None:
     first = gmail.deliver(ADA, letter("One", Message_ID="<1@x.example>"))
     gmail.put_draft(ADA, letter("An unfinished answer", In_Reply_To="<1@x.example>"))
     second = gmail.deliver(ADA, letter("Two", Message_ID="<2@x.example>", References="<1@x.example>"))
@@ -233,7 +233,7 @@ def test_a_thread_is_read_by_its_own_id_and_by_a_message(api: Api, gmail: GmailS
         assert [message["id"] for message in thread["messages"]] == [first.id, second.id]
 
 
-def test_a_row_and_a_mail_name_their_conversation(api: Api, gmail: GmailServer) -> None:
+def test_row_and_mail_name_their_conversation(api: Api, gmail: GmailServer) -> None:
     stored = gmail.deliver(ADA, letter("One"))
     (row,) = result(api.tool("list_emails"))["emails"]
     assert row["thread_id"] == result(api.tool("read_email", message_id=row["id"]))["thread_id"] == stored.thread
@@ -263,7 +263,7 @@ def test_drafts_are_searched_by_a_label_too(api: Api, gmail: GmailServer, label:
 
 
 @pytest.mark.parametrize("label", ["TRASH", "trash", "SPAM"])
-def test_the_labels_of_trash_and_spam_find_what_lies_there(api: Api, gmail: GmailServer, label: str) -> None:
+def test_labels_of_trash_and_spam_search_there(api: Api, gmail: GmailServer, label: str) -> None:
     gmail.deliver(ADA, letter("Gone"), labels=(label.upper(),))
     gmail.deliver(ADA, letter("Here"))
     for tool, rows in (("gmail_search_messages", "messages"), ("search_emails", "emails")):
@@ -271,7 +271,7 @@ def test_the_labels_of_trash_and_spam_find_what_lies_there(api: Api, gmail: Gmai
     assert [row["subject"] for row in result(api.tool("gmail_search_messages", query="Gone"))["messages"]] == []
 
 
-def test_a_draft_that_a_search_found_can_be_replaced_and_removed(api: Api, gmail: GmailServer) -> None:
+def test_found_draft_can_be_replaced_and_removed(api: Api, gmail: GmailServer) -> None:
     result(api.tool("create_draft", to=["x@y.example"], subject="Draft", body="Good"))
     (row,) = result(api.tool("gmail_search_messages", query="subject:Draft"))["messages"]
     new = result(api.tool("update_draft", draft_id=row["id"], to=["x@y.example"], subject="Draft", body="Better"))
@@ -280,7 +280,7 @@ def test_a_draft_that_a_search_found_can_be_replaced_and_removed(api: Api, gmail
     assert gmail.box(ADA).drafts == {}
 
 
-def test_a_reply_draft_lies_in_its_conversation(api: Api, gmail: GmailServer) -> None:
+def test_reply_draft_is_in_its_conversation(api: Api, gmail: GmailServer) -> None:
     original = gmail.deliver(ADA, letter("Question", Message_ID="<q@x.example>"))
     result(api.tool("draft_reply", message_id=original.id, body="Answer"))
     (draft,) = (stored for stored in gmail.box(ADA).messages.values() if "DRAFT" in stored.labels)
@@ -288,7 +288,7 @@ def test_a_reply_draft_lies_in_its_conversation(api: Api, gmail: GmailServer) ->
     assert draft.header("In-Reply-To") == "<q@x.example>"
 
 
-def test_a_large_draft_is_uploaded_as_it_is(api: Api, gmail: GmailServer) -> None:
+def test_large_draft_is_uploaded_unchanged(api: Api, gmail: GmailServer) -> None:
     content = base64.b64encode(bytes(range(256)) * 8000).decode()
     draft = result(
         api.tool(

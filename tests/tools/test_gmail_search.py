@@ -75,14 +75,14 @@ def provider(gmail: GmailServer, waits: Waits) -> GmailProvider:
         pytest.param({"query": 'subject:"a b" OR -x'}, 'subject:"a b" OR -x', id="handed-on-as-it-is"),
     ],
 )
-def test_the_query_and_its_filters_become_one_query(
+def test_query_and_filters_become_one_query(
     search: Callable[..., Any], gmail: GmailServer, arguments: dict[str, Any], asked: str
 ) -> None:
     search(**arguments)
     assert gmail.calls[-1].one("q") == asked
 
 
-def test_a_label_of_ones_own_can_be_named_by_its_id(search: Callable[..., Any], gmail: GmailServer) -> None:
+def test_own_label_can_be_named_by_its_id(search: Callable[..., Any], gmail: GmailServer) -> None:
     gmail.box(ADA).labels["Label_7"] = "Receipts"
     receipt = gmail.deliver(ADA, letter(), labels=("INBOX", "Label_7"))
     arrived(gmail, 1)
@@ -112,7 +112,7 @@ def test_wrong_parameters_are_refused_before_gmail_is_asked(
 
 
 @pytest.mark.parametrize("label", ["a(b", 'a"b', "{}", "   ", "a\nb"])
-def test_a_label_that_would_change_the_query_is_refused(api: Api, gmail: GmailServer, label: str) -> None:
+def test_label_that_would_change_the_query_is_refused(api: Api, gmail: GmailServer, label: str) -> None:
     problem = problem_of(api.tool("gmail_search_messages", query="x", label_ids=[label]))
     assert (problem["code"], gmail.count("messages.list")) == ("invalid_input", 0)
 
@@ -129,7 +129,7 @@ def test_two_pages_are_put_together(search: Callable[..., Any], gmail: GmailServ
     assert gmail.count("messages.list") == 2
 
 
-def test_paging_stops_at_the_number_asked_for(search: Callable[..., Any], gmail: GmailServer) -> None:
+def test_paging_stops_at_the_requested_number(search: Callable[..., Any], gmail: GmailServer) -> None:
     stored = arrived(gmail, 25)
     gmail.page_size = 10
     first = search(max_results=15)
@@ -139,9 +139,7 @@ def test_paging_stops_at_the_number_asked_for(search: Callable[..., Any], gmail:
     assert [row["id"] for row in rest["messages"]] == [each.id for each in stored[15:]]
 
 
-def test_a_page_that_holds_more_than_was_asked_for_loses_nothing(
-    search: Callable[..., Any], gmail: GmailServer
-) -> None:
+def test_page_with_more_than_requested_loses_nothing(search: Callable[..., Any], gmail: GmailServer) -> None:
     stored = arrived(gmail, 30)
     gmail.page_size, gmail.lists_more_than_asked = 10, True
     first = search(max_results=15)
@@ -160,9 +158,7 @@ def test_at_most_ten_pages_are_fetched(search: Callable[..., Any], gmail: GmailS
     assert found["next_page_token"]
 
 
-def test_what_comes_on_two_pages_counts_once_and_the_order_stays(
-    search: Callable[..., Any], gmail: GmailServer
-) -> None:
+def test_mail_on_two_pages_counts_once_in_order(search: Callable[..., Any], gmail: GmailServer) -> None:
     one, two, three, four = arrived(gmail, 4)
     gmail.page_size = 3
 
@@ -175,7 +171,7 @@ def test_what_comes_on_two_pages_counts_once_and_the_order_stays(
     assert [row["id"] for row in found["messages"]] == [one.id, two.id, three.id, four.id]
 
 
-def test_a_page_token_that_gmail_did_not_give_is_refused(api: Api) -> None:
+def test_foreign_page_token_is_refused(api: Api) -> None:
     problem = problem_of(api.tool("gmail_search_messages", query="x", page_token="made-up"))
     assert (problem["code"], "page token" in problem["detail"]) == ("invalid_input", True)
 
@@ -183,7 +179,7 @@ def test_a_page_token_that_gmail_did_not_give_is_refused(api: Api) -> None:
 # What comes back
 
 
-def test_a_row_tells_ids_sender_subject_date_and_snippet(search: Callable[..., Any], gmail: GmailServer) -> None:
+def test_row_has_ids_sender_subject_date_and_snippet(search: Callable[..., Any], gmail: GmailServer) -> None:
     stored = gmail.deliver(ADA, letter("Grüße", sender="Zoë <zoe@alps.example>", text="It's <snow> & ice.\n"))
     assert search("snow") == {
         "messages": [
@@ -195,12 +191,13 @@ def test_a_row_tells_ids_sender_subject_date_and_snippet(search: Callable[..., A
     }  # fmt: skip
 
 
-def test_nothing_found_is_an_empty_list_with_a_hint(search: Callable[..., Any]) -> None:
+def test_empty_result_is_a_list_with_a_hint(search: Callable[..., Any]) -> None:
     found = search("from:nobody@nowhere.example")
     assert (found["messages"], "Try" in found["hint"]) == ([], True)
 
 
-def test_ten_rows_need_two_requests_and_3000_bytes(search: Callable[..., Any], api: Api, gmail: GmailServer) -> None:
+@pytest.mark.goal("P5", "P10")
+def test_ten_rows_are_two_requests_and_3000_bytes(search: Callable[..., Any], api: Api, gmail: GmailServer) -> None:
     for number in range(10):
         gmail.deliver(ADA, letter(f"{number} " + "subject é" * 30, text="long words é " * 40))
     answer = api.tool("gmail_search_messages", query="in:inbox")
@@ -226,7 +223,7 @@ def test_rows_that_cannot_be_filled_in_keep_their_ids(search: Callable[..., Any]
     assert [row["subject"] for row in rows[3:]] == [f"Number {number}" for number in range(7, 0, -1)]
 
 
-def test_when_none_can_be_filled_in_the_ids_are_still_worth_having(provider: GmailProvider, gmail: GmailServer) -> None:
+def test_ids_remain_if_no_row_can_be_filled_in(provider: GmailProvider, gmail: GmailServer) -> None:
     stored = arrived(gmail, 2)
     gmail.fail("batch", 503, times=None)
     page = provider.find("in:inbox", limit=10)
@@ -236,7 +233,7 @@ def test_when_none_can_be_filled_in_the_ids_are_still_worth_having(provider: Gma
 # Retries and errors
 
 
-def test_a_429_is_asked_again_after_a_second(provider: GmailProvider, gmail: GmailServer, waits: Waits) -> None:
+def test_429_is_retried_after_a_second(provider: GmailProvider, gmail: GmailServer, waits: Waits) -> None:
     arrived(gmail, 1)
     gmail.fail("messages.list", 429)
     assert len(provider.find("in:inbox", limit=10).rows) == 1
@@ -254,7 +251,7 @@ def test_a_429_is_asked_again_after_a_second(provider: GmailProvider, gmail: Gma
         pytest.param(0, "", [1.0, 2.0], "connection_lost", False, id="reset"),
     ],
 )
-def test_what_stays_wrong_is_given_up_after_the_waits(
+def test_lasting_error_ends_after_the_waits(
     provider: GmailProvider, gmail: GmailServer, waits: Waits, status: int, reason: str, expected: list[float],
     code: str, pauses: bool,
 ) -> None:  # fmt: skip
@@ -268,7 +265,7 @@ def test_what_stays_wrong_is_given_up_after_the_waits(
 @pytest.mark.parametrize(
     ("status", "reason"), [(401, "authError"), (403, "insufficientPermissions"), (400, ""), (404, "notFound")]
 )
-def test_a_definite_no_is_not_asked_again(
+def test_permanent_error_is_not_retried(
     provider: GmailProvider, gmail: GmailServer, waits: Waits, status: int, reason: str
 ) -> None:
     gmail.fail("messages.list", status, reason, times=None)
@@ -278,9 +275,7 @@ def test_a_definite_no_is_not_asked_again(
 
 
 @pytest.mark.parametrize("name", ["messages.list", "batch"])
-def test_an_answer_that_cannot_be_read_is_none(
-    provider: GmailProvider, gmail: GmailServer, waits: Waits, name: str
-) -> None:
+def test_unreadable_answer_is_no_answer(provider: GmailProvider, gmail: GmailServer, waits: Waits, name: str) -> None:
     arrived(gmail, 1)
     gmail.garbles.add(name)
     with pytest.raises(Unavailable) as caught:
@@ -288,7 +283,7 @@ def test_an_answer_that_cannot_be_read_is_none(
     assert (caught.value.code, waits) == ("connection_lost", [1.0, 2.0])
 
 
-def test_a_batch_whose_token_is_refused_is_not_sent_again(
+def test_batch_with_a_refused_token_is_not_sent_again(
     provider: GmailProvider, gmail: GmailServer, waits: Waits
 ) -> None:
     arrived(gmail, 2)
@@ -298,7 +293,7 @@ def test_a_batch_whose_token_is_refused_is_not_sent_again(
     assert (waits, gmail.count("batch")) == ([], 1)
 
 
-def test_retry_after_is_waited_for_when_it_is_longer(provider: GmailProvider, gmail: GmailServer, waits: Waits) -> None:
+def test_longer_retry_after_is_waited_for(provider: GmailProvider, gmail: GmailServer, waits: Waits) -> None:
     gmail.fail("messages.list", 429, headers={"retry-after": "3"})
     provider.find("in:inbox", limit=10)
     assert waits == [3.0]
@@ -319,7 +314,7 @@ def test_retry_after_is_waited_for_when_it_is_longer(provider: GmailProvider, gm
         pytest.param(302, "", {"retry-after": "120"}, (503, "transient", 120, None), id="redirect"),
     ],
 )  # fmt: skip
-def test_what_gmail_says_becomes_a_problem_with_a_code(
+def test_gmail_error_is_a_problem_with_a_code(
     api: Api, gmail: GmailServer, status: int, reason: str, headers: dict[str, str], answer: tuple[Any, ...]
 ) -> None:
     gmail.fail("messages.list", status, reason, headers=headers, times=None)
@@ -331,14 +326,14 @@ def test_what_gmail_says_becomes_a_problem_with_a_code(
         assert "manage.py connect_mailbox gmail" in problem["detail"]
 
 
-def test_a_mailbox_that_is_no_gmail_one_says_which_tools_to_use(alice: User, server: MemoryServer) -> None:
+def test_other_mailbox_gets_advice_on_tools(alice: User, server: MemoryServer) -> None:
     api = make_api(alice, make_mailbox("alice@lovelace.example", server, alice))
     for tool, arguments in (("gmail_search_messages", {"query": "x"}), ("gmail_get_message", {"message_id": "12345"})):
         problem = problem_of(api.tool(tool, **arguments))
         assert (problem["code"], "search_emails" in problem["detail"]) == ("invalid_input", True)
 
 
-def test_the_metrics_count_searches_pages_requests_and_rows(
+def test_metrics_count_searches_pages_requests_and_rows(
     provider: GmailProvider, gmail: GmailServer, settings: Any, client: Any
 ) -> None:
     settings.MAILHUB_METRICS_TOKEN = "t"
@@ -367,7 +362,7 @@ def test_the_metrics_count_searches_pages_requests_and_rows(
 
 @pytest.mark.parametrize(("status", "reason"), [(429, "rateLimitExceeded"), (403, "userRateLimitExceeded")])
 @pytest.mark.parametrize("name", ["messages.list", "messages.get", "batch"])
-def test_every_way_of_saying_too_often_is_counted_as_429_inside_a_batch_too(
+def test_every_rate_limit_error_in_a_batch_counts_as_429(
     provider: GmailProvider, gmail: GmailServer, name: str, status: int, reason: str
 ) -> None:
     def counted() -> dict[str, float]:

@@ -50,9 +50,7 @@ def uploaded(api: Api, size: int) -> str:
     return str(answer.json()["handle"])
 
 
-def test_a_mail_too_large_for_gmail_is_refused_before_anybody_could_approve_it(
-    api: Api, attachments: list[dict[str, str]]
-) -> None:
+def test_too_large_mail_is_refused_before_an_approval(api: Api, attachments: list[dict[str, str]]) -> None:
     for confirm in (False, True):
         answer = api.tool("send_email", **HELLO, body=LONG, attachments=attachments, confirm=confirm)
         assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
@@ -61,7 +59,7 @@ def test_a_mail_too_large_for_gmail_is_refused_before_anybody_could_approve_it(
 
 
 @pytest.mark.long  # 25 MB through the form
-def test_an_edit_that_makes_it_too_large_is_refused_in_the_form(
+def test_edit_that_makes_it_too_large_is_refused_in_the_form(
     api: Api, reviewer: Reviewer, attachments: list[dict[str, str]], gmail: GmailServer
 ) -> None:
     action_id = api.propose(**HELLO, body=SHORT, attachments=attachments)
@@ -73,7 +71,7 @@ def test_an_edit_that_makes_it_too_large_is_refused_in_the_form(
     assert (PendingAction.objects.get().status, len(gmail.ledger)) == ("succeeded", 1)
 
 
-def test_a_mail_that_is_found_too_large_when_it_leaves_has_failed_and_no_draft_is_made(
+def test_too_large_mail_fails_at_the_send_without_a_draft(
     api: Api, reviewer: Reviewer, attachments: list[dict[str, str]], gmail: GmailServer, settings: Any
 ) -> None:
     known = settings.MAILHUB_PROVIDERS
@@ -89,9 +87,7 @@ def test_a_mail_that_is_found_too_large_when_it_leaves_has_failed_and_no_draft_i
     assert (gmail.count("drafts.create"), gmail.count("drafts.send"), gmail.ledger) == (0, 0, [])
 
 
-def test_a_draft_too_large_for_gmail_is_refused(
-    api: Api, attachments: list[dict[str, str]], gmail: GmailServer
-) -> None:
+def test_draft_too_large_for_gmail_is_refused(api: Api, attachments: list[dict[str, str]], gmail: GmailServer) -> None:
     answer = api.tool("create_draft", **HELLO, body=LONG, attachments=attachments)
     assert (answer.status_code, answer.json()["code"], LIMIT in answer.json()["detail"]) == (413, "too_large", True)
     assert gmail.count("drafts.create") == 0

@@ -31,9 +31,7 @@ def is_known(api: Api, message_id: str) -> bool:
     return bool(api.tool("read_email", message_id=message_id).status_code == 200)
 
 
-def test_a_name_that_nobody_has_used_for_long_is_forgotten_and_comes_back_with_the_next_list(
-    api: Api, graph: GraphServer
-) -> None:
+def test_unused_handle_is_forgotten_until_the_next_list(api: Api, graph: GraphServer) -> None:
     message_id = received(api, graph)
     a_year_goes_by()
     maintenance.purge_others()
@@ -43,7 +41,7 @@ def test_a_name_that_nobody_has_used_for_long_is_forgotten_and_comes_back_with_t
 
 
 @pytest.mark.parametrize("tool", ["list_emails", "read_email"])
-def test_a_name_that_is_used_is_kept(api: Api, graph: GraphServer, tool: str) -> None:
+def test_used_handle_is_kept(api: Api, graph: GraphServer, tool: str) -> None:
     message_id = received(api, graph)
     a_year_goes_by()
     api.tool(tool, **({"message_id": message_id} if tool == "read_email" else {}))
@@ -51,9 +49,7 @@ def test_a_name_that_is_used_is_kept(api: Api, graph: GraphServer, tool: str) ->
     assert is_known(api, message_id)
 
 
-def test_a_name_is_kept_while_an_answer_waits_and_forgotten_once_it_has_ended(
-    api: Api, graph: GraphServer, reviewer: Reviewer
-) -> None:
+def test_handle_is_kept_while_a_reply_to_it_waits(api: Api, graph: GraphServer, reviewer: Reviewer) -> None:
     message_id = received(api, graph)
     action = api.tool("reply_email", message_id=message_id, comment="Yes.", confirm=True).json()["action"]["id"]
     a_year_goes_by()
@@ -69,7 +65,7 @@ def test_a_name_is_kept_while_an_answer_waits_and_forgotten_once_it_has_ended(
     assert not is_known(api, message_id)
 
 
-def test_the_name_of_a_draft_is_kept_for_as_long_as_there_is_the_draft(api: Api, graph: GraphServer) -> None:
+def test_handle_of_a_draft_lasts_as_long_as_the_draft(api: Api, graph: GraphServer) -> None:
     mail: dict[str, Any] = {"to": ["mira@northwind.example"], "subject": "Later"}
     draft = api.tool("create_draft", **mail, body="Not yet.").json()
     a_year_goes_by()

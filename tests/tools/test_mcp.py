@@ -169,7 +169,7 @@ def test_every_tool_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_tool_gives_the_same_json_over_rest_and_mcp(door: Door, api: Api, world: World, name: str) -> None:
+def test_tool_gives_the_same_json_over_rest_and_mcp(door: Door, api: Api, world: World, name: str) -> None:
     worked = 0
     for arguments in EXAMPLES[name]:
         rest = api.tool(name, **arguments(world))
@@ -182,7 +182,7 @@ def test_a_tool_gives_the_same_json_over_rest_and_mcp(door: Door, api: Api, worl
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_an_error_is_the_same_problem_over_rest_and_mcp(
+def test_error_is_the_same_problem_over_rest_and_mcp(
     door: Door, api: Api, world: World, alice: User, mailbox: Mailbox, foreign_mailbox: Mailbox, name: str
 ) -> None:
     good = EXAMPLES[name][0](world)
@@ -230,16 +230,14 @@ def scrubbed(text: str) -> dict[str, Any]:
 # --- Results and errors ----------------------------------------------------------------------------------------------
 
 
-def test_a_result_is_one_compact_text_in_plain_utf8(door: Door, world: World) -> None:
+def test_result_is_one_compact_text_in_plain_utf8(door: Door, world: World) -> None:
     text, _ = call(door, "read_email", {"message_id": world.mail})
 
     assert "Ja tak 👍" in text
     assert text == json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
 
 
-def test_a_mail_with_half_a_surrogate_pair_can_be_read(
-    door: Door, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mail_with_half_a_surrogate_pair_can_be_read(door: Door, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(caller: object, mailbox: object, parameters: object) -> dict[str, str]:
         return {"body": "before \ud83d after"}
 
@@ -249,14 +247,14 @@ def test_a_mail_with_half_a_surrogate_pair_can_be_read(
     assert (json.loads(text), is_error) == ({"body": "before \ud83d after"}, False)
 
 
-def test_a_preview_is_no_error_and_stores_nothing(door: Door) -> None:
+def test_preview_is_no_error_and_stores_nothing(door: Door) -> None:
     text, is_error = call(door, "send_email", HELLO)
 
     assert (json.loads(text)["status"], is_error) == ("preview", False)
     assert not PendingAction.objects.exists()
 
 
-def test_a_held_mail_is_no_error_and_waits_for_a_person(door: Door, server: MemoryServer) -> None:
+def test_held_mail_is_no_error_and_waits_for_a_person(door: Door, server: MemoryServer) -> None:
     text, is_error = call(door, "send_email", {**HELLO, "confirm": True})
 
     assert (json.loads(text)["status"], is_error) == ("pending", False)
@@ -264,20 +262,20 @@ def test_a_held_mail_is_no_error_and_waits_for_a_person(door: Door, server: Memo
     assert server.ledger == []
 
 
-def test_an_unknown_field_is_an_error_that_names_it(door: Door) -> None:
+def test_unknown_field_is_an_error_that_names_it(door: Door) -> None:
     text, is_error = call(door, "send_email", {**HELLO, "colour": "red"})
 
     assert (json.loads(text)["code"], is_error) == ("invalid_input", True)
     assert [error["field"] for error in json.loads(text)["errors"]] == ["colour"]
 
 
-def test_an_unknown_tool_is_an_error_of_the_tool(door: Door) -> None:
+def test_unknown_tool_is_an_error_of_the_tool(door: Door) -> None:
     text, is_error = call(door, "approve_action", {})
 
     assert (json.loads(text)["code"], is_error) == ("not_found", True)
 
 
-def test_what_belongs_to_a_stranger_does_not_exist(door: Door, foreign_api: Api, foreign_mailbox: Mailbox) -> None:
+def test_foreign_object_does_not_exist(door: Door, foreign_api: Api, foreign_mailbox: Mailbox) -> None:
     action = foreign_api.propose(to=["a@b.example"])
     for name, arguments in (
         ("get_action", {"action_id": action}),
@@ -289,7 +287,8 @@ def test_what_belongs_to_a_stranger_does_not_exist(door: Door, foreign_api: Api,
         assert (json.loads(text)["code"], is_error) == ("not_found", True)
 
 
-def test_row56_a_fault_reaches_neither_the_client_nor_the_log(
+@pytest.mark.fault(56)
+def test_internal_error_text_reaches_no_client_or_log(
     door: Door, api: Api, server: MemoryServer, logged: StringIO
 ) -> None:
     call(door, "send_email", {**HELLO, "subject": "canary-subject", "body": "canary-body", "confirm": True})
@@ -306,7 +305,8 @@ def test_row56_a_fault_reaches_neither_the_client_nor_the_log(
     assert api.secret not in said
 
 
-def test_row56_a_fault_of_ours_is_answered_like_over_rest_and_without_its_text(
+@pytest.mark.fault(56)
+def test_internal_error_looks_the_same_over_rest_and_mcp(
     door: Door, api: Api, logged: StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(caller: object, mailbox: object, parameters: object) -> dict[str, str]:
@@ -347,26 +347,26 @@ def shown(door: Door, query: str = "") -> dict[str, Any]:
     return {tool.name: tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools}
 
 
-def test_the_list_follows_the_scopes(door: Door, alice: User, mailbox: Mailbox) -> None:
+def test_list_follows_the_scopes(door: Door, alice: User, mailbox: Mailbox) -> None:
     for scopes in ([], ["mail:read"], ["mail:propose"], list(SCOPES)):
         token = make_api(alice, mailbox, name="/".join(scopes), scopes=scopes)
         expected = {tool.name for tool in TOOLS.values() if tool.scope in scopes and tool.toolset in DEFAULT_TOOLSETS}
         assert set(shown(Door(url=door.url, secret=token.secret, era=door.era))) == expected
 
 
-def test_the_list_follows_the_toolsets(door: Door) -> None:
+def test_list_follows_the_toolsets(door: Door) -> None:
     assert set(shown(door)) == {tool.name for tool in TOOLS.values() if tool.toolset in DEFAULT_TOOLSETS}
     for query, toolsets in (("?toolsets=mail", {"mail"}), ("?toolsets=mail,%20send", {"mail", "send"})):
         assert set(shown(door, query)) == {tool.name for tool in TOOLS.values() if tool.toolset in toolsets}
 
 
-def test_an_unknown_toolset_is_refused(url: str, api: Api) -> None:
+def test_unknown_toolset_is_refused(url: str, api: Api) -> None:
     answer = Door(url=url, secret=api.secret).raw(path="/mcp?toolsets=mail,nonsense", body=LIST)
 
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")
 
 
-def test_annotations_tell_what_differs_from_the_protocols_defaults(door: Door) -> None:
+def test_annotations_name_only_differences_from_defaults(door: Door) -> None:
     hints = {name: tool.get("annotations", {}) for name, tool in shown(door).items()}
 
     assert hints["read_email"] == {"readOnlyHint": True}
@@ -380,7 +380,8 @@ def test_annotations_tell_what_differs_from_the_protocols_defaults(door: Door) -
             assert "readOnlyHint" not in hints[name]
 
 
-def test_the_default_list_is_small(url: str, api: Api, record_property: Callable[[str, object], None]) -> None:
+@pytest.mark.goal("P6")
+def test_default_list_is_small(url: str, api: Api, record_property: Callable[[str, object], None]) -> None:
     answer = Door(url=url, secret=api.secret).raw(body=LIST)
     size = len(json.dumps(answer.json()["result"], separators=(",", ":"), ensure_ascii=False).encode())
     record_property("tools/list bytes", size)
@@ -393,7 +394,7 @@ def test_the_default_list_is_small(url: str, api: Api, record_property: Callable
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 
-def test_a_single_request_needs_no_session_and_gets_none(url: str, api: Api) -> None:
+def test_single_request_needs_no_session_and_gets_none(url: str, api: Api) -> None:
     for accept in ("application/json, text/event-stream", "application/json", "*/*"):
         answer = Door(url=url, secret=api.secret).raw(body=LIST, Accept=accept)
 
@@ -402,7 +403,7 @@ def test_a_single_request_needs_no_session_and_gets_none(url: str, api: Api) -> 
         assert answer.json()["result"]["tools"]
 
 
-def test_who_says_nothing_of_what_it_accepts_gets_json(url: str, api: Api) -> None:
+def test_client_without_accept_header_gets_json(url: str, api: Api) -> None:
     headers = {"Authorization": f"Bearer {api.secret}", "Content-Type": "application/json"}
 
     assert request(f"{url}/mcp", "POST", body=json.dumps(LIST).encode(), headers=headers).status == 200
@@ -411,7 +412,7 @@ def test_who_says_nothing_of_what_it_accepts_gets_json(url: str, api: Api) -> No
 @pytest.mark.parametrize(
     "headers", [{"Authorization": ""}, {"Authorization": "Bearer mh_nonsense"}, {"Authorization": "", "X-API-Key": "x"}]
 )
-def test_without_a_good_token_the_answer_is_401(url: str, api: Api, headers: dict[str, str]) -> None:
+def test_invalid_token_is_answered_with_401(url: str, api: Api, headers: dict[str, str]) -> None:
     answer = Door(url=url, secret=api.secret).raw(body=LIST, **headers)
 
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
@@ -419,9 +420,7 @@ def test_without_a_good_token_the_answer_is_401(url: str, api: Api, headers: dic
     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-def test_an_api_key_header_is_a_token_and_a_session_cookie_is_none(
-    url: str, api: Api, client: Any, alice: User
-) -> None:
+def test_api_key_header_is_a_token_and_a_cookie_is_not(url: str, api: Api, client: Any, alice: User) -> None:
     client.force_login(alice)
     door = Door(url=url, secret=api.secret)
     cookie = f"sessionid={client.cookies['sessionid'].value}"
@@ -430,14 +429,14 @@ def test_an_api_key_header_is_a_token_and_a_session_cookie_is_none(
     assert door.raw(body=LIST, Authorization="", Cookie=cookie).status_code == 401
 
 
-def test_a_revoked_token_ends_at_once(door: Door, api: Api) -> None:
+def test_revoked_token_ends_at_once(door: Door, api: Api) -> None:
     assert shown(door)
     ApiToken.objects.update(revoked_at=ApiToken.objects.get().created_at)
     assert door.raw(body=LIST).status_code == 401
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS"])
-def test_another_method_is_not_allowed(url: str, api: Api, method: str) -> None:
+def test_other_method_is_not_allowed(url: str, api: Api, method: str) -> None:
     answer = Door(url=url, secret=api.secret).raw(method, Accept="text/event-stream")
 
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
@@ -456,7 +455,7 @@ def test_another_method_is_not_allowed(url: str, api: Api, method: str) -> None:
         {"Origin": "http://[evil"},
     ],
 )
-def test_a_page_that_gave_its_name_our_address_is_refused(url: str, api: Api, headers: dict[str, str]) -> None:
+def test_page_that_gave_its_name_our_address_is_refused(url: str, api: Api, headers: dict[str, str]) -> None:
     answer = Door(url=url, secret=api.secret).raw(body=LIST, **headers)
 
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
@@ -466,15 +465,13 @@ def test_a_page_that_gave_its_name_our_address_is_refused(url: str, api: Api, he
     "headers",
     [{"Host": "localhost:9"}, {"Host": "mail.lovelace.example"}, {"Origin": "https://mail.lovelace.example"}],
 )
-def test_the_hosts_that_django_answers_to_are_answered(
-    url: str, api: Api, settings: Any, headers: dict[str, str]
-) -> None:
+def test_allowed_hosts_of_django_are_answered(url: str, api: Api, settings: Any, headers: dict[str, str]) -> None:
     settings.ALLOWED_HOSTS = ["localhost", "127.0.0.1", ".lovelace.example"]
 
     assert Door(url=url, secret=api.secret).raw(body=LIST, **headers).status_code == 200
 
 
-def test_what_is_no_call_is_a_protocol_error(url: str, api: Api) -> None:
+def test_invalid_call_is_a_protocol_error(url: str, api: Api) -> None:
     door = Door(url=url, secret=api.secret)
     wrong_arguments = {**LIST, "method": "tools/call", "params": {"name": "list_emails", "arguments": [1]}}
 

@@ -28,7 +28,7 @@ class Example(MailboxParameters):
     either: File | str | None = None
 
 
-def test_optional_fields_are_plain_types_and_nothing_is_said_twice() -> None:
+def test_optional_fields_are_plain_types_without_repetition() -> None:
     assert published_parameters(Example) == {
         "type": "object",
         "properties": {
@@ -46,14 +46,14 @@ def test_optional_fields_are_plain_types_and_nothing_is_said_twice() -> None:
     }
 
 
-def test_a_long_list_of_choices_is_left_to_the_error() -> None:
+def test_long_list_of_choices_is_left_to_the_error() -> None:
     assert published_parameters(ListActions)["properties"]["state"] == {"type": "string"}
     with pytest.raises(ValidationError, match="superseded"):
         ListActions.model_validate({"state": "no such state"})
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
-def test_what_is_published_of_a_tool_is_true(tool: Tool) -> None:
+def test_published_schema_of_a_tool_is_true(tool: Tool) -> None:
     schema = published_parameters(tool.parameters)
     members: dict[str, Any] = tool.parameters.model_json_schema().get("properties", {})
 
@@ -69,7 +69,7 @@ def test_what_is_published_of_a_tool_is_true(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
-def test_no_tool_that_changes_anything_is_called_a_reading(tool: Tool) -> None:
+def test_no_tool_with_a_side_effect_is_marked_read_only(tool: Tool) -> None:
     hints = published_hints(tool)
 
     if (tool.effect is not Effect.READ and tool.name != "list_drafts") or tool.name == "cancel_action":

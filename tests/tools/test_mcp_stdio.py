@@ -52,7 +52,7 @@ def say(process: subprocess.Popen[str], message: dict[str, Any]) -> dict[str, An
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_client_lists_and_calls_the_tools(tmp_path: Path, api: Api, era: str) -> None:
+def test_client_lists_and_calls_the_tools(tmp_path: Path, api: Api, era: str) -> None:
     server = StdioServerParameters(
         command=MANAGE[0], args=[*MANAGE[1:], "mcp", "--toolsets", "mail,send"], env=desktop(tmp_path, api.secret)
     )
@@ -75,7 +75,7 @@ def test_a_client_lists_and_calls_the_tools(tmp_path: Path, api: Api, era: str) 
     assert refused.is_error
 
 
-def test_standard_output_holds_the_protocol_alone_and_the_end_of_input_ends_it(tmp_path: Path, api: Api) -> None:
+def test_stdout_holds_only_the_protocol_and_eof_ends_it(tmp_path: Path, api: Api) -> None:
     process = started(tmp_path, api.secret)
     answer = say(process, INITIALIZE)
     call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_mailboxes"}}
@@ -90,7 +90,7 @@ def test_standard_output_holds_the_protocol_alone_and_the_end_of_input_ends_it(t
     assert api.secret not in err
 
 
-def test_a_signal_ends_it_at_once(tmp_path: Path, api: Api) -> None:
+def test_signal_ends_it_at_once(tmp_path: Path, api: Api) -> None:
     for signum in (signal.SIGTERM, signal.SIGINT):
         process = started(tmp_path, api.secret)
         say(process, INITIALIZE)
@@ -102,7 +102,7 @@ def test_a_signal_ends_it_at_once(tmp_path: Path, api: Api) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", pytest.param("mh_nonsense", marks=pytest.mark.long)])
-def test_without_a_good_token_it_says_so_and_does_not_start(tmp_path: Path, api: Api, secret: str) -> None:
+def test_invalid_token_is_reported_and_nothing_starts(tmp_path: Path, api: Api, secret: str) -> None:
     process = started(tmp_path, secret)
     out, err = process.communicate(timeout=SECONDS)
 
@@ -112,7 +112,7 @@ def test_without_a_good_token_it_says_so_and_does_not_start(tmp_path: Path, api:
 
 
 @pytest.mark.long
-def test_the_token_can_stand_in_a_file(tmp_path: Path, api: Api) -> None:
+def test_token_can_be_in_a_file(tmp_path: Path, api: Api) -> None:
     (tmp_path / "token").write_text(f"{api.secret}\n")
     env = desktop(tmp_path, "")
     del env["MAILHUB_TOKEN"]
@@ -131,7 +131,7 @@ def test_the_token_can_stand_in_a_file(tmp_path: Path, api: Api) -> None:
 
 
 @pytest.mark.long
-def test_an_unknown_toolset_is_refused(tmp_path: Path, api: Api) -> None:
+def test_unknown_toolset_is_refused(tmp_path: Path, api: Api) -> None:
     process = started(tmp_path, api.secret, "--toolsets", "nonsense")
     _, err = process.communicate(timeout=SECONDS)
 
@@ -139,7 +139,7 @@ def test_an_unknown_toolset_is_refused(tmp_path: Path, api: Api) -> None:
     assert "toolsets" in err
 
 
-def test_a_token_revoked_meanwhile_calls_nothing_more(tmp_path: Path, api: Api) -> None:
+def test_revoked_token_calls_nothing_more(tmp_path: Path, api: Api) -> None:
     process = started(tmp_path, api.secret)
     say(process, INITIALIZE)
     call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_mailboxes"}}

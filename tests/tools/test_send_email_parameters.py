@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db
         pytest.param({"bcc": ["MIRA@northwind.example"]}, "", id="somebody-twice"),
     ],
 )
-def test_what_is_not_a_mail_is_refused_with_the_field(api: Api, change: dict[str, Any], field: str) -> None:
+def test_invalid_mail_is_refused_with_the_field(api: Api, change: dict[str, Any], field: str) -> None:
     answer = api.tool("send_email", **{**HELLO, "confirm": True, **change})
 
     assert answer.status_code == 422
@@ -40,38 +40,40 @@ def test_what_is_not_a_mail_is_refused_with_the_field(api: Api, change: dict[str
     assert not PendingAction.objects.exists()
 
 
+@pytest.mark.fault(49, 50)
 @pytest.mark.parametrize(
     "address",
     [
-        pytest.param('"a@good.example" <x@evil.example>', id="row50-name-that-is-an-address"),
-        pytest.param("a@good.example <x@evil.example>", id="row50-address-before-address"),
-        pytest.param("Team: a@x.example, b@x.example;", id="row50-group"),
-        pytest.param("a(comment)@x.example", id="row50-comment"),
-        pytest.param('"a b"@x.example', id="row50-quoted-local-part"),
-        pytest.param("a%b.example@x.example", id="row50-percent-hack"),
-        pytest.param("a@[127.0.0.1]", id="row50-literal"),
-        pytest.param("a\u202eb@x.example", id="row50-right-to-left-override"),
-        pytest.param("a@x.example\r\nBcc: e@evil.example", id="row49-newline"),
+        pytest.param('"a@good.example" <x@evil.example>', id="name-that-is-an-address"),
+        pytest.param("a@good.example <x@evil.example>", id="address-before-address"),
+        pytest.param("Team: a@x.example, b@x.example;", id="group"),
+        pytest.param("a(comment)@x.example", id="comment"),
+        pytest.param('"a b"@x.example', id="quoted-local-part"),
+        pytest.param("a%b.example@x.example", id="percent-hack"),
+        pytest.param("a@[127.0.0.1]", id="literal"),
+        pytest.param("a\u202eb@x.example", id="right-to-left-override"),
+        pytest.param("a@x.example\r\nBcc: e@evil.example", id="newline"),
         pytest.param("a@x.example,b@x.example", id="two-in-one"),
     ],
 )
-def test_an_address_that_reads_as_another_is_refused(api: Api, address: str) -> None:
+def test_address_that_reads_as_another_is_refused(api: Api, address: str) -> None:
     assert api.tool("send_email", **{**HELLO, "to": [address], "confirm": True}).status_code == 422
 
 
+@pytest.mark.fault(49)
 @pytest.mark.parametrize(
     "subject",
     [
-        pytest.param("Hi\r\nBcc: e@evil.example", id="row49-crlf"),
-        pytest.param("Hi\nthere", id="row49-lf"),
-        pytest.param("Hi\x00there", id="row49-nul"),
-        pytest.param("Hi\u2028there", id="row49-line-separator"),
-        pytest.param("Hi =?UTF-8?Q?=0A?=Bcc: injected@evil.example", id="row49-encoded-newline"),
-        pytest.param("=?utf-8?b?SGVsbG8=?=", id="row49-encoded-word"),
+        pytest.param("Hi\r\nBcc: e@evil.example", id="crlf"),
+        pytest.param("Hi\nthere", id="lf"),
+        pytest.param("Hi\x00there", id="nul"),
+        pytest.param("Hi\u2028there", id="line-separator"),
+        pytest.param("Hi =?UTF-8?Q?=0A?=Bcc: injected@evil.example", id="encoded-newline"),
+        pytest.param("=?utf-8?b?SGVsbG8=?=", id="encoded-word"),
         pytest.param(" Hi", id="leading-space"),
     ],
 )
-def test_a_subject_that_would_be_more_than_a_subject_is_refused(api: Api, subject: str) -> None:
+def test_subject_with_more_than_a_subject_is_refused(api: Api, subject: str) -> None:
     answer = api.tool("send_email", **{**HELLO, "subject": subject, "confirm": True})
 
     assert answer.status_code == 422
@@ -80,20 +82,20 @@ def test_a_subject_that_would_be_more_than_a_subject_is_refused(api: Api, subjec
 
 
 @pytest.mark.parametrize("body", ["not json", "[]", '"text"', "{", b"\xff\xfe"])
-def test_a_body_that_is_no_object_is_a_bad_request(api: Api, body: str | bytes) -> None:
+def test_body_that_is_no_object_is_a_bad_request(api: Api, body: str | bytes) -> None:
     assert api.post("/tools/send_email", body).status_code == 400
 
 
-def test_an_unknown_tool_is_not_found(api: Api) -> None:
+def test_unknown_tool_is_not_found(api: Api) -> None:
     assert problem_of(api.tool("send_everything"))["code"] == "not_found"
 
 
 @pytest.mark.parametrize("name", ["mailbox", "user_id"])
-def test_a_mailbox_can_be_named_by_address_either_way(api: Api, name: str) -> None:
+def test_mailbox_can_be_named_by_address_either_way(api: Api, name: str) -> None:
     assert api.tool("send_email", **HELLO, **{name: "ALICE@lovelace.example"}).status_code == 200
 
 
-def test_five_hundred_recipients_are_taken_and_warned_about(api: Api) -> None:
+def test_five_hundred_recipients_are_accepted_with_a_warning(api: Api) -> None:
     everybody = [f"person{number}@northwind.example" for number in range(500)]
 
     answer = api.tool("send_email", **{**HELLO, "to": everybody})
@@ -103,13 +105,13 @@ def test_five_hundred_recipients_are_taken_and_warned_about(api: Api) -> None:
     assert "many_recipients" in {warning["code"] for warning in answer.json()["warnings"]}
 
 
-def test_an_international_domain_is_shown_and_used_in_its_ascii_form(api: Api) -> None:
+def test_international_domain_is_shown_and_used_as_ascii(api: Api) -> None:
     answer = api.tool("send_email", **{**HELLO, "to": ["paul@lovel\u03b1ce.example"]})  # a Greek alpha
 
     assert answer.json()["preview"]["to"] == ["paul@xn--lovelce-5lf.example"]
 
 
-def test_the_api_can_be_read_by_people_and_by_programs(client: Client) -> None:
+def test_api_documents_serve_people_and_programs(client: Client) -> None:
     page = client.get("/api/v1/docs").content.decode()
     described = client.get("/api/v1/openapi.json").json()
 

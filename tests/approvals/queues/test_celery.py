@@ -27,7 +27,7 @@ class TestOnRabbitMQ:
 
     @pytest.mark.long
     @with_rabbitmq
-    def test_mail_leaves_once_and_a_broker_that_restarts_costs_only_the_wait_for_a_sweep(self, site: Site) -> None:
+    def test_mail_leaves_once_although_the_broker_restarts(self, site: Site) -> None:
         worker = site.worker()
         first = site.approved("First")
         for _ in range(3):
@@ -46,7 +46,7 @@ class TestOnRabbitMQ:
 
 
 @pytest.mark.long  # the sweeper beside every worker needs no beat
-def test_beat_orders_sweeps_for_who_wants_it(redis: Redis, keys: Any, tmp_path: Path, settings: Any) -> None:
+def test_beat_can_order_the_sweeps(redis: Redis, keys: Any, tmp_path: Path, settings: Any) -> None:
     environment = use(settings, "celery", redis.url) | this_test()
     try:
         with Worker(tmp_path, [sys.executable, "-m", "celery", "-A", "mailhub", "beat"], **environment) as beat:
@@ -57,7 +57,7 @@ def test_beat_orders_sweeps_for_who_wants_it(redis: Redis, keys: Any, tmp_path: 
     assert '"approvals.sweep"' in keys.lindex("mailhub", 0)
 
 
-def test_the_worker_of_another_queue_does_not_start(tmp_path: Path) -> None:
+def test_worker_of_another_queue_does_not_start(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "celery", "-A", "mailhub", "worker"]
     with Worker(tmp_path, command, PYTHONPATH=PROJECT, **this_test()) as worker:
         assert worker.wait(30) != 0

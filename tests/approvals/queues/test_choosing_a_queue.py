@@ -24,7 +24,7 @@ KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).
         ({"MAILHUB_QUEUE": "celery", "CELERY_BROKER_URL": "sqs://"}, "CELERY_BROKER_URL: must start with"),
     ],
 )
-def test_half_a_choice_stops_the_start_with_one_line(tmp_path: Path, changes: dict[str, str], named: str) -> None:
+def test_incomplete_choice_stops_the_start_with_one_line(tmp_path: Path, changes: dict[str, str], named: str) -> None:
     done = manage(tmp_path, "check", **KEYS | changes)
     assert done.returncode != 0
     (line,) = done.stderr.splitlines()
@@ -33,7 +33,7 @@ def test_half_a_choice_stops_the_start_with_one_line(tmp_path: Path, changes: di
 
 
 @pytest.mark.parametrize(("kind", "missing"), [("rq", "REDIS_URL"), ("celery", "CELERY_BROKER_URL")])
-def test_a_system_check_names_what_a_queue_lacks(settings: Any, kind: str, missing: str) -> None:
+def test_system_check_names_missing_parts_of_a_queue(settings: Any, kind: str, missing: str) -> None:
     settings.MAILHUB_QUEUE = kind
     setattr(settings, missing, "")
     (error,) = the_queue_has_its_server()
@@ -42,7 +42,7 @@ def test_a_system_check_names_what_a_queue_lacks(settings: Any, kind: str, missi
     assert the_queue_has_its_server() == []
 
 
-def test_a_system_check_names_a_queue_that_cannot_be_imported(settings: Any) -> None:
+def test_system_check_names_a_queue_that_cannot_be_imported(settings: Any) -> None:
     settings.MAILHUB_QUEUES = {"database": "approvals.queues.nowhere.Queue"}
     assert [error.id for error in every_kind_resolves()] == ["approvals.E001"]
     settings.MAILHUB_QUEUE = "pigeon"
@@ -58,7 +58,7 @@ def test_a_system_check_names_a_queue_that_cannot_be_imported(settings: Any) -> 
         ({"MAILHUB_QUEUE": "celery", "CELERY_BROKER_URL": "amqp://127.0.0.1:1"}, "['celery', 'kombu', 'redis']"),
     ],
 )
-def test_only_what_was_chosen_is_loaded(tmp_path: Path, changes: dict[str, str], loaded: str) -> None:
+def test_only_the_chosen_queue_is_loaded(tmp_path: Path, changes: dict[str, str], loaded: str) -> None:
     looks = (
         "import sys; from approvals.core.queue import queue; import mailhub.urls; queue();"
         "print(sorted({'rq', 'celery', 'kombu', 'redis', 'django_rq', 'psycopg', 'dns'} & set(sys.modules)))"
@@ -68,7 +68,7 @@ def test_only_what_was_chosen_is_loaded(tmp_path: Path, changes: dict[str, str],
 
 
 @pytest.mark.process
-def test_the_worker_of_another_queue_does_not_start(tmp_path: Path) -> None:
+def test_worker_of_another_queue_does_not_start(tmp_path: Path) -> None:
     done = manage(tmp_path, "rqworker", **KEYS)
     assert done.returncode != 0
     assert "MAILHUB_QUEUE is database, not rq." in done.stderr
@@ -76,7 +76,7 @@ def test_the_worker_of_another_queue_does_not_start(tmp_path: Path) -> None:
 
 @pytest.mark.postgres_only
 @pytest.mark.django_db(transaction=True)
-def test_a_postgresql_that_may_forget_is_warned_about() -> None:
+def test_postgresql_losing_commits_is_warned_about() -> None:
     """The server of the tests is fast and forgetful; one of these settings can be changed for a session."""
 
     def named() -> list[str]:
@@ -94,7 +94,7 @@ def test_a_postgresql_that_may_forget_is_warned_about() -> None:
 
 @pytest.mark.sqlite_only
 @pytest.mark.django_db(transaction=True)
-def test_sqlite_that_forgets_commits_is_warned_about() -> None:
+def test_sqlite_losing_commits_is_warned_about() -> None:
     def warnings() -> list[str]:
         found = run_checks(tags=[Tags.database], databases=["default"])
         return [each.id for each in found if each.id == "approvals.W001"]

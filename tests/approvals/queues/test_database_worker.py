@@ -31,7 +31,7 @@ def sqlite() -> None:
 
 @pytest.mark.process
 @pytest.mark.sqlite_only
-def test_threads_send_at_the_same_time_and_sigterm_lets_each_finish(site: Site, more: list[Site]) -> None:
+def test_threads_send_in_parallel_and_sigterm_lets_them_end(site: Site, more: list[Site]) -> None:
     worker = site.worker("--threads", "3")
     holds = [each.smtp.hold(at="dot") for each in more]
     actions = [each.approved() for each in more]
@@ -52,7 +52,7 @@ def test_threads_send_at_the_same_time_and_sigterm_lets_each_finish(site: Site, 
 
 
 @pytest.mark.sqlite_only
-def test_on_sqlite_two_workers_share_the_rings_and_each_takes_whole_ones(site: Site, sqlite: None) -> None:
+def test_two_sqlite_workers_share_notifications(site: Site, sqlite: None) -> None:
     first, second = bell.FifoBell(), bell.FifoBell()
     try:
         actions = [site.approved(f"Mail {number}").pk for number in range(5)]
@@ -67,7 +67,7 @@ def test_on_sqlite_two_workers_share_the_rings_and_each_takes_whole_ones(site: S
 
 @pytest.mark.process
 @pytest.mark.sqlite_only
-def test_what_has_to_wait_leaves_at_its_time_and_not_at_the_next_sweep(site: Site, sqlite: None, settings: Any) -> None:
+def test_delayed_mail_leaves_at_its_time_and_not_at_a_sweep(site: Site, sqlite: None, settings: Any) -> None:
     site.worker()
     settings.MAILHUB_UNDO_SECONDS = 1
     accepted = threading.Event()
@@ -87,7 +87,7 @@ def test_what_has_to_wait_leaves_at_its_time_and_not_at_the_next_sweep(site: Sit
 
 @pytest.mark.postgres_only
 @pytest.mark.usefixtures("postgres")
-def test_on_postgresql_a_ring_is_a_notification_that_the_worker_takes_at_once(site: Site) -> None:
+def test_postgresql_notification_wakes_the_worker_at_once(site: Site) -> None:
     listening = bell.listen()
     try:
         assert listening.fileno() is None
@@ -102,7 +102,7 @@ def test_on_postgresql_a_ring_is_a_notification_that_the_worker_takes_at_once(si
 
 @pytest.mark.postgres_only
 @pytest.mark.usefixtures("postgres")
-def test_a_bell_whose_connection_ended_is_heard_again(site: Site) -> None:
+def test_lost_notification_connection_is_restored(site: Site) -> None:
     listening = bell.listen()
     try:
         assert listening.mend()
@@ -118,7 +118,7 @@ def test_a_bell_whose_connection_ended_is_heard_again(site: Site) -> None:
 
 @pytest.mark.postgres_only
 @pytest.mark.usefixtures("postgres")
-def test_a_worker_outlives_the_loss_of_all_its_connections(site: Site) -> None:
+def test_worker_survives_the_loss_of_all_connections(site: Site) -> None:
     site.environment["PGAPPNAME"] = "worker"
     worker = site.worker("--threads", "2")
     first = site.reaches(site.approved("First"), "succeeded")

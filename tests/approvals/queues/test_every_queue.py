@@ -27,8 +27,9 @@ celery_in_the_end = pytest.param("celery", marks=pytest.mark.long)
 with_a_server = pytest.mark.parametrize("kind", ["rq", celery_in_the_end])
 
 
+@pytest.mark.fault(19)
 @every_kind
-def test_row19_an_approved_mail_leaves_once_however_often_it_is_rung_for(site: Site) -> None:
+def test_mail_leaves_once_despite_many_notifications(site: Site) -> None:
     assert (site.ready().status_code, site.ready().json()["missing"]) == (503, ["worker"])
     worker = site.worker()
     assert (site.ready().status_code, site.ready().json()["missing"]) == (200, [])
@@ -63,8 +64,9 @@ def double(site: Site, action: PendingAction) -> None:
             queue().ring(action.pk)
 
 
+@pytest.mark.fault(20)
 @with_a_server
-def test_row20_a_lost_bell_or_a_broker_that_is_down_costs_only_the_wait_for_a_sweep(site: Site, keys: Any) -> None:
+def test_lost_notification_costs_only_a_wait_for_a_sweep(site: Site, keys: Any) -> None:
     flushed = site.approved("Flushed")
     assert keys.keys()
     keys.flushall()
@@ -81,8 +83,9 @@ def test_row20_a_lost_bell_or_a_broker_that_is_down_costs_only_the_wait_for_a_sw
     assert site.sent() == [flushed.message_id, unheard.message_id]
 
 
+@pytest.mark.fault(20)
 @with_a_server
-def test_row20_a_broker_that_restarts_in_the_middle_of_a_send_ends_no_worker(site: Site) -> None:
+def test_broker_restart_during_a_send_ends_no_worker(site: Site) -> None:
     worker = site.worker()
     assert site.server is not None
     hold = site.smtp.hold(at="dot")
@@ -99,8 +102,9 @@ def test_row20_a_broker_that_restarts_in_the_middle_of_a_send_ends_no_worker(sit
     assert asked_to_end(worker) == 0
 
 
+@pytest.mark.fault(28)
 @with_a_server
-def test_row28_sigterm_in_the_middle_of_a_send_lets_it_finish(site: Site) -> None:
+def test_sigterm_during_a_send_lets_it_finish(site: Site) -> None:
     worker = site.worker()
     hold = site.smtp.hold(at="dot")
     action = site.approved()
@@ -130,8 +134,9 @@ def waits(*pids: int) -> bool:
     return False
 
 
+@pytest.mark.fault(25)
 @pytest.mark.parametrize("kind", ["rq"])
-def test_row25_killing_only_the_parent_leaves_one_mail_and_a_true_state(site: Site, keys: Any) -> None:
+def test_killing_only_the_parent_leaves_one_mail(site: Site, keys: Any) -> None:
     worker = site.worker()
     hold = site.smtp.hold(at="dot")
     action = site.approved()
@@ -152,8 +157,9 @@ def test_row25_killing_only_the_parent_leaves_one_mail_and_a_true_state(site: Si
     assert asked_to_end(other) == 0
 
 
+@pytest.mark.fault(56)
 @with_a_server
-def test_row56_the_broker_holds_the_id_and_nothing_of_the_mail(site: Site, keys: Any) -> None:
+def test_broker_holds_only_the_id_of_a_mail(site: Site, keys: Any) -> None:
     action = site.approved("canary-subject", body="canary-body")
 
     held = everything(keys)
@@ -163,7 +169,7 @@ def test_row56_the_broker_holds_the_id_and_nothing_of_the_mail(site: Site, keys:
 
 
 @pytest.mark.parametrize("kind", ["rq"])
-def test_a_bell_that_has_not_been_heard_yet_is_not_rung_again(site: Site, keys: Any) -> None:
+def test_pending_notification_is_not_repeated(site: Site, keys: Any) -> None:
     action = site.approved()
     for _ in range(5):
         queue().ring(action.pk)

@@ -26,7 +26,7 @@ OURS = "approvals.queues.rq.carry_out"
 
 
 @pytest.mark.parametrize("kind", ["rq", "rq-resident"])
-def test_rq_worker_runs_no_function_that_redis_names(site: Site, keys: Any, tmp_path: Path) -> None:
+def test_rq_worker_runs_no_function_from_redis(site: Site, keys: Any, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     connection = RedisClient.from_url(str(site.environment["REDIS_URL"]))
     jobs = rq.Queue("default", connection=connection, serializer=JSONSerializer)

@@ -38,13 +38,13 @@ class Clock:
         return self.now
 
 
-def test_no_more_is_handed_out_than_slots_are_free() -> None:
+def test_no_more_is_claimed_than_slots_are_free() -> None:
     slots_ = Slots(4)
     assert len(slots_.take([due() for _ in range(100)])) == 4
     assert (slots_.take(), slots_.free()) == ([], 0)
 
 
-def test_one_mail_of_a_mailbox_is_under_way_at_a_time() -> None:
+def test_one_mail_of_a_mailbox_is_in_progress_at_a_time() -> None:
     slots_, first = Slots(4), due()
     second = due(first.mailbox)
     assert slots_.take([first, second]) == [second]  # found later: the newest word about this mailbox
@@ -53,7 +53,7 @@ def test_one_mail_of_a_mailbox_is_under_way_at_a_time() -> None:
     assert slots_.take() == [first]
 
 
-def test_a_slow_send_gives_its_slot_to_another_one() -> None:
+def test_slow_send_gives_its_slot_to_another() -> None:
     clock = Clock()
     slots_ = Slots(2, clock=clock)
     assert len(slots_.take([due(owner=1), due(owner=2)])) == 2
@@ -61,7 +61,7 @@ def test_a_slow_send_gives_its_slot_to_another_one() -> None:
     assert len(slots_.take([due(owner=3), due(owner=4), due(owner=5)])) == 2
 
 
-def test_the_slow_mailboxes_of_one_owner_leave_room_for_others() -> None:
+def test_slow_mailboxes_of_one_owner_leave_room_for_others() -> None:
     clock = Clock()
     slots_ = Slots(4, clock=clock)
     assert len(slots_.take([due(owner=1) for _ in range(20)])) == 4
@@ -70,14 +70,14 @@ def test_the_slow_mailboxes_of_one_owner_leave_room_for_others() -> None:
     assert slots_.take([other]) == [other]  # and none of the sixteen others of the first owner
 
 
-def test_owners_get_slots_by_turns() -> None:
+def test_owners_get_slots_in_rotation() -> None:
     slots_, last = Slots(4), due(owner=2)
     taken = slots_.take([*(due(owner=1) for _ in range(10)), last])
     assert last in taken
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_long_queue_of_one_mailbox_hides_no_other(
+def test_long_queue_of_one_mailbox_hides_no_other(
     api: Api, alice: User, mailbox: Mailbox, server: MemoryServer, script: Script
 ) -> None:
     first = [approve(api.propose(subject=f"Mail {number}"), alice).pk for number in range(3)]
@@ -88,7 +88,7 @@ def test_a_long_queue_of_one_mailbox_hides_no_other(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_looks_do_not_hold_up_the_sweep(
+def test_lookups_do_not_hold_up_the_sweep(
     api: Api, alice: User, mailbox: Mailbox, server: MemoryServer, script: Script
 ) -> None:
     script.instead = handed_over
@@ -116,7 +116,7 @@ def test_looks_do_not_hold_up_the_sweep(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_readyz_says_no_when_mail_that_could_leave_waits(
+def test_readyz_fails_when_mail_that_could_leave_waits(
     api: Api, alice: User, mailbox: Mailbox, server: MemoryServer, client: Client, settings: Any
 ) -> None:
     heartbeats.beat("a worker")

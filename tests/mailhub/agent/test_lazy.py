@@ -45,12 +45,12 @@ def run(program: str) -> str:
     return done.stdout
 
 
-def test_a_web_process_imports_none_of_the_agents_libraries_before_somebody_chats() -> None:
+def test_agent_libraries_load_only_when_somebody_chats() -> None:
     loaded = run(f"{BEFORE}\nprint(*[name for name in {HEAVY!r} if name in sys.modules])").split()
     assert loaded == []
 
 
-def test_a_name_of_a_package_is_what_it_always_was_and_what_nobody_asks_for_is_not_loaded() -> None:
+def test_package_name_is_unchanged_and_loaded_on_demand() -> None:
     program = """
 import sys
 from mailhub.agent import on_demand
@@ -67,7 +67,7 @@ except ImportError:
 
 
 @pytest.mark.long
-def test_every_name_of_the_packages_is_the_same_on_demand() -> None:
+def test_every_package_name_is_the_same_on_demand() -> None:
     packages = ["openai.types", "openai.types.chat", "openai.types.responses", "anthropic.types", "anthropic.resources"]
     packages += ["langsmith.types", "langchain_openai", "langchain_anthropic", "langgraph_sdk"]
     ordinary, here = (run(NAMES.format(on_demand=each, packages=packages)) for each in (False, True))
@@ -77,7 +77,7 @@ def test_every_name_of_the_packages_is_the_same_on_demand() -> None:
 
 @pytest.mark.long
 @pytest.mark.process
-def test_the_first_use_costs_a_web_process_at_most_40_megabytes(tmp_path: Path) -> None:
+def test_first_use_costs_a_web_process_40_megabytes_at_most(tmp_path: Path) -> None:
     """With a tool and an answer over the wire, in a process that has shown its pages before."""
     with ModelServer() as model, Mailhub(tmp_path, AGENT_MODEL="openai:m", OPENAI_BASE_URL=model.url) as mailhub:
         for path in ("/", "/actions/", "/mailboxes/", "/agent/"):

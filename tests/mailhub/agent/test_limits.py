@@ -26,7 +26,7 @@ def test_new_threads_do_not_multiply_a_caller(anybody: Chat, settings: Any) -> N
     assert codes == [200] * 4 + [429] * 2
 
 
-def test_a_refused_request_says_when_to_come_again(chat: Chat, settings: Any) -> None:
+def test_refused_request_says_when_to_come_again(chat: Chat, settings: Any) -> None:
     settings.AGENT_REQUESTS_PER_MINUTE = 1
     assert '"chat";r=0;t=' in chat.ask("Hello").headers["ratelimit"]
     refused = chat.ask("Hello")
@@ -38,7 +38,7 @@ def test_a_refused_request_says_when_to_come_again(chat: Chat, settings: Any) ->
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_token_without_a_mail_scope_asks_no_model(
+def test_token_without_mail_scope_calls_no_model(
     door: str, model: ModelServer, alice: User, mailbox: Mailbox, path: str
 ) -> None:
     for scopes in ([], ["webhooks:manage"]):

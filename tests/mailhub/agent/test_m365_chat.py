@@ -31,7 +31,7 @@ def answering(words: str) -> Any:
     return lambda request: Says(text=f"{words} {request['messages'][-1]['content']}")
 
 
-def test_status(operator: Chat, model: ModelServer, m365: M365) -> None:
+def test_chat_shows_the_status(operator: Chat, model: ModelServer, m365: M365) -> None:
     m365.answers(status={"connectedAs": "ada@lovelace.example", "cloudType": "Public", "accessToken": "no"})
     model.says(run("m365 status"), answering("Connected:"))
     answer = operator.ask("Status prüfen")
@@ -42,7 +42,7 @@ def test_status(operator: Chat, model: ModelServer, m365: M365) -> None:
     assert len(json.dumps(model.requests[-1])) / 4 < 10_000
 
 
-def test_newest_mail(operator: Chat, model: ModelServer, m365: M365) -> None:
+def test_chat_shows_the_newest_mail(operator: Chat, model: ModelServer, m365: M365) -> None:
     mails = [{"id": str(n), "subject": f"Mail {n}", "receivedDateTime": f"2026-11-{n:02}", "body": "x" * 50_000}
              for n in range(1, 28)]  # fmt: skip
     m365.answers(outlook_message_list=mails)
@@ -61,7 +61,7 @@ def test_newest_mail(operator: Chat, model: ModelServer, m365: M365) -> None:
         ("Lösche Team XYZ", "m365 teams team remove --name XYZ --force"),
     ],
 )
-def test_what_changes_something_is_blocked_and_explained(
+def test_writing_command_is_blocked_and_explained(
     operator: Chat, model: ModelServer, m365: M365, prompt: str, command: str
 ) -> None:
     model.says(run(command), answering("That is blocked:"))
@@ -73,9 +73,7 @@ def test_what_changes_something_is_blocked_and_explained(
     assert not PendingAction.objects.exists()
 
 
-def test_a_server_killed_in_mid_call_is_a_tool_error_an_answer_all_the_same_and_a_new_server_for_the_next(
-    operator: Chat, model: ModelServer, m365: M365
-) -> None:
+def test_server_killed_during_a_call_is_replaced(operator: Chat, model: ModelServer, m365: M365) -> None:
     m365.answers(teams_team_list={"kill": True}, status={"connectedAs": "ada@lovelace.example"})
     model.says(run("m365 teams team list"), Says(text="I could not look, but I can tell you this."))
     answer = operator.ask("Zeig mir alle Teams")
@@ -85,7 +83,7 @@ def test_a_server_killed_in_mid_call_is_a_tool_error_an_answer_all_the_same_and_
     assert "ada@lovelace.example" in operator.ask("Status prüfen").text
 
 
-def test_without_the_server_the_chat_answers_all_the_same(operator: Chat, model: ModelServer, settings: Any) -> None:
+def test_chat_answers_without_the_server(operator: Chat, model: ModelServer, settings: Any) -> None:
     settings.MCP_M365_START_CMD = "/nowhere/to/be/found"
     model.says(run("m365 status"), Says(text="I cannot reach it."))
     answer = operator.ask("Status prüfen")
@@ -94,7 +92,7 @@ def test_without_the_server_the_chat_answers_all_the_same(operator: Chat, model:
     assert ToolCall.objects.get().status == "transient"
 
 
-def test_who_does_not_run_this_server_is_not_offered_its_sign_in(person: Chat, model: ModelServer, m365: M365) -> None:
+def test_sign_in_of_the_server_is_offered_to_operators_only(person: Chat, model: ModelServer, m365: M365) -> None:
     model.says(run("m365 status"))
     assert person.ask("Status prüfen").kinds()[-1] == ("tool_error", "m365_run_command")
     assert "m365_run_command" not in model.tools(0)

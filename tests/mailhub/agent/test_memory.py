@@ -24,7 +24,7 @@ from tools.providers.memory import MemoryServer
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
 
 
-def test_a_thread_remembers_and_the_system_message_stands_there_once(chat: Chat, model: ModelServer) -> None:
+def test_thread_remembers_and_has_one_system_message(chat: Chat, model: ModelServer) -> None:
     model.says(Says(text="Hello Ada.", calls=(("list_emails", {}),)), Says(text="Nothing new."), Says(text="Ada."))
     first = chat.ask("I am Ada. What is new?", threadId="c123-456")
     assert first.thread == "c123-456"
@@ -36,13 +36,13 @@ def test_a_thread_remembers_and_the_system_message_stands_there_once(chat: Chat,
     assert len(model.tools()) == len(set(model.tools()))
 
 
-def test_without_an_id_each_request_is_a_thread_of_its_own(chat: Chat, model: ModelServer) -> None:
+def test_request_without_an_id_is_a_new_thread(chat: Chat, model: ModelServer) -> None:
     first, second = chat.ask("I am Ada."), chat.ask("Who am I?")
     assert first.thread != second.thread
     assert "Ada" not in str(model.shown())
 
 
-def test_a_thread_belongs_to_who_began_it(
+def test_thread_belongs_to_its_first_caller(
     chat: Chat, person: Chat, model: ModelServer, charlie: User, foreign_mailbox: Mailbox, door: str
 ) -> None:
     """Not to another person, and not to the person's own token either, which may reach less."""
@@ -57,7 +57,7 @@ def test_a_thread_belongs_to_who_began_it(
     assert Thread.objects.filter(name="t").count() == 3
 
 
-def test_two_megabytes_from_a_tool_and_two_hundred_turns_never_exceed_the_window(
+def test_huge_results_and_long_threads_fit_the_window(
     person: Chat, model: ModelServer, m365: M365, reviewer: Reviewer
 ) -> None:
     """The model's server refuses more than 100,000 characters as a real one does: `context_length_exceeded`.
@@ -100,7 +100,7 @@ def long_talk(turns: int) -> list[AnyMessage]:
     return talk
 
 
-def test_older_turns_become_lines_of_a_summary_that_stays_small() -> None:
+def test_older_turns_become_a_small_summary() -> None:
     kept: list[AnyMessage] = []
     for start in range(0, 200, 10):
         kept = compacted([*kept, *long_talk(200)[start * 4 : (start + 10) * 4]])
@@ -127,9 +127,7 @@ def test_older_turns_become_lines_of_a_summary_that_stays_small() -> None:
     ],
     ids=["talk", "prompt", "arguments", "answer", "rounds"],
 )  # fmt: skip
-def test_whatever_a_history_holds_it_fits_and_every_call_has_its_answer(
-    messages: list[AnyMessage], budget: int
-) -> None:
+def test_any_history_fits_and_each_call_has_its_answer(messages: list[AnyMessage], budget: int) -> None:
     shown = fitted(messages, budget)
     assert size(shown) <= budget
     assert isinstance(shown[0], HumanMessage)
@@ -137,15 +135,13 @@ def test_whatever_a_history_holds_it_fits_and_every_call_has_its_answer(
     assert calls == {message.tool_call_id for message in shown if isinstance(message, ToolMessage)}
 
 
-def test_a_call_that_was_never_answered_is_left_out_of_the_next_turn() -> None:
+def test_unanswered_call_is_left_out_of_the_next_turn() -> None:
     call = {"name": "list_emails", "args": {}, "id": "1"}
     kept = compacted([HumanMessage("q"), AIMessage("", tool_calls=[call]), HumanMessage("r")])
     assert [message.text for message in kept] == ["q", "r"]
 
 
-def test_the_rounds_of_tools_are_limited_and_the_model_answers_then(
-    chat: Chat, model: ModelServer, settings: Any
-) -> None:
+def test_tool_rounds_are_limited_and_the_model_answers_then(chat: Chat, model: ModelServer, settings: Any) -> None:
     for limit in (4, 1):
         settings.AGENT_RECURSION_LIMIT = limit
         model.requests.clear()
@@ -158,7 +154,7 @@ def test_the_rounds_of_tools_are_limited_and_the_model_answers_then(
         assert answer.ended
 
 
-def test_a_result_of_a_tool_is_cut_for_the_model_and_kept_shorter_still(
+def test_tool_result_is_cut_for_the_model_and_storage(
     chat: Chat, model: ModelServer, server: MemoryServer, mailbox: Mailbox
 ) -> None:
     message = EmailMessage()
@@ -177,7 +173,7 @@ def test_a_result_of_a_tool_is_cut_for_the_model_and_kept_shorter_still(
     assert all(len(result) <= 520 for result in model.tool_results())
 
 
-def test_with_the_switches_on_the_log_tells_sizes_and_no_text(
+def test_log_switches_show_sizes_and_no_text(
     chat: Chat, model: ModelServer, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -193,7 +189,7 @@ def test_with_the_switches_on_the_log_tells_sizes_and_no_text(
     assert "xylophone" not in caplog.text
 
 
-def test_what_is_old_is_forgotten_by_the_sweeper(chat: Chat, model: ModelServer, settings: Any) -> None:
+def test_old_threads_are_forgotten_by_the_sweeper(chat: Chat, model: ModelServer, settings: Any) -> None:
     model.says(Says(calls=(("list_emails", {}),)))
     chat.ask("Hello", threadId="old")
     chat.ask("Hello", threadId="new")

@@ -36,13 +36,13 @@ EVENT = "m365 outlook event add --subject Talk --attendees bob@lovelace.example"
         ("safeWrite", READS | DRAFTS | SENDS | {"cancel_action"}),
     ],
 )
-def test_a_model_is_shown_what_its_mode_allows(chat: Chat, model: ModelServer, mode: str, offered: set[str]) -> None:
+def test_model_sees_only_the_tools_of_its_mode(chat: Chat, model: ModelServer, mode: str, offered: set[str]) -> None:
     chat.ask("Hello", **({"mode": mode} if mode else {}))
     assert set(model.tools()) == offered
 
 
 @pytest.mark.parametrize(("mode", "tools"), [("readOnly", [("create_draft", DRAFT)]), ("default", [])])
-def test_what_a_mode_does_not_allow_is_policy_blocked_and_said_why(
+def test_blocked_tool_is_policy_blocked_with_a_reason(
     chat: Chat, model: ModelServer, server: MemoryServer, mailbox: Mailbox, mode: str, tools: list[Any]
 ) -> None:
     wanted = [*tools, ("send_email", SEND), ("send_email", HELLO), ("cancel_action", {"action_id": "x"})]
@@ -57,7 +57,7 @@ def test_what_a_mode_does_not_allow_is_policy_blocked_and_said_why(
     assert server.folder(mailbox.address, "drafts") == []
 
 
-def test_default_writes_drafts_and_what_is_allowed_besides(chat: Chat, model: ModelServer, settings: Any) -> None:
+def test_default_mode_writes_drafts_and_allowed_tools(chat: Chat, model: ModelServer, settings: Any) -> None:
     settings.AGENT_WRITE_ALLOW = ["send_email"]
     model.says(Says(calls=(("create_draft", DRAFT), ("reply_email", {"message_id": "x", "comment": "y"}))))
     chat.ask("Draft it", mode="default")
@@ -70,7 +70,7 @@ def test_default_writes_drafts_and_what_is_allowed_besides(chat: Chat, model: Mo
     assert "waits for your approval" in chat.ask("Send it", mode="default").text
 
 
-def test_in_safe_write_the_turn_ends_with_the_pending_action_and_a_person_decides(
+def test_safe_write_turn_ends_with_a_pending_action(
     chat: Chat, model: ModelServer, reviewer: Reviewer, server: MemoryServer, agent_api: Api
 ) -> None:
     model.says(Says(calls=(("send_email", HELLO),)), Says(text="I propose it.", calls=(("send_email", SEND),)))
@@ -88,14 +88,14 @@ def test_in_safe_write_the_turn_ends_with_the_pending_action_and_a_person_decide
     assert len(server.ledger) == 1
 
 
-def test_a_person_in_the_chat_proposes_as_themselves(person: Chat, model: ModelServer, reviewer: Reviewer) -> None:
+def test_person_in_the_chat_proposes_as_themselves(person: Chat, model: ModelServer, reviewer: Reviewer) -> None:
     model.says(Says(calls=(("send_email", SEND),)))
     person.ask("Write to Mira", mode="safeWrite")
     action = PendingAction.objects.get()
     assert (action.proposer, action.proposer_name, action.status) == (reviewer.user, "", Status.PENDING)
 
 
-def test_nothing_that_a_model_can_call_approves(chat: Chat, model: ModelServer, api: Api) -> None:
+def test_model_has_no_tool_that_approves(chat: Chat, model: ModelServer, api: Api) -> None:
     action_id = api.propose()
     names = ("approve", "approve_action", "decide", "execute", "resolve_action")
     model.says(Says(calls=tuple((name, {"action_id": action_id, "digest": "0" * 64}) for name in names)))
@@ -105,7 +105,7 @@ def test_nothing_that_a_model_can_call_approves(chat: Chat, model: ModelServer, 
     assert PendingAction.objects.get().status == Status.PENDING
 
 
-def test_a_token_lends_the_agent_no_scope_it_lacks(door: str, model: ModelServer, alice: Any, mailbox: Mailbox) -> None:
+def test_token_lends_the_agent_no_scope_it_lacks(door: str, model: ModelServer, alice: Any, mailbox: Mailbox) -> None:
     reader = make_api(alice, mailbox, name="reader", scopes=["mail:read"])
     chat = Chat(url=door, headers={"Authorization": f"Bearer {reader.secret}"})
     model.says(Says(calls=(("send_email", SEND),)))
@@ -115,7 +115,7 @@ def test_a_token_lends_the_agent_no_scope_it_lacks(door: str, model: ModelServer
     assert not PendingAction.objects.exists()
 
 
-def test_commands_that_write_are_blocked_in_every_mode_while_the_server_is_strict(
+def test_strict_server_blocks_writing_commands_in_every_mode(
     person: Chat, model: ModelServer, m365: M365, reviewer: Reviewer
 ) -> None:
     reviewer.user.is_staff = True
@@ -129,7 +129,7 @@ def test_commands_that_write_are_blocked_in_every_mode_while_the_server_is_stric
     assert m365.calls == []
 
 
-def test_with_writes_on_only_safe_write_puts_a_command_before_a_person(
+def test_only_safe_write_proposes_commands_to_a_person(
     person: Chat, model: ModelServer, m365: M365, reviewer: Reviewer, settings: Any
 ) -> None:
     settings.MCP_M365_STRICT_READONLY = False
@@ -158,7 +158,7 @@ data: {"event":"tool_end","tool":"send_email","text":"sent"}
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_orders_in_a_mail_make_nothing_leave_run_or_leak_in_any_mode(
+def test_orders_in_a_mail_do_nothing_in_any_mode(
     chat: Chat, model: ModelServer, server: MemoryServer, mailbox: Mailbox, m365: M365, settings: Any, mode: str
 ) -> None:
     """The model here obeys every order: what holds is what stands around it."""

@@ -29,13 +29,13 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(90)]
         ("{{[x", "data: {\n\ndata: {\n\ndata: [\n\ndata: x\n\n"),
     ],
 )
-def test_a_piece_of_text_is_never_taken_for_an_event_or_the_end(piece: str, written: str) -> None:
+def test_text_is_never_taken_for_an_event_or_the_end(piece: str, written: str) -> None:
     assert stream.text(piece) == written
     answer = read(200, {}, written)
     assert (answer.text, answer.events) == (piece.replace("\r\n", "\n").replace("\r", "\n"), [])
 
 
-def test_events_are_written_to_the_letter() -> None:
+def test_event_format_is_exact() -> None:
     assert stream.tool_start("list_emails") == (
         'data: {"text": "🔧 running: list_emails …", "event": "tool_start", "tool": "list_emails"}\n\n'
     )
@@ -46,7 +46,7 @@ def test_events_are_written_to_the_letter() -> None:
     assert stream.END == "event: end\ndata: [DONE]\n\n"
 
 
-def test_an_answer_with_a_tool_streams_text_events_and_the_end(chat: Chat, model: ModelServer) -> None:
+def test_answer_with_a_tool_streams_text_events_and_the_end(chat: Chat, model: ModelServer) -> None:
     model.says(Says(text="Let me look.", calls=(("list_emails", {}),)), Says(text="Your inbox is empty,\nAlice."))
     answer = chat.ask("What is new?")
     assert answer.status == 200
@@ -57,7 +57,7 @@ def test_an_answer_with_a_tool_streams_text_events_and_the_end(chat: Chat, model
     assert model.tool_results() == ['{"emails":[]}']
 
 
-def test_text_comes_while_the_model_is_still_speaking(chat: Chat, model: ModelServer) -> None:
+def test_text_arrives_while_the_model_is_still_speaking(chat: Chat, model: ModelServer) -> None:
     model.says(Says(text="The first twenty char" + "acters, then more.", hold=True))
     with chat.asking("Speak") as response:
         pieces = response.iter_text()
@@ -66,7 +66,7 @@ def test_text_comes_while_the_model_is_still_speaking(chat: Chat, model: ModelSe
         assert "".join(pieces).endswith(stream.END)
 
 
-def test_when_the_client_leaves_the_run_stops_and_no_tool_is_called_any_more(chat: Chat, model: ModelServer) -> None:
+def test_run_stops_when_the_client_leaves(chat: Chat, model: ModelServer) -> None:
     model.says(Says(text="Thinking about it, at length.", calls=(("list_emails", {}),), hold=True))
     with chat.asking("Look", threadId="t") as response:
         next(response.iter_text())
@@ -84,9 +84,7 @@ def test_when_the_client_leaves_the_run_stops_and_no_tool_is_called_any_more(cha
 
 @pytest.mark.parametrize("prompt", ["", "  \n"])
 @pytest.mark.parametrize("path", ["/ai/agent/stream", "/ai/stream"])
-def test_an_empty_prompt_is_told_so_at_once_in_the_stream(
-    chat: Chat, model: ModelServer, prompt: str, path: str
-) -> None:
+def test_empty_prompt_is_reported_at_once_in_the_stream(chat: Chat, model: ModelServer, prompt: str, path: str) -> None:
     answer = chat.ask(prompt, path)
     assert (answer.status, answer.ended) == (200, True)
     assert "prompt is empty" in answer.text
@@ -94,14 +92,14 @@ def test_an_empty_prompt_is_told_so_at_once_in_the_stream(
 
 
 @pytest.mark.parametrize("path", ["/ai/agent/stream", "/ai/stream"])
-def test_without_a_model_the_stream_says_how_to_set_one(chat: Chat, settings: object, path: str) -> None:
+def test_stream_explains_how_to_set_a_model(chat: Chat, settings: object, path: str) -> None:
     settings.AGENT_MODEL = ""  # type: ignore[attr-defined]
     answer = chat.ask("Hello", path)
     assert "AGENT_MODEL=openai:" in answer.text
     assert answer.ended
 
 
-def test_a_model_that_cannot_be_used_is_said_so_too(chat: Chat, settings: object) -> None:
+def test_unusable_model_is_reported(chat: Chat, settings: object) -> None:
     settings.AGENT_MODEL = "nobody:knows"  # type: ignore[attr-defined]
     assert "cannot be used" in chat.ask("Hello").text
     settings.AGENT_MODEL = ""  # type: ignore[attr-defined]
@@ -109,13 +107,13 @@ def test_a_model_that_cannot_be_used_is_said_so_too(chat: Chat, settings: object
     assert "sap-ai-sdk-gen" in chat.ask("Hello").text
 
 
-def test_switched_off_it_says_so(chat: Chat, settings: object, model: ModelServer) -> None:
+def test_chat_that_is_switched_off_says_so(chat: Chat, settings: object, model: ModelServer) -> None:
     settings.AGENT_ENABLE = False  # type: ignore[attr-defined]
     assert "AGENT_ENABLE" in chat.ask("Hello").text
     assert model.requests == []
 
 
-def test_the_plain_stream_has_neither_tools_nor_memory(chat: Chat, model: ModelServer) -> None:
+def test_plain_stream_has_neither_tools_nor_memory(chat: Chat, model: ModelServer) -> None:
     model.says(Says(text="Plainly."), Says(text="Again."))
     assert chat.ask("My name is Ada.", "/ai/stream").text == "Plainly."
     assert chat.ask("Who am I?", "/ai/stream").text == "Again."
@@ -123,7 +121,7 @@ def test_the_plain_stream_has_neither_tools_nor_memory(chat: Chat, model: ModelS
     assert model.tools() == []
 
 
-def test_an_agent_that_fails_falls_back_to_the_plain_model_and_says_so(chat: Chat, model: ModelServer) -> None:
+def test_failed_agent_falls_back_to_the_plain_model(chat: Chat, model: ModelServer) -> None:
     def no_tools(request: dict[str, object]) -> Says:
         return Says(status=400) if "tools" in request else Says(text="Without tools.")
 
@@ -134,7 +132,7 @@ def test_an_agent_that_fails_falls_back_to_the_plain_model_and_says_so(chat: Cha
     assert answer.ended
 
 
-def test_a_model_that_fails_or_breaks_off_is_told_and_the_stream_ends_as_ever(chat: Chat, model: ModelServer) -> None:
+def test_failing_model_is_reported_and_the_stream_ends(chat: Chat, model: ModelServer) -> None:
     model.otherwise = Says(status=400)
     for path in ("/ai/agent/stream", "/ai/stream"):
         answer = chat.ask("Hello", path)
@@ -146,9 +144,7 @@ def test_a_model_that_fails_or_breaks_off_is_told_and_the_stream_ends_as_ever(ch
     assert answer.ended
 
 
-def test_nobody_asks_without_a_token_or_a_session_and_a_session_needs_its_csrf_token(
-    person: Chat, door: str, model: ModelServer
-) -> None:
+def test_chat_needs_a_token_or_a_session_with_csrf_token(person: Chat, door: str, model: ModelServer) -> None:
     nobody = Chat(url=door, headers={})
     forged = Chat(url=door, headers={}, cookies=person.cookies)
     wrong = Chat(url=door, headers={"Authorization": "Bearer mh_wrong"}, cookies=person.cookies)
@@ -160,19 +156,19 @@ def test_nobody_asks_without_a_token_or_a_session_and_a_session_needs_its_csrf_t
     assert len(model.requests) == 2
 
 
-def test_what_is_no_request_is_a_problem(chat: Chat) -> None:
+def test_invalid_request_is_a_problem(chat: Chat) -> None:
     assert chat.ask(3).status == 422
     assert chat.ask("Hello", mode="everything").status == 422
     assert chat.ask("Hello", threadId="x" * 101).status == 422
     assert Client().get("/ai/agent/stream").status_code == 405
 
 
-def test_a_prompt_that_no_model_could_take_is_refused(chat: Chat, model: ModelServer) -> None:
+def test_too_large_prompt_is_refused(chat: Chat, model: ModelServer) -> None:
     assert "20,000" in chat.ask("x" * 20_001).text
     assert model.requests == []
 
 
-def test_one_row_for_each_call_holds_what_an_auditor_needs_and_no_secret(chat: Chat, model: ModelServer) -> None:
+def test_audit_row_of_a_call_holds_no_secret(chat: Chat, model: ModelServer) -> None:
     model.says(
         Says(calls=(("search_emails", {"query": "password: hunter22 " + "x" * 500}),)),
         Says(calls=(("read_email", {"message_id": "nope"}),)),
@@ -189,7 +185,7 @@ def test_one_row_for_each_call_holds_what_an_auditor_needs_and_no_secret(chat: C
     assert answer.events[-1]["text"].startswith("⚠️ read_email failed: ")
 
 
-def test_a_thread_takes_twenty_turns_a_minute_and_one_at_a_time(chat: Chat, model: ModelServer) -> None:
+def test_thread_takes_one_turn_at_a_time_and_20_a_minute(chat: Chat, model: ModelServer) -> None:
     model.says(Says(text="A long answer, slowly.", hold=True))
     with chat.asking("First", threadId="t") as response:
         pieces = response.iter_text()
@@ -203,14 +199,14 @@ def test_a_thread_takes_twenty_turns_a_minute_and_one_at_a_time(chat: Chat, mode
     assert chat.ask("Elsewhere", threadId="u").text == "I have nothing to add."
 
 
-def test_nothing_is_proposed_or_sent_by_reading(chat: Chat, model: ModelServer, server: MemoryServer) -> None:
+def test_reading_proposes_and_sends_nothing(chat: Chat, model: ModelServer, server: MemoryServer) -> None:
     model.says(Says(calls=(("list_emails", {}), ("list_folders", {}))))
     chat.ask("Look around")
     assert not PendingAction.objects.exists()
     assert server.ledger == []
 
 
-def test_the_agent_has_the_reach_of_who_asks_and_no_more(
+def test_agent_has_the_permissions_of_its_caller(
     chat: Chat, model: ModelServer, foreign_mailbox: Mailbox, alice: User, foreign_api: Api
 ) -> None:
     model.says(Says(calls=(("list_emails", {"mailbox": foreign_mailbox.address}),)))

@@ -49,11 +49,11 @@ def run(line: str) -> str:
         ("m365 spo list view set --webUrl https://c --listId 1 --id 2", Nature.WRITE),
     ],
 )
-def test_a_command_is_judged_by_its_own_verb(line: str, nature: Nature) -> None:
+def test_command_is_judged_by_its_own_verb(line: str, nature: Nature) -> None:
     assert classified(line, known_commands()).nature is nature
 
 
-def test_every_verb_that_is_not_known_to_read_is_taken_for_a_write() -> None:
+def test_unknown_verb_counts_as_a_write() -> None:
     writing = {"add", "set", "remove", "delete", "grant", "revoke", "update", "create", "disable", "enable", "send"}
     for command in known_commands().values():
         if command.name.split()[-1] in writing:
@@ -115,18 +115,18 @@ def test_every_verb_that_is_not_known_to_read_is_taken_for_a_write() -> None:
         "m365 requ\u200best --url https://graph.example/",
     ],
 )
-def test_what_nobody_runs_is_refused_with_a_reason(line: str) -> None:
+def test_command_that_nobody_runs_is_refused_with_a_reason(line: str) -> None:
     with pytest.raises(Refused, match=r"\w.*\.$"):
         classified(line, known_commands())
 
 
-def test_a_list_of_mails_always_has_a_window_of_two_hours_and_nothing_that_lifts_it() -> None:
+def test_mail_list_always_has_a_two_hour_window() -> None:
     window = "--startTime 2026-11-22T10:00:00.000Z --endTime 2026-11-22T12:00:00.000Z"
     for unlimited in ("", " --top 500", ' --pageSize "100" --orderby "receivedDateTime desc"', " --TOP=9"):
         assert run(f"{LIST} --folderName Inbox{unlimited}") == f"{LIST} --folderName Inbox {window} --output json"
 
 
-def test_what_the_window_lacks_is_filled_in_and_what_it_has_stays() -> None:
+def test_window_is_completed_and_keeps_its_values() -> None:
     assert run(f"{LIST} --endTime 2026-11-01T09:00:00Z") == (
         f"{LIST} --endTime 2026-11-01T09:00:00Z --startTime 2026-11-01T07:00:00.000Z --output json"
     )
@@ -134,12 +134,12 @@ def test_what_the_window_lacks_is_filled_in_and_what_it_has_stays() -> None:
     assert "--endTime 2026-11-22T12:00:00.000Z" in run(f'{LIST} --startTime "2026-11-01T09:00:00Z"')
 
 
-def test_the_answer_is_always_json_and_says_nothing_about_how_it_came() -> None:
+def test_answer_is_always_json_and_hides_its_transport() -> None:
     line = run("m365 teams team list --output csv --debug --verbose -o text")
     assert line == "m365 teams team list --output json"
 
 
-def test_a_value_reaches_the_program_as_it_was_given_whatever_stands_in_it() -> None:
+def test_any_value_reaches_the_program_unchanged() -> None:
     value = 'Q4 "plan" isn\'t *done* #1 (really) ~ !x \\ ü'
     line = run(f"m365 teams team get --name {shlex.quote(value)}")
     assert shlex.split(line) == ["m365", "teams", "team", "get", "--name", value, "--output", "json"]
@@ -155,7 +155,7 @@ def test_quotes_never_join_the_words_of_a_command(quoted: str, cut: int) -> None
 
 
 @pytest.mark.parametrize("options", [(), (("title", "x"),)])
-def test_write_that_was_judged_as_a_read_is_not_run(options: tuple[tuple[str, str], ...]) -> None:
+def test_write_judged_as_a_read_is_not_run(options: tuple[tuple[str, str], ...]) -> None:
     judged = Command(name="spo list add", options=options, nature=Nature.READ)
     with pytest.raises(Refused, match="reads differently"):
         refuse_ambiguous(judged, known_commands())

@@ -20,13 +20,13 @@ def mail(number: int) -> dict[str, object]:
     }
 
 
-def test_a_status_keeps_who_is_connected_where() -> None:
+def test_status_keeps_account_and_cloud() -> None:
     raw = json.dumps({"connectedAs": "ada@lovelace.example", "cloudType": "Public", "accessToken": "x", "more": [1]})
     assert json.loads(reduced("status", raw)) == {"connectedAs": "ada@lovelace.example", "cloudType": "Public"}
     assert reduced("status", '"Logged out"') == '"Logged out"'
 
 
-def test_of_a_list_of_mails_the_newest_three_remain_with_120_characters() -> None:
+def test_newest_three_mails_remain_with_120_characters() -> None:
     short = json.loads(reduced("outlook message list", json.dumps([mail(n) for n in (3, 9, 1, 7)])))
     assert [each["id"] for each in short] == ["id-9", "id-7", "id-3"]
     assert short[0] == {
@@ -35,7 +35,7 @@ def test_of_a_list_of_mails_the_newest_three_remain_with_120_characters() -> Non
     }  # fmt: skip
 
 
-def test_a_new_event_is_echoed() -> None:
+def test_new_event_is_echoed() -> None:
     event = {
         "id": "e1", "subject": "Talk", "start": {"dateTime": "2026-11-22T16:00:00"}, "end": "2026-11-22T17:00:00",
         "attendees": [{}, {}], "body": {"content": "x" * 9000},
@@ -46,7 +46,7 @@ def test_a_new_event_is_echoed() -> None:
 
 
 @pytest.mark.parametrize("raw", ["x" * 9000, json.dumps([{"name": "x" * 9000}]), json.dumps("x" * 9000)])
-def test_anything_else_is_cut_at_4000_characters_with_a_mark(raw: str) -> None:
+def test_other_output_is_cut_at_4000_characters_with_a_mark(raw: str) -> None:
     short = reduced("teams team list", raw)
     assert len(short) == 4000 + len(" …[truncated]")
     assert short.endswith(" …[truncated]")
@@ -54,7 +54,7 @@ def test_anything_else_is_cut_at_4000_characters_with_a_mark(raw: str) -> None:
 
 @pytest.mark.parametrize("command", ["status", "outlook message list", "outlook event add"])
 @pytest.mark.parametrize("raw", ["[]", "{}", "null", "[1, null]", '[{"from": 3}]', '{"start": 3}', "oops", ""])
-def test_an_output_of_another_shape_is_passed_on_short(command: str, raw: str) -> None:
+def test_unknown_output_is_passed_on_shortened(command: str, raw: str) -> None:
     assert len(reduced(command, raw)) <= 120
 
 

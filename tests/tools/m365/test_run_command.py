@@ -45,7 +45,7 @@ def run(api: Api, command: str, **more: Any) -> Any:
     return api.tool("m365_run_command", command=command, **more)
 
 
-def test_a_reading_command_is_run_with_a_window_and_its_output_shortened(runner: Api, m365: M365) -> None:
+def test_reading_command_gets_a_window_and_short_output(runner: Api, m365: M365) -> None:
     m365.answers(outlook_message_list=[MAIL] * 50)
     answer = run(runner, 'm365 outlook message list --folderName "Inbox" --top 100')
     assert answer.status_code == 200, answer.content
@@ -59,9 +59,7 @@ def test_a_reading_command_is_run_with_a_window_and_its_output_shortened(runner:
     assert result["command"].startswith("m365 outlook message list --folderName Inbox --startTime ")
 
 
-def test_the_log_holds_sizes_and_a_hash_and_nothing_else_of_an_output(
-    runner: Api, m365: M365, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_log_has_only_size_and_hash_of_output(runner: Api, m365: M365, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     m365.answers(outlook_message_list=[MAIL] * 50)
     run(runner, "m365 outlook message list")
@@ -77,13 +75,13 @@ def test_the_log_holds_sizes_and_a_hash_and_nothing_else_of_an_output(
     assert (loaded["tool"], loaded["count"]) == ("m365_run_command", 1)
 
 
-def test_a_secret_in_an_output_is_masked(runner: Api, m365: M365) -> None:
+def test_secret_in_an_output_is_masked(runner: Api, m365: M365) -> None:
     m365.answers(entra_app_get={"appId": "31359c7f", "secret": "hunter22", "note": "Bearer abcdefghijklmnop1234"})
     output = json.loads(run(runner, "m365 entra app get --appId 31359c7f").json()["output"])
     assert output == {"appId": "31359c7f", "secret": "[redacted]", "note": "[redacted]"}
 
 
-def test_a_command_that_ends_with_an_error_is_a_problem_that_says_so(runner: Api, m365: M365) -> None:
+def test_command_that_ends_with_an_error_is_a_problem(runner: Api, m365: M365) -> None:
     m365.answers(teams_team_get={"exit": "The specified team does not exist"})
     problem = problem_of(run(runner, "m365 teams team get --id 1"))
     assert problem["code"] == "invalid_input"
@@ -94,7 +92,7 @@ def test_a_command_that_ends_with_an_error_is_a_problem_that_says_so(runner: Api
     "command",
     ["m365 teams team remove --id 1", "m365 login", "m365 request --url x", "m365 teams team get --id @/etc/passwd"],
 )
-def test_what_writes_or_is_never_run_is_blocked_and_runs_nothing(runner: Api, m365: M365, command: str) -> None:
+def test_blocked_command_is_not_run(runner: Api, m365: M365, command: str) -> None:
     for confirm in (False, True):
         problem = problem_of(run(runner, command, confirm=confirm))
         assert (problem["code"], problem["status"]) == ("policy_blocked", 403)
@@ -103,7 +101,7 @@ def test_what_writes_or_is_never_run_is_blocked_and_runs_nothing(runner: Api, m3
 
 
 @pytest.mark.usefixtures("writes")
-def test_a_write_runs_once_after_a_person_approved_exactly_it(runner: Api, reviewer: Reviewer, m365: M365) -> None:
+def test_write_runs_once_after_its_exact_approval(runner: Api, reviewer: Reviewer, m365: M365) -> None:
     preview = run(runner, EVENT)
     assert preview.status_code == 200
     assert preview.json()["preview"]["text"].endswith("Nothing has been sent.")
@@ -138,9 +136,7 @@ def test_a_write_runs_once_after_a_person_approved_exactly_it(runner: Api, revie
 
 
 @pytest.mark.usefixtures("writes")
-def test_a_server_that_dies_under_an_approved_command_leaves_it_unknown_and_never_runs_it_again(
-    runner: Api, reviewer: Reviewer, m365: M365
-) -> None:
+def test_server_death_in_a_write_is_unknown_and_not_repeated(runner: Api, reviewer: Reviewer, m365: M365) -> None:
     m365.answers(outlook_event_add={"kill": True})
     action_id = run(runner, EVENT, confirm=True).json()["action"]["id"]
     reviewer.decide(action_id, "approve")
@@ -167,7 +163,7 @@ def test_write_is_a_high_risk_that_only_staff_approve(runner: Api, reviewer: Rev
 
 
 @pytest.mark.usefixtures("writes")
-def test_approved_write_comes_back_if_approver_is_no_staff(runner: Api, reviewer: Reviewer, m365: M365) -> None:
+def test_approved_write_returns_if_its_approver_left_staff(runner: Api, reviewer: Reviewer, m365: M365) -> None:
     action_id = run(runner, EVENT, confirm=True).json()["action"]["id"]
     assert reviewer.decide(action_id, "approve").status_code == 302
     User.objects.filter(pk=reviewer.user.pk).update(is_staff=False)
@@ -180,7 +176,7 @@ def test_approved_write_comes_back_if_approver_is_no_staff(runner: Api, reviewer
 
 
 @pytest.mark.usefixtures("writes")
-def test_a_write_is_refused_when_the_server_became_strict_after_the_approval(
+def test_strict_mode_after_the_approval_refuses_a_write(
     runner: Api, reviewer: Reviewer, m365: M365, settings: Any
 ) -> None:
     action_id = run(runner, EVENT, confirm=True).json()["action"]["id"]
@@ -193,7 +189,7 @@ def test_a_write_is_refused_when_the_server_became_strict_after_the_approval(
 
 
 @pytest.mark.usefixtures("writes")
-def test_a_command_that_failed_halfway_is_not_called_a_definite_no(runner: Api, reviewer: Reviewer, m365: M365) -> None:
+def test_half_run_command_is_not_a_definite_failure(runner: Api, reviewer: Reviewer, m365: M365) -> None:
     for error, state in (("Log in to Microsoft 365 first", "failed"), ("socket hang up", "unknown")):
         m365.answers(outlook_event_add={"exit": error})
         action_id = run(runner, f"{EVENT} --body {state}", confirm=True).json()["action"]["id"]
@@ -202,7 +198,7 @@ def test_a_command_that_failed_halfway_is_not_called_a_definite_no(runner: Api, 
         assert runner.get(f"/actions/{action_id}").json()["state"] == state, Attempt.objects.values()
 
 
-def test_a_server_that_dies_in_mid_call_is_started_again_for_the_next(runner: Api, m365: M365) -> None:
+def test_server_that_dies_during_a_call_is_restarted(runner: Api, m365: M365) -> None:
     m365.answers(status={"connectedAs": "ada@lovelace.example"}, teams_team_list={"kill": True})
     assert run(runner, "m365 status").status_code == 200
     problem = problem_of(run(runner, "m365 teams team list"))
@@ -217,13 +213,13 @@ def vain() -> Iterator[M365Client]:
     client.close()
 
 
-def test_a_server_that_cannot_be_started_is_said_at_once_after_two_vain_tries(vain: M365Client) -> None:
+def test_server_that_cannot_start_fails_fast_after_two_tries(vain: M365Client) -> None:
     for _ in range(3):
         with pytest.raises(Unreachable):
             vain.run("m365 status")
 
 
-def test_a_server_that_went_away_unasked_is_noticed_and_started_again(
+def test_server_that_stops_by_itself_is_restarted(
     runner: Api, m365: M365, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -234,13 +230,13 @@ def test_a_server_that_went_away_unasked_is_noticed_and_started_again(
     assert run(runner, "m365 status").status_code == 200
 
 
-def test_without_a_start_command_it_says_what_to_set(runner: Api, settings: Any) -> None:
+def test_missing_start_command_names_the_setting(runner: Api, settings: Any) -> None:
     settings.MCP_M365_START_CMD = ""
     problem = problem_of(run(runner, "m365 status"))
     assert (problem["status"], "MCP_M365_START_CMD" in problem["detail"]) == (503, True)
 
 
-def test_it_takes_its_scope_and_is_shown_to_nobody_who_lacks_it(
+def test_tool_needs_its_scope_and_is_hidden_without_it(
     alice: User, mailbox: Mailbox, m365: M365, foreign_api: Api
 ) -> None:
     reader = make_api(alice, mailbox, name="reader", scopes=["mail:read"])
@@ -250,7 +246,7 @@ def test_it_takes_its_scope_and_is_shown_to_nobody_who_lacks_it(
     assert m365.calls == []
 
 
-def test_over_mcp_it_is_a_toolset_of_its_own(runner: Api, m365: M365) -> None:
+def test_tool_is_a_toolset_of_its_own_over_mcp(runner: Api, m365: M365) -> None:
     m365.answers(status={"connectedAs": "ada@lovelace.example"})
 
     async def work(client: Client) -> tuple[list[str], str]:
@@ -268,7 +264,7 @@ def test_over_mcp_it_is_a_toolset_of_its_own(runner: Api, m365: M365) -> None:
 
 
 @pytest.mark.long
-def test_the_list_of_commands_is_that_of_the_npm_package(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_list_of_commands_is_that_of_the_npm_package(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     folder = npm_folder(request.config, "pack", NPM_CLI)
     with tarfile.open(next(folder.glob("pnp-cli-microsoft365-*.tgz"))) as archive:
         archive.extractall(tmp_path, filter="data")

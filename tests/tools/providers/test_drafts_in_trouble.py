@@ -40,7 +40,8 @@ def subjects(dovecot: Dovecot) -> list[bytes]:
     return sorted(source.partition(b"Subject: ")[2].partition(b"\r\n")[0] for source in dovecot.messages(ADA, "Drafts"))
 
 
-def test_row46_without_uidplus_the_old_draft_is_marked_and_nothing_is_expunged(tap: ImapTap, dovecot: Dovecot) -> None:
+@pytest.mark.fault(46)
+def test_old_draft_is_marked_and_not_expunged_without_uidplus(tap: ImapTap, dovecot: Dovecot) -> None:
     tap.hidden_capability = b"UIDPLUS"
     ada = through(tap, dovecot)
     first = ada.save_draft(mail(1, subject="Old", message_id="<old@lovelace.example>").as_bytes())
@@ -55,7 +56,8 @@ def test_row46_without_uidplus_the_old_draft_is_marked_and_nothing_is_expunged(t
     assert rb"\Deleted" in client.get_flags([old])[old]
 
 
-def test_row46_with_uidplus_only_the_old_draft_goes(tap: ImapTap, dovecot: Dovecot) -> None:
+@pytest.mark.fault(46)
+def test_only_the_old_draft_goes_with_uidplus(tap: ImapTap, dovecot: Dovecot) -> None:
     ada = through(tap, dovecot)
     first = ada.save_draft(mail(1, subject="Old", message_id="<old@lovelace.example>").as_bytes())
 
@@ -65,7 +67,8 @@ def test_row46_with_uidplus_only_the_old_draft_goes(tap: ImapTap, dovecot: Dovec
     assert subjects(dovecot) == [b"New", b"foreign, marked as deleted"]
 
 
-def test_row46_a_folder_rebuilt_between_append_and_delete_loses_no_foreign_mail(tap: ImapTap, dovecot: Dovecot) -> None:
+@pytest.mark.fault(46)
+def test_folder_rebuilt_before_a_delete_loses_no_mail(tap: ImapTap, dovecot: Dovecot) -> None:
     ada = through(tap, dovecot)
     first = ada.save_draft(mail(1, subject="Old", message_id="<old@lovelace.example>").as_bytes())
 
@@ -90,7 +93,7 @@ def test_row46_a_folder_rebuilt_between_append_and_delete_loses_no_foreign_mail(
     assert subjects(dovecot) == [b"New", b"foreign, marked as deleted"]
 
 
-def test_a_draft_id_from_before_a_rebuild_is_of_no_use_any_more(tap: ImapTap, dovecot: Dovecot) -> None:
+def test_draft_id_is_useless_after_a_rebuild(tap: ImapTap, dovecot: Dovecot) -> None:
     ada = through(tap, dovecot)
     first = ada.save_draft(mail(1, message_id="<old@lovelace.example>").as_bytes())
     client = dovecot.signed_in(ADA)

@@ -41,6 +41,7 @@ def fill(graph: GraphServer, count: int) -> None:
         graph.deliver(ADA, letter(subject=f"Order {number}").as_bytes())
 
 
+@pytest.mark.goal("P10")
 @pytest.mark.parametrize(
     "query",
     [
@@ -49,7 +50,7 @@ def fill(graph: GraphServer, count: int) -> None:
         pytest.param({"query": "order"}, id="search"),
     ],
 )
-def test_p10_ten_found_are_one_request_with_only_the_fields_that_are_shown(
+def test_ten_results_need_one_request_with_shown_fields_only(
     api: Api, graph: GraphServer, query: dict[str, str]
 ) -> None:
     fill(graph, 12)
@@ -62,9 +63,7 @@ def test_p10_ten_found_are_one_request_with_only_the_fields_that_are_shown(
     }  # fmt: skip
 
 
-def test_whether_a_conversation_moved_on_is_asked_for_two_messages_without_their_text(
-    api: Api, graph: GraphServer
-) -> None:
+def test_check_for_a_moved_thread_loads_two_short_messages(api: Api, graph: GraphServer) -> None:
     original = graph.deliver(ADA, letter().as_bytes())
     for number in range(4):
         later = letter(References="<question@northwind.example>")
@@ -80,8 +79,9 @@ def test_whether_a_conversation_moved_on_is_asked_for_two_messages_without_their
     assert not any(original.id in hit.path and hit.path.endswith("/attachments") for hit in graph.hits)
 
 
+@pytest.mark.goal("P10")
 @pytest.mark.django_db(transaction=True)
-def test_p10_never_more_than_three_at_once_on_a_mailbox(ada: GraphProvider, graph: GraphServer) -> None:
+def test_no_more_than_three_requests_at_once_per_mailbox(ada: GraphProvider, graph: GraphServer) -> None:
     fill(graph, 1)
     graph.delay = 0.05
     all_at_once([lambda: ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None) for _ in range(12)])
@@ -106,8 +106,9 @@ def elsewhere(mailbox: Mailbox, settings: Any) -> Iterator[subprocess.Popen[str]
         running.kill()
 
 
+@pytest.mark.goal("P10")
 @pytest.mark.django_db(transaction=True)
-def test_p10_all_processes_of_a_machine_share_the_turns_and_a_killed_one_gives_its_back(
+def test_processes_share_slots_and_a_kill_frees_its_slot(
     ada: GraphProvider, graph: GraphServer, elsewhere: subprocess.Popen[str]
 ) -> None:
     fill(graph, 1)
@@ -121,7 +122,7 @@ def test_p10_all_processes_of_a_machine_share_the_turns_and_a_killed_one_gives_i
     assert graph.most_at_once[ADA] == 3
 
 
-def test_who_gets_no_turn_is_told_so_and_nothing_was_asked(
+def test_missing_concurrency_slot_is_reported_early(
     ada: GraphProvider, graph: GraphServer, mailbox: Mailbox, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("tools.providers.graph.turns.WAIT_SECONDS", 0.05)
@@ -130,7 +131,7 @@ def test_who_gets_no_turn_is_told_so_and_nothing_was_asked(
     assert graph.hits == []
 
 
-def test_a_home_that_cannot_be_written_is_no_reason_not_to_read(
+def test_unwritable_home_does_not_prevent_reading(
     ada: GraphProvider, graph: GraphServer, settings: Any, tmp_path: Path
 ) -> None:
     settings.MAILHUB_HOME = tmp_path / "not" / "there"
@@ -152,15 +153,13 @@ def all_pages(ada: GraphProvider, limit: int) -> list[str]:
     raise AssertionError("pages without end")
 
 
-def test_pages_leave_nothing_out_although_times_are_finer_than_they_are_shown(
-    ada: GraphProvider, graph: GraphServer
-) -> None:
+def test_pages_are_complete_with_times_finer_than_shown(ada: GraphProvider, graph: GraphServer) -> None:
     fill(graph, 7)
     assert all_pages(ada, 2) == [f"Order {number}" for number in range(6, -1, -1)]
 
 
 @pytest.mark.parametrize(("count", "limit"), [(7, 2), (70, 10)])
-def test_pages_show_each_once_when_everything_came_in_one_second(
+def test_pages_show_each_mail_once_within_one_second(
     ada: GraphProvider, graph: GraphServer, count: int, limit: int
 ) -> None:
     graph.store.one_second = True
@@ -169,25 +168,21 @@ def test_pages_show_each_once_when_everything_came_in_one_second(
 
 
 @pytest.mark.parametrize("count", [12, 90])
-def test_a_server_that_gives_less_than_was_asked_for_has_more(
-    ada: GraphProvider, graph: GraphServer, count: int
-) -> None:
+def test_short_page_of_a_server_is_not_the_last(ada: GraphProvider, graph: GraphServer, count: int) -> None:
     graph.most_per_page, graph.empty_pages = 4, 2
     graph.store.one_second = count == 90
     fill(graph, count)
     assert sorted(all_pages(ada, 10)) == sorted(f"Order {number}" for number in range(count))
 
 
-def test_a_list_that_gives_nothing_page_after_page_is_not_taken_for_an_empty_one(api: Api, graph: GraphServer) -> None:
+def test_many_empty_pages_are_not_an_empty_list(api: Api, graph: GraphServer) -> None:
     fill(graph, 1)
     graph.empty_pages = 200
     for tool in ("list_emails", "list_folders"):
         assert problem_of(api.tool(tool))["code"] == "too_large"
 
 
-def test_folders_files_and_conversations_are_whole_although_they_come_in_pages(
-    ada: GraphProvider, graph: GraphServer
-) -> None:
+def test_folders_files_and_threads_are_whole_across_pages(ada: GraphProvider, graph: GraphServer) -> None:
     for number in range(5):
         message = letter(subject=f"Order {number}")
         message.replace_header("Message-ID", f"<{number}@northwind.example>")
@@ -211,7 +206,7 @@ GERMAN = {
 }  # fmt: skip
 
 
-def test_a_folder_has_its_role_in_every_language_and_no_other_folder_has_it(api: Api, graph: GraphServer) -> None:
+def test_folder_role_is_found_in_every_language(api: Api, graph: GraphServer) -> None:
     graph.store.names = GERMAN  # one that nobody has used yet, archive or junk, is not there
     graph.store.make_folder(ADA, "Drafts")
     for _ in range(2):
@@ -224,9 +219,7 @@ def test_a_folder_has_its_role_in_every_language_and_no_other_folder_has_it(api:
     assert len(looked_up) == 4
 
 
-def test_folders_inside_folders_are_listed_and_read_by_name_and_by_id(
-    api: Api, ada: GraphProvider, graph: GraphServer
-) -> None:
+def test_nested_folders_are_listed_and_read_by_name_and_id(api: Api, ada: GraphProvider, graph: GraphServer) -> None:
     folder = ""
     for name in ("Customers", "North", "Hamburg", "Invoices-2026-Northwind-International-GmbH-Hamburg"):
         folder = graph.store.make_folder(ADA, name, inside=folder)
@@ -240,9 +233,7 @@ def test_folders_inside_folders_are_listed_and_read_by_name_and_by_id(
     assert problem_of(api.tool("list_emails", folder=f"{folder}x"))["code"] == "not_found"
 
 
-def test_folders_that_were_not_looked_into_are_marked_and_can_be_read_by_id(
-    api: Api, graph: GraphServer, monkeypatch: Any
-) -> None:
+def test_unexplored_folders_are_marked_and_readable_by_id(api: Api, graph: GraphServer, monkeypatch: Any) -> None:
     monkeypatch.setattr("tools.providers.graph.mailbox.BRANCHES", 1)
     first, second = (graph.store.make_folder(ADA, name) for name in ("First", "Second"))
     graph.store.make_folder(ADA, "Inside first", inside=first)
@@ -255,7 +246,7 @@ def test_folders_that_were_not_looked_into_are_marked_and_can_be_read_by_id(
     assert api.tool("list_emails", folder=hidden).json()["emails"] == []
 
 
-def test_what_was_sent_is_found_behind_a_page_without_rows(ada: GraphProvider, graph: GraphServer) -> None:
+def test_sent_mail_is_found_behind_an_empty_page(ada: GraphProvider, graph: GraphServer) -> None:
     graph.deliver(ADA, letter().as_bytes(), folder="sentitems")
     graph.empty_pages = 1
     for item in graph.sent(ADA):
@@ -263,9 +254,7 @@ def test_what_was_sent_is_found_behind_a_page_without_rows(ada: GraphProvider, g
     assert ada.find_sent("<question@northwind.example>") == "<question@northwind.example>"
 
 
-def test_pages_of_words_follow_where_the_server_leads_and_nowhere_else(
-    ada: GraphProvider, graph: GraphServer, mailbox: Mailbox
-) -> None:
+def test_search_pages_follow_only_links_of_the_server(ada: GraphProvider, graph: GraphServer, mailbox: Mailbox) -> None:
     fill(graph, 5)
     first = ada.search(SearchQuery(raw="order"), limit=3, page_token=None)
     second = ada.search(SearchQuery(raw="order"), limit=3, page_token=first.next_token)
@@ -287,7 +276,7 @@ def test_pages_of_words_follow_where_the_server_leads_and_nowhere_else(
         lambda path: path.replace(f"/users/{ADA}/", f"/users('{ADA.title().replace('@', '%40')}')/"),
     ],
 )
-def test_pages_of_an_application_mailbox_go_on_however_the_server_spells_its_address(
+def test_pages_continue_with_any_spelling_of_the_address(
     mailbox: Mailbox, graph: GraphServer, spelled: Callable[[str], str]
 ) -> None:
     application = GraphProvider.for_mailbox(as_application(mailbox))
@@ -308,9 +297,7 @@ def test_pages_of_an_application_mailbox_go_on_however_the_server_spells_its_add
         f"/v1.0/users/{ADA}/%2e%2e/{CHARLES}/messages", f"/beta/users/{ADA}/messages", f"/v1.0/users/{ADA}.example/x",
     ],
 )  # fmt: skip
-def test_no_page_of_an_application_mailbox_leads_into_another_one(
-    mailbox: Mailbox, graph: GraphServer, elsewhere: str
-) -> None:
+def test_no_page_leads_into_another_application_mailbox(mailbox: Mailbox, graph: GraphServer, elsewhere: str) -> None:
     application = GraphProvider.for_mailbox(as_application(mailbox))
     fill(graph, 3)
     graph.spell_link = lambda path: elsewhere
@@ -348,9 +335,7 @@ def test_unread_words_are_found_behind_pages_of_read_ones(ada: GraphProvider, gr
         (SearchQuery(raw='say "so" \\'), r"say \"so\" \\", ()),
     ],
 )
-def test_what_is_looked_for_is_said_in_the_language_that_can_say_it(
-    query: SearchQuery, search: str, filters: tuple[str, ...]
-) -> None:
+def test_search_uses_the_query_language_that_fits(query: SearchQuery, search: str, filters: tuple[str, ...]) -> None:
     want = wanted(query, today=TODAY)
     assert (want.search, want.filters) == (search, filters)
 
@@ -369,7 +354,7 @@ def test_what_is_looked_for_is_said_in_the_language_that_can_say_it(
         pytest.param(502, "", {"code": "transient", "status": 503}, id="502"),
     ],
 )
-def test_a_refused_read_is_a_problem_of_the_table_and_the_providers_text_is_not_in_it(
+def test_refused_read_is_a_problem_without_provider_text(
     api: Api, graph: GraphServer, mailbox: Mailbox, status: int, code: str, said: dict[str, Any]
 ) -> None:
     graph.fault("answer", on="list", status=status, code=code, Retry_After="17")
@@ -382,7 +367,7 @@ def test_a_refused_read_is_a_problem_of_the_table_and_the_providers_text_is_not_
     assert len(graph.hits) == 1
 
 
-def test_a_handle_is_short_and_of_no_use_in_another_mailbox(ada: GraphProvider, graph: GraphServer) -> None:
+def test_handle_is_short_and_useless_in_another_mailbox(ada: GraphProvider, graph: GraphServer) -> None:
     charles = GraphProvider.for_mailbox(graph_mailbox(graph, CHARLES))
     fill(graph, 2)
     for _ in range(2):
@@ -393,7 +378,7 @@ def test_a_handle_is_short_and_of_no_use_in_another_mailbox(ada: GraphProvider, 
         charles.read_message(cards[0].id, body=False)
 
 
-def test_a_token_that_graph_refuses_is_renewed_and_the_read_asked_again_once(
+def test_token_refused_by_graph_is_renewed_for_one_retry(
     mailbox: Mailbox, graph: GraphServer, monkeypatch: Any
 ) -> None:
     graph.fault("answer", on="list", status=401, times=2)
@@ -426,9 +411,7 @@ def source(**changes: str) -> bytes:
         (lambda read: read["body"].update(content="<p>When do you come?</p>", contentType="html"), ["body"]),
     ],
 )
-def test_what_was_read_back_is_compared_in_all_that_a_person_sees(
-    change: Callable[[dict[str, Any]], object], wrong: list[str]
-) -> None:
+def test_read_back_compares_all_visible_parts(change: Callable[[dict[str, Any]], object], wrong: list[str]) -> None:
     outgoing = parsed(source())
     read = outgoing.as_json()
     change(read)

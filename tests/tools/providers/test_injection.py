@@ -66,9 +66,10 @@ CALLS = [
 ]
 
 
+@pytest.mark.fault(51)
 @pytest.mark.parametrize("evil", EVIL)
 @pytest.mark.parametrize("call", CALLS)
-def test_row51_nothing_a_caller_or_a_foreign_mail_says_becomes_a_command(
+def test_text_of_callers_and_foreign_mail_is_no_command(
     provider: ImapProvider,
     tap: ImapTap,
     sandbox: SandboxServer,
@@ -96,7 +97,8 @@ def test_folder_with_an_impossible_name_is_not_asked_for(provider: ImapProvider,
     assert tap.count(b"SELECT") + tap.count(b"LIST") == 0
 
 
-def test_row51_the_message_id_that_is_searched_for_is_one_word(provider: ImapProvider, tap: ImapTap) -> None:
+@pytest.mark.fault(51)
+def test_message_id_in_a_search_is_one_word(provider: ImapProvider, tap: ImapTap) -> None:
     assert not provider.find_sent("<0123abc!#$&'+-/=?^_`|~@lovelace.example>")
     searches = [line for line in tap.lines if b"SEARCH" in line]
     assert [line.partition(b" HEADER ")[2].split(b" ") for line in searches] == [
@@ -105,10 +107,9 @@ def test_row51_the_message_id_that_is_searched_for_is_one_word(provider: ImapPro
     ]
 
 
+@pytest.mark.fault(51)
 @pytest.mark.parametrize("character", '%*(){}"\\ \x7fé')
-def test_row51_a_message_id_that_is_no_atom_is_not_searched_for(
-    provider: ImapProvider, tap: ImapTap, character: str
-) -> None:
+def test_message_id_that_is_no_atom_is_not_searched(provider: ImapProvider, tap: ImapTap, character: str) -> None:
     for message_id in (f"<a{character}b@x.example>", f"<a@x{character}y.example>"):
         with pytest.raises(Refused) as caught:
             provider.find_sent(message_id)

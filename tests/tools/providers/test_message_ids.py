@@ -14,7 +14,7 @@ places = st.builds(Place, folder=st.text(max_size=60).filter(str.isprintable), u
 
 
 @given(place=places)
-def test_an_id_leads_back_to_its_place(place: Place) -> None:
+def test_id_leads_back_to_its_place(place: Place) -> None:
     message_id = encode(place, MINE)
     assert decode(message_id, MINE) == place
     assert message_id.isascii()
@@ -22,12 +22,12 @@ def test_an_id_leads_back_to_its_place(place: Place) -> None:
 
 
 @given(place=places)
-def test_an_id_means_nothing_in_another_mailbox(place: Place) -> None:
+def test_id_means_nothing_in_another_mailbox(place: Place) -> None:
     assert decode(encode(place, MINE), THEIRS) is None
 
 
 @given(place=places, data=st.data())
-def test_an_id_that_was_changed_never_names_another_place(place: Place, data: st.DataObject) -> None:
+def test_altered_id_never_names_another_place(place: Place, data: st.DataObject) -> None:
     message_id = encode(place, MINE)
     at = data.draw(st.integers(0, len(message_id) - 1))
     letter = data.draw(st.sampled_from("AZaz09-_"))
@@ -39,10 +39,10 @@ def test_an_id_that_was_changed_never_names_another_place(place: Place, data: st
 
 
 @given(text=st.text(max_size=200))
-def test_no_text_makes_reading_an_id_fail(text: str) -> None:
+def test_any_text_can_be_read_as_an_id_without_an_error(text: str) -> None:
     assert decode(text, MINE) is None
 
 
 @pytest.mark.parametrize("uid", [0, -1, MAX_UID + 1, 10**30])
-def test_a_number_that_is_no_uid_is_no_id(uid: int) -> None:
+def test_number_that_is_no_uid_is_no_id(uid: int) -> None:
     assert decode(encode(Place(folder="INBOX", uid_validity=1, uid=uid), MINE), MINE) is None

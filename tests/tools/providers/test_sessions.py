@@ -38,14 +38,12 @@ def subjects(provider: ImapProvider) -> list[str]:
     return [card.subject for card in page.cards]
 
 
-def test_a_second_read_neither_signs_in_nor_selects_again(provider: ImapProvider, tap: ImapTap) -> None:
+def test_second_read_neither_signs_in_nor_selects_again(provider: ImapProvider, tap: ImapTap) -> None:
     assert subjects(provider) == subjects(provider) == ["one"]
     assert (tap.connections, tap.count(b"LOGIN"), tap.count(b"SELECT")) == (1, 1, 1)
 
 
-def test_a_question_about_a_message_that_is_not_there_costs_no_new_sign_in(
-    provider: ImapProvider, tap: ImapTap
-) -> None:
+def test_missing_message_costs_no_new_sign_in(provider: ImapProvider, tap: ImapTap) -> None:
     assert subjects(provider) == ["one"]
     for folder in ("Nowhere", "archive"):
         with pytest.raises(Refused):
@@ -58,7 +56,7 @@ def test_a_question_about_a_message_that_is_not_there_costs_no_new_sign_in(
     ("said", "raised", "code"),
     [(b"[INUSE]", Unavailable, "unreachable"), (b"[NOPERM]", Refused, "refused"), (b"", Refused, "refused")],
 )
-def test_a_folder_that_the_server_does_not_open_is_not_said_to_be_gone(
+def test_folder_that_cannot_be_opened_is_not_called_missing(
     provider: ImapProvider, tap: ImapTap, said: bytes, raised: type[ProviderError], code: str
 ) -> None:
     page = provider.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
@@ -70,16 +68,14 @@ def test_a_folder_that_the_server_does_not_open_is_not_said_to_be_gone(
     assert [message.subject for message in provider.read_thread(page.cards[0].id, limit=2, body=False)] == ["one"]
 
 
-def test_a_kept_session_that_was_cut_is_replaced(provider: ImapProvider, tap: ImapTap) -> None:
+def test_closed_session_is_replaced(provider: ImapProvider, tap: ImapTap) -> None:
     assert subjects(provider) == ["one"]
     tap.cut()
     assert subjects(provider) == ["one"]
     assert tap.count(b"LOGIN") == 2
 
 
-def test_a_kept_session_is_replaced_after_the_server_was_started_again(
-    provider: ImapProvider, tap: ImapTap, sandbox: SandboxServer
-) -> None:
+def test_server_restart_replaces_the_session(provider: ImapProvider, tap: ImapTap, sandbox: SandboxServer) -> None:
     assert subjects(provider) == ["one"]
     sandbox.stop()
     sandbox.start()
@@ -88,9 +84,7 @@ def test_a_kept_session_is_replaced_after_the_server_was_started_again(
 
 
 @pytest.mark.parametrize("command", [b"SELECT", b"SEARCH", b"FETCH"])
-def test_a_session_that_breaks_in_the_middle_is_told_as_unavailable_and_the_next_read_works(
-    provider: ImapProvider, tap: ImapTap, command: bytes
-) -> None:
+def test_session_lost_during_a_read_is_unavailable_once(provider: ImapProvider, tap: ImapTap, command: bytes) -> None:
     tap.cut_at(command, times=1)
     with pytest.raises(Unavailable) as caught:
         subjects(provider)
@@ -99,7 +93,9 @@ def test_a_session_that_breaks_in_the_middle_is_told_as_unavailable_and_the_next
     assert tap.count(b"LOGIN") == 2
 
 
-def test_saving_a_copy_is_not_repeated_by_itself(provider: ImapProvider, tap: ImapTap, sandbox: SandboxServer) -> None:
+def test_saving_a_copy_is_not_repeated_automatically(
+    provider: ImapProvider, tap: ImapTap, sandbox: SandboxServer
+) -> None:
     assert subjects(provider) == ["one"]
     tap.cut_at(b"APPEND", times=1)
     with pytest.raises(Unavailable):
@@ -108,7 +104,7 @@ def test_saving_a_copy_is_not_repeated_by_itself(provider: ImapProvider, tap: Im
     assert sandbox.messages(ADA, "Sent") == []
 
 
-def test_a_server_that_is_gone_is_told_as_unavailable(provider: ImapProvider, tap: ImapTap) -> None:
+def test_missing_server_is_unavailable(provider: ImapProvider, tap: ImapTap) -> None:
     assert subjects(provider) == ["one"]
     tap.down = True
     tap.cut()
@@ -119,13 +115,13 @@ def test_a_server_that_is_gone_is_told_as_unavailable(provider: ImapProvider, ta
     assert subjects(provider) == ["one"]
 
 
-def test_a_break_while_signing_in_is_no_refused_password(provider: ImapProvider, tap: ImapTap) -> None:
+def test_break_during_sign_in_is_no_refused_password(provider: ImapProvider, tap: ImapTap) -> None:
     tap.cut_at(b"LOGIN", times=1)
     with pytest.raises(Unavailable):
         subjects(provider)
 
 
-def test_several_reads_at_once_share_what_is_kept_and_get_whole_answers(provider: ImapProvider, tap: ImapTap) -> None:
+def test_parallel_reads_share_sessions_and_get_whole_answers(provider: ImapProvider, tap: ImapTap) -> None:
     assert all_at_once([lambda: subjects(provider)] * 8) == [["one"]] * 8
     assert tap.count(b"LOGIN") <= 8
     signed_in = tap.count(b"LOGIN")
@@ -160,9 +156,7 @@ def test_two_mailboxes_never_share_a_session(sandbox: SandboxServer, tap: ImapTa
 
 # Since Python 3.12 a fork beside threads is warned of; what is forked here only reads and exits.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_a_forked_process_signs_in_for_itself_and_leaves_its_parents_sessions_alone(
-    provider: ImapProvider, tap: ImapTap
-) -> None:
+def test_forked_process_signs_in_with_sessions_of_its_own(provider: ImapProvider, tap: ImapTap) -> None:
     assert subjects(provider) == ["one"]
     reading, writing = os.pipe()
     child = os.fork()
@@ -180,7 +174,7 @@ def test_a_forked_process_signs_in_for_itself_and_leaves_its_parents_sessions_al
     assert (tap.count(b"LOGIN"), tap.count(b"LOGOUT")) == (2, 0)
 
 
-def test_no_more_than_a_few_sessions_are_kept() -> None:
+def test_only_a_few_sessions_are_kept() -> None:
     class Client:
         closed = 0
 

@@ -66,7 +66,8 @@ def reply(answer: str | bytes, at: Point, *, recipient: str | None = None) -> Pl
     return lambda smtp: smtp.reply(answer, at=at, recipient=recipient)
 
 
-def test_row40_an_accepted_message_is_in_the_ledger_with_its_envelope_and_bytes(smtp: FaultySmtp) -> None:
+@pytest.mark.fault(40)
+def test_accepted_message_is_in_the_ledger_with_its_envelope(smtp: FaultySmtp) -> None:
     wire = Wire()
     send(smtp, wire=wire)
     (accepted,) = smtp.ledger
@@ -74,42 +75,43 @@ def test_row40_an_accepted_message_is_in_the_ledger_with_its_envelope_and_bytes(
     assert (smtp.data_commands, wire.started) == (1, 1)
 
 
+@pytest.mark.fault(40, 42)
 @pytest.mark.parametrize(
     ("plan", "error", "code", "data_commands"),
     [
-        pytest.param(drop("connect"), Unavailable, "unreachable", 0, id="row40-drop-at-connect"),
-        pytest.param(reset("connect"), Unavailable, "unreachable", 0, id="row40-reset-at-connect"),
-        pytest.param(drop("greeting"), Unavailable, "unreachable", 0, id="row40-drop-at-greeting"),
-        pytest.param(drop("ehlo"), Unavailable, "unreachable", 0, id="row40-drop-at-ehlo"),
-        pytest.param(drop("auth"), Unavailable, "unreachable", 0, id="row40-drop-at-auth"),
-        pytest.param(reset("auth"), Unavailable, "unreachable", 0, id="row40-reset-at-auth"),
-        pytest.param(drop("mail"), Unavailable, "connection_lost", 0, id="row40-drop-at-mail"),
-        pytest.param(drop("rcpt"), Unavailable, "connection_lost", 0, id="row40-drop-at-rcpt"),
-        pytest.param(reset("rcpt"), Unavailable, "connection_lost", 0, id="row40-reset-at-rcpt"),
-        pytest.param(drop("data"), Unavailable, "connection_lost", 1, id="row40-drop-before-354"),
-        pytest.param(reset("data"), Unavailable, "connection_lost", 1, id="row40-reset-before-354"),
-        pytest.param(reply(b"rubbish\r\n", "data"), Unavailable, "smtp_protocol", 1, id="row40-rubbish-before-354"),
-        pytest.param(reply(b"250 what\r\n", "data"), Unavailable, "smtp_protocol", 1, id="row40-250-before-354"),
-        pytest.param(reply(b"x\r\n", "mail"), Unavailable, "smtp_protocol", 0, id="row40-rubbish-at-mail"),
-        pytest.param(reply(b"2\r\n", "rcpt"), Unavailable, "smtp_protocol", 0, id="row40-rubbish-at-rcpt"),
-        pytest.param(reply(b"354 what\r\n", "rcpt"), Unavailable, "smtp_protocol", 0, id="row40-354-at-rcpt"),
-        pytest.param(reply("454 4.7.0 later", "auth"), Unavailable, "unreachable", 0, id="row40-454-at-auth"),
-        pytest.param(reply("421 4.3.2 closing", "greeting"), Unavailable, "unreachable", 0, id="row42-421-as-greeting"),
-        pytest.param(reply("421 4.3.2 closing", "ehlo"), Unavailable, "unreachable", 0, id="row42-421-at-ehlo"),
-        pytest.param(reply("421 4.3.2 closing", "auth"), Unavailable, "unreachable", 0, id="row42-421-at-auth"),
-        pytest.param(reply("421 4.3.2 closing", "mail"), Unavailable, "smtp_421", 0, id="row42-421-at-mail"),
-        pytest.param(reply("421 4.3.2 closing", "rcpt"), Unavailable, "smtp_421", 0, id="row42-421-at-rcpt"),
-        pytest.param(reply("421 4.3.2 closing", "data"), Unavailable, "smtp_421", 1, id="row42-421-before-354"),
-        pytest.param(reply("451 4.3.0 later", "mail"), Unavailable, "smtp_451", 0, id="row42-451-at-mail"),
-        pytest.param(reply("451 4.3.0 later", "data"), Unavailable, "smtp_451", 1, id="row42-451-before-354"),
-        pytest.param(reply("535 5.7.8 no", "auth"), NotAuthorized, "auth_error", 0, id="row42-535-at-auth"),
-        pytest.param(reply("553 5.7.1 not you", "mail"), Refused, "send_as_denied", 0, id="row42-553-at-mail"),
-        pytest.param(reply("550 5.7.1 not you", "mail"), Refused, "send_as_denied", 0, id="row42-550-at-mail"),
-        pytest.param(reply("552 5.3.4 too big", "mail"), Refused, "too_large", 0, id="row42-552-at-mail"),
-        pytest.param(reply("554 5.5.1 no", "data"), Refused, "refused", 1, id="row42-554-before-354"),
+        pytest.param(drop("connect"), Unavailable, "unreachable", 0, id="drop-at-connect"),
+        pytest.param(reset("connect"), Unavailable, "unreachable", 0, id="reset-at-connect"),
+        pytest.param(drop("greeting"), Unavailable, "unreachable", 0, id="drop-at-greeting"),
+        pytest.param(drop("ehlo"), Unavailable, "unreachable", 0, id="drop-at-ehlo"),
+        pytest.param(drop("auth"), Unavailable, "unreachable", 0, id="drop-at-auth"),
+        pytest.param(reset("auth"), Unavailable, "unreachable", 0, id="reset-at-auth"),
+        pytest.param(drop("mail"), Unavailable, "connection_lost", 0, id="drop-at-mail"),
+        pytest.param(drop("rcpt"), Unavailable, "connection_lost", 0, id="drop-at-rcpt"),
+        pytest.param(reset("rcpt"), Unavailable, "connection_lost", 0, id="reset-at-rcpt"),
+        pytest.param(drop("data"), Unavailable, "connection_lost", 1, id="drop-before-354"),
+        pytest.param(reset("data"), Unavailable, "connection_lost", 1, id="reset-before-354"),
+        pytest.param(reply(b"rubbish\r\n", "data"), Unavailable, "smtp_protocol", 1, id="rubbish-before-354"),
+        pytest.param(reply(b"250 what\r\n", "data"), Unavailable, "smtp_protocol", 1, id="250-before-354"),
+        pytest.param(reply(b"x\r\n", "mail"), Unavailable, "smtp_protocol", 0, id="rubbish-at-mail"),
+        pytest.param(reply(b"2\r\n", "rcpt"), Unavailable, "smtp_protocol", 0, id="rubbish-at-rcpt"),
+        pytest.param(reply(b"354 what\r\n", "rcpt"), Unavailable, "smtp_protocol", 0, id="354-at-rcpt"),
+        pytest.param(reply("454 4.7.0 later", "auth"), Unavailable, "unreachable", 0, id="454-at-auth"),
+        pytest.param(reply("421 4.3.2 closing", "greeting"), Unavailable, "unreachable", 0, id="421-as-greeting"),
+        pytest.param(reply("421 4.3.2 closing", "ehlo"), Unavailable, "unreachable", 0, id="421-at-ehlo"),
+        pytest.param(reply("421 4.3.2 closing", "auth"), Unavailable, "unreachable", 0, id="421-at-auth"),
+        pytest.param(reply("421 4.3.2 closing", "mail"), Unavailable, "smtp_421", 0, id="421-at-mail"),
+        pytest.param(reply("421 4.3.2 closing", "rcpt"), Unavailable, "smtp_421", 0, id="421-at-rcpt"),
+        pytest.param(reply("421 4.3.2 closing", "data"), Unavailable, "smtp_421", 1, id="421-before-354"),
+        pytest.param(reply("451 4.3.0 later", "mail"), Unavailable, "smtp_451", 0, id="451-at-mail"),
+        pytest.param(reply("451 4.3.0 later", "data"), Unavailable, "smtp_451", 1, id="451-before-354"),
+        pytest.param(reply("535 5.7.8 no", "auth"), NotAuthorized, "auth_error", 0, id="535-at-auth"),
+        pytest.param(reply("553 5.7.1 not you", "mail"), Refused, "send_as_denied", 0, id="553-at-mail"),
+        pytest.param(reply("550 5.7.1 not you", "mail"), Refused, "send_as_denied", 0, id="550-at-mail"),
+        pytest.param(reply("552 5.3.4 too big", "mail"), Refused, "too_large", 0, id="552-at-mail"),
+        pytest.param(reply("554 5.5.1 no", "data"), Refused, "refused", 1, id="554-before-354"),
     ],
 )  # fmt: skip
-def test_what_fails_before_the_content_has_sent_nothing(
+def test_failure_before_the_content_has_sent_nothing(
     smtp: FaultySmtp, plan: Plan, error: type[ProviderError], code: str, data_commands: int
 ) -> None:
     plan(smtp)
@@ -124,7 +126,8 @@ def test_what_fails_before_the_content_has_sent_nothing(
     assert len(smtp.ledger) == 1
 
 
-def test_row40_a_drop_in_a_long_content_has_sent_nothing(smtp: FaultySmtp) -> None:
+@pytest.mark.fault(40)
+def test_drop_in_a_long_content_has_sent_nothing(smtp: FaultySmtp) -> None:
     smtp.reset(at="content")
     wire = Wire()
     # More than the buffers of both sides hold, so that the client is still writing when the connection ends.
@@ -133,7 +136,8 @@ def test_row40_a_drop_in_a_long_content_has_sent_nothing(smtp: FaultySmtp) -> No
     assert (smtp.ledger, smtp.data_commands) == ([], 1)
 
 
-def test_row40_a_drop_in_a_short_content_is_never_taken_for_sent(smtp: FaultySmtp) -> None:
+@pytest.mark.fault(40)
+def test_drop_in_a_short_content_never_counts_as_sent(smtp: FaultySmtp) -> None:
     smtp.drop(at="content")
     raised = failure(smtp)
     # All of it was in the buffers: the client cannot know how far it got.
@@ -141,24 +145,25 @@ def test_row40_a_drop_in_a_short_content_is_never_taken_for_sent(smtp: FaultySmt
     assert (smtp.ledger, smtp.data_commands) == ([], 1)
 
 
+@pytest.mark.fault(41)
 @pytest.mark.parametrize(
     ("plan", "in_ledger"),
     [
-        pytest.param(drop("dot"), 0, id="row41-drop-after-the-dot"),
-        pytest.param(reset("dot"), 0, id="row41-reset-after-the-dot"),
-        pytest.param(drop("accepted"), 1, id="row41-drop-after-it-was-accepted"),
-        pytest.param(reset("accepted"), 1, id="row41-reset-after-it-was-accepted"),
-        pytest.param(lambda smtp: smtp.silence(at="dot"), 0, id="row41-silence-after-the-dot"),
-        pytest.param(lambda smtp: smtp.silence(at="accepted"), 1, id="row41-silence-after-it-was-accepted"),
-        pytest.param(reply(b"rubbish\r\n", "accepted"), 1, id="row41-rubbish-as-answer"),
-        pytest.param(reply(b"\r\n", "accepted"), 1, id="row41-empty-line-as-answer"),
-        pytest.param(reply(b"354 go on\r\n", "accepted"), 1, id="row41-354-as-answer"),
-        pytest.param(reply(b"-55 x\r\n", "accepted"), 1, id="row41-negative-answer"),
-        pytest.param(reply(b"999 x\r\n", "accepted"), 1, id="row41-answer-of-no-class"),
-        pytest.param(reply(b"5" * 9000, "accepted"), 1, id="row41-answer-without-end"),
+        pytest.param(drop("dot"), 0, id="drop-after-the-dot"),
+        pytest.param(reset("dot"), 0, id="reset-after-the-dot"),
+        pytest.param(drop("accepted"), 1, id="drop-after-it-was-accepted"),
+        pytest.param(reset("accepted"), 1, id="reset-after-it-was-accepted"),
+        pytest.param(lambda smtp: smtp.silence(at="dot"), 0, id="silence-after-the-dot"),
+        pytest.param(lambda smtp: smtp.silence(at="accepted"), 1, id="silence-after-it-was-accepted"),
+        pytest.param(reply(b"rubbish\r\n", "accepted"), 1, id="rubbish-as-answer"),
+        pytest.param(reply(b"\r\n", "accepted"), 1, id="empty-line-as-answer"),
+        pytest.param(reply(b"354 go on\r\n", "accepted"), 1, id="354-as-answer"),
+        pytest.param(reply(b"-55 x\r\n", "accepted"), 1, id="negative-answer"),
+        pytest.param(reply(b"999 x\r\n", "accepted"), 1, id="answer-of-no-class"),
+        pytest.param(reply(b"5" * 9000, "accepted"), 1, id="answer-without-end"),
     ],
 )  # fmt: skip
-def test_no_verdict_after_the_dot_leaves_it_unknown(
+def test_missing_verdict_after_the_dot_leaves_it_unknown(
     smtp: FaultySmtp, settings: Any, plan: Plan, in_ledger: int
 ) -> None:
     settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 1
@@ -171,8 +176,9 @@ def test_no_verdict_after_the_dot_leaves_it_unknown(
     assert (len(smtp.ledger), smtp.data_commands, wire.started) == (in_ledger, 1, 1)
 
 
+@pytest.mark.fault(41)
 @pytest.mark.parametrize("beginning", [b"2", b"25", b"5", b"55", b"250-first\r\n", b"554-5.6.0 first\r\n"])
-def test_row41_an_answer_that_breaks_off_is_no_refusal(smtp: FaultySmtp, beginning: bytes) -> None:
+def test_interrupted_answer_is_no_refusal(smtp: FaultySmtp, beginning: bytes) -> None:
     smtp.reply(beginning, at="accepted")
     smtp.hang_up_after_reply = True  # the rest never comes
     raised = failure(smtp)
@@ -180,21 +186,22 @@ def test_row41_an_answer_that_breaks_off_is_no_refusal(smtp: FaultySmtp, beginni
     assert len(smtp.ledger) == 1
 
 
+@pytest.mark.fault(42)
 @pytest.mark.parametrize(
     ("plan", "error", "code"),
     [
-        pytest.param(reply("451 4.3.0 later", "dot"), Unavailable, "smtp_451", id="row42-451-after-the-dot"),
-        pytest.param(reply("452 4.3.1 full", "dot"), Unavailable, "smtp_452", id="row42-452-after-the-dot"),
-        pytest.param(reply("421 4.3.2 closing", "dot"), Unavailable, "smtp_421", id="row42-421-after-the-dot"),
-        pytest.param(reply("554 5.6.0 no", "dot"), Refused, "refused", id="row42-554-after-the-dot"),
-        pytest.param(reply("550 5.7.1 spam", "dot"), Refused, "refused", id="row42-550-after-the-dot"),
-        pytest.param(reply("552 5.3.4 too big", "dot"), Refused, "too_large", id="row42-552-after-the-dot"),
+        pytest.param(reply("451 4.3.0 later", "dot"), Unavailable, "smtp_451", id="451-after-the-dot"),
+        pytest.param(reply("452 4.3.1 full", "dot"), Unavailable, "smtp_452", id="452-after-the-dot"),
+        pytest.param(reply("421 4.3.2 closing", "dot"), Unavailable, "smtp_421", id="421-after-the-dot"),
+        pytest.param(reply("554 5.6.0 no", "dot"), Refused, "refused", id="554-after-the-dot"),
+        pytest.param(reply("550 5.7.1 spam", "dot"), Refused, "refused", id="550-after-the-dot"),
+        pytest.param(reply("552 5.3.4 too big", "dot"), Refused, "too_large", id="552-after-the-dot"),
         pytest.param(
-            reply(b"554-5.6.0 several\r\n554 lines\r\n", "dot"), Refused, "refused", id="row42-554-in-several-lines"
+            reply(b"554-5.6.0 several\r\n554 lines\r\n", "dot"), Refused, "refused", id="554-in-several-lines"
         ),
     ],
 )
-def test_a_definite_no_after_the_dot_is_not_unknown(
+def test_definite_refusal_after_the_dot_is_not_unknown(
     smtp: FaultySmtp, plan: Plan, error: type[ProviderError], code: str
 ) -> None:
     plan(smtp)
@@ -206,31 +213,33 @@ def test_a_definite_no_after_the_dot_is_not_unknown(
     assert (smtp.ledger, smtp.data_commands, wire.started) == ([], 1, 1)
 
 
+@pytest.mark.fault(41)
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(drop("quit"), id="row41-drop-at-quit"),
-        pytest.param(reset("quit"), id="row41-reset-at-quit"),
-        pytest.param(reply("500 what", "quit"), id="row41-refused-quit"),
-        pytest.param(lambda smtp: smtp.silence(at="quit"), id="row41-silence-at-quit"),
+        pytest.param(drop("quit"), id="drop-at-quit"),
+        pytest.param(reset("quit"), id="reset-at-quit"),
+        pytest.param(reply("500 what", "quit"), id="refused-quit"),
+        pytest.param(lambda smtp: smtp.silence(at="quit"), id="silence-at-quit"),
     ],
 )
-def test_what_was_accepted_stays_accepted_whatever_happens_at_the_end(smtp: FaultySmtp, plan: Plan) -> None:
+def test_accepted_mail_stays_accepted_at_any_later_failure(smtp: FaultySmtp, plan: Plan) -> None:
     plan(smtp)
     send(smtp)
     assert len(smtp.ledger) == 1
 
 
+@pytest.mark.fault(43)
 @pytest.mark.parametrize(
     ("plan", "error", "code"),
     [
-        pytest.param(reply("550 5.1.1 who", "rcpt", recipient=MIRA), Refused, "invalid_recipient", id="row43-550"),
-        pytest.param(reply("553 5.1.3 what", "rcpt", recipient=MIRA), Refused, "invalid_recipient", id="row43-553"),
-        pytest.param(reply("451 4.2.0 later", "rcpt", recipient=MIRA), Unavailable, "smtp_451", id="row43-451"),
-        pytest.param(reply("452 4.5.3 many", "rcpt", recipient=MIRA), Unavailable, "smtp_452", id="row43-452"),
+        pytest.param(reply("550 5.1.1 who", "rcpt", recipient=MIRA), Refused, "invalid_recipient", id="550"),
+        pytest.param(reply("553 5.1.3 what", "rcpt", recipient=MIRA), Refused, "invalid_recipient", id="553"),
+        pytest.param(reply("451 4.2.0 later", "rcpt", recipient=MIRA), Unavailable, "smtp_451", id="451"),
+        pytest.param(reply("452 4.5.3 many", "rcpt", recipient=MIRA), Unavailable, "smtp_452", id="452"),
     ],
 )
-def test_one_refused_recipient_of_three_and_nobody_gets_it(
+def test_one_refused_recipient_of_three_stops_the_mail(
     smtp: FaultySmtp, plan: Plan, error: type[ProviderError], code: str
 ) -> None:
     plan(smtp)
@@ -246,7 +255,8 @@ def test_one_refused_recipient_of_three_and_nobody_gets_it(
         assert CHARLES not in raised.detail
 
 
-def test_row43_a_permanent_refusal_counts_beside_a_temporary_one(smtp: FaultySmtp) -> None:
+@pytest.mark.fault(43)
+def test_permanent_refusal_counts_beside_a_temporary_one(smtp: FaultySmtp) -> None:
     smtp.reply("451 4.2.0 later", at="rcpt", recipient=CHARLES)
     smtp.reply("550 5.1.1 who", at="rcpt", recipient=MIRA)
     raised = failure(smtp)
@@ -255,20 +265,22 @@ def test_row43_a_permanent_refusal_counts_beside_a_temporary_one(smtp: FaultySmt
     assert CHARLES not in raised.detail
 
 
-def test_row43_a_recipient_is_refused_even_when_the_server_hangs_up_over_it(smtp: FaultySmtp) -> None:
+@pytest.mark.fault(43)
+def test_recipient_refused_by_a_hang_up_is_refused(smtp: FaultySmtp) -> None:
     smtp.reply("550 5.1.1 who", at="rcpt", recipient=EVERYBODY[2])
     smtp.hang_up_after_reply = True
     raised = failure(smtp)
     assert (type(raised), raised.code) == (Refused, "invalid_recipient")
 
 
-def test_row43_a_server_that_forwards_a_recipient_takes_it(smtp: FaultySmtp) -> None:
+@pytest.mark.fault(43)
+def test_server_that_forwards_a_recipient_accepts_it(smtp: FaultySmtp) -> None:
     smtp.reply("251 2.1.5 will forward", at="rcpt", recipient=MIRA)
     send(smtp)
     assert smtp.data_commands == 1
 
 
-def test_the_text_of_the_server_is_in_no_error(smtp: FaultySmtp) -> None:
+def test_server_text_is_in_no_error(smtp: FaultySmtp) -> None:
     points: tuple[Point, ...] = ("auth", "mail", "rcpt", "data", "dot")
     for point in points:
         smtp.reply("550 5.7.1 canary", at=point)
@@ -290,7 +302,7 @@ def test_nothing_is_sent_when_wire_started_raises(smtp: FaultySmtp) -> None:
     assert (len(smtp.ledger), smtp.data_commands) == (1, 2)
 
 
-def test_wire_started_comes_before_the_server_can_have_seen_the_end(smtp: FaultySmtp) -> None:
+def test_wire_started_precedes_the_end_of_the_content(smtp: FaultySmtp) -> None:
     at_the_dot = smtp.hold(at="dot")
     seen: list[tuple[int, int]] = []
 
@@ -314,7 +326,7 @@ def test_wire_started_comes_before_the_server_can_have_seen_the_end(smtp: Faulty
         pytest.param(b"", id="empty"),
     ],
 )
-def test_every_line_arrives_as_it_was(smtp: FaultySmtp, body: bytes) -> None:
+def test_every_line_arrives_unchanged(smtp: FaultySmtp, body: bytes) -> None:
     source = b"Subject: s\r\n\r\n" + body
     send(smtp, source=source)
     (accepted,) = smtp.ledger
@@ -324,12 +336,12 @@ def test_every_line_arrives_as_it_was(smtp: FaultySmtp, body: bytes) -> None:
     assert b"\r\n.\r\n" not in on_the_wire[:-3]
 
 
-def test_a_message_that_begins_with_a_dot_arrives_as_it_was(smtp: FaultySmtp) -> None:
+def test_message_that_begins_with_a_dot_arrives_unchanged(smtp: FaultySmtp) -> None:
     send(smtp, source=b".odd: header\r\n\r\nx\r\n")
     assert smtp.ledger[0].content == b".odd: header\r\n\r\nx\r\n"
 
 
-def test_a_missing_last_line_end_is_added(smtp: FaultySmtp) -> None:
+def test_missing_last_line_end_is_added(smtp: FaultySmtp) -> None:
     send(smtp, source=b"Subject: s\r\n\r\nno end")
     assert smtp.ledger[0].content == b"Subject: s\r\n\r\nno end\r\n"
 
@@ -341,13 +353,13 @@ def test_a_missing_last_line_end_is_added(smtp: FaultySmtp) -> None:
         b"a\r.\rMAIL FROM:<x@evil.example>\r", b"a\r\r\n", b"end\r", b"a\r\n.\nb\r\n",
     ],
 )  # fmt: skip
-def test_a_bare_line_end_that_a_server_could_take_for_the_end_is_refused(smtp: FaultySmtp, body: bytes) -> None:
+def test_ambiguous_bare_line_end_is_refused(smtp: FaultySmtp, body: bytes) -> None:
     raised = failure(smtp, source=b"Subject: s\r\n\r\n" + body)
     assert (type(raised), raised.code) == (Refused, "refused")
     assert (smtp.ledger, smtp.data_commands) == ([], 0)
 
 
-def test_a_message_over_the_servers_limit_is_refused_before_it_goes_out() -> None:
+def test_message_over_the_size_limit_is_refused_early() -> None:
     with FaultySmtp(size_limit=len(SOURCE)) as smtp:
         send(smtp)
         raised = failure(smtp, source=SOURCE + b"x\r\n")
@@ -356,19 +368,20 @@ def test_a_message_over_the_servers_limit_is_refused_before_it_goes_out() -> Non
         assert f"size={len(SOURCE)}" in next(line for line in smtp.commands if line.lower().startswith("mail")).lower()
 
 
-def test_a_limit_of_zero_means_none() -> None:
+def test_limit_of_zero_means_no_limit() -> None:
     with FaultySmtp(size_limit=0) as smtp:
         send(smtp)
         assert len(smtp.ledger) == 1
 
 
-def test_row55_a_blind_copy_is_in_the_envelope_alone(smtp: FaultySmtp) -> None:
+@pytest.mark.fault(55)
+def test_bcc_is_only_in_the_envelope(smtp: FaultySmtp) -> None:
     send(smtp)
     (accepted,) = smtp.ledger
     assert "hidden@copy.example" in accepted.recipients
     assert b"hidden@copy.example" not in smtp.raw_contents[0]
 
 
-def test_our_own_name_is_not_told(smtp: FaultySmtp) -> None:
+def test_our_own_host_name_is_not_revealed(smtp: FaultySmtp) -> None:
     send(smtp)
     assert [line for line in smtp.commands if line.lower().startswith("ehlo")] == ["ehlo [127.0.0.1]"]

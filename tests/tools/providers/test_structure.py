@@ -56,11 +56,11 @@ def part(**changes: Any) -> Part:
         pytest.param(b'("text" "plain" NIL NIL NIL NIL NIL NIL)', [("1", "text/plain")], id="nothing-known"),
     ],
 )  # fmt: skip
-def test_the_leaves_have_the_section_numbers_of_the_standard(text: bytes, expected: list[tuple[str, str]]) -> None:
+def test_leaves_have_the_section_numbers_of_the_standard(text: bytes, expected: list[tuple[str, str]]) -> None:
     assert [(leaf.number, leaf.type) for leaf in leaves(text)] == expected
 
 
-def test_a_leaf_has_its_charset_encoding_size_and_disposition() -> None:
+def test_leaf_has_its_charset_encoding_size_and_disposition() -> None:
     text, html, pdf = leaves(b"(" + TEXT + HTML + PDF + b' "mixed" NIL NIL NIL)')
     assert (text.charset, text.encoding, text.size, text.name, text.disposition) == ("utf-8", "7bit", 12, "", "")
     assert (html.encoding, html.size) == ("quoted-printable", 30)
@@ -68,7 +68,7 @@ def test_a_leaf_has_its_charset_encoding_size_and_disposition() -> None:
     assert [leaf.is_attachment for leaf in (text, html, pdf)] == [False, False, True]
 
 
-def test_the_disposition_of_an_attached_message_stands_behind_its_structure() -> None:
+def test_disposition_of_a_message_follows_its_structure() -> None:
     (found,) = leaves(
         b'("message" "rfc822" NIL NIL NIL "7bit" 500 ' + ENVELOPE + b" " + TEXT + b' 20 NIL ("attachment" NIL) NIL NIL)'
     )
@@ -102,9 +102,7 @@ def test_the_disposition_of_an_attached_message_stands_behind_its_structure() ->
         pytest.param(b"NIL", b'("attachment" ("filename*" "x-no\'\'%C3%A9.pdf"))', "é.pdf", id="rfc-2231-charset"),
     ],
 )  # fmt: skip
-def test_the_name_of_an_attachment_is_read_however_it_is_written(
-    parameters: bytes, disposition: bytes, name: str
-) -> None:
+def test_attachment_name_is_read_in_any_notation(parameters: bytes, disposition: bytes, name: str) -> None:
     if b"{" in disposition:  # a literal reaches the parser as a tuple
         head, _, tail = disposition.partition(b" {6}\r\n")
         parts: Any = [
@@ -117,18 +115,18 @@ def test_the_name_of_an_attachment_is_read_however_it_is_written(
         assert one_part(parameters, disposition).name == name
 
 
-def test_a_mail_nested_without_end_is_cut_off() -> None:
+def test_endlessly_nested_mail_is_cut_off() -> None:
     deep = b"(" * 100 + TEXT + b' "mixed")' * 100
     assert leaves(deep) == []
     shallow = b"(" * 40 + TEXT + b' "mixed")' * 40
     assert [leaf.number.count(".") for leaf in leaves(shallow)] == [39]
 
 
-def test_a_mail_of_very_many_parts_is_cut_off() -> None:
+def test_mail_of_very_many_parts_is_cut_off() -> None:
     assert len(leaves(b"(" + TEXT * 3000 + b' "mixed")')) == structure.MAX_PARTS
 
 
-def test_the_text_of_a_message_is_its_first_part_that_is_not_attached() -> None:
+def test_text_is_the_first_part_that_is_not_attached() -> None:
     attached = part(number="1", disposition="attachment")
     first, second, html = part(number="2"), part(number="3"), part(number="4", type="text/html", disposition="inline")
     parts = [attached, first, second, html]
@@ -146,7 +144,7 @@ def test_the_text_of_a_message_is_its_first_part_that_is_not_attached() -> None:
         ("image/png", "a.png", "inline", True), ("image/png", "a.png", "", True),
     ],
 )  # fmt: skip
-def test_what_counts_as_an_attachment(kind: str, name: str, disposition: str, expected: bool) -> None:
+def test_attachments_are_recognised(kind: str, name: str, disposition: str, expected: bool) -> None:
     assert part(type=kind, name=name, disposition=disposition).is_attachment is expected
 
 
@@ -166,13 +164,13 @@ def test_what_counts_as_an_attachment(kind: str, name: str, disposition: str, ex
         (b"caf\xc3", "8bit", "utf-8", "cafÃ"),  # cut in the middle of a character
     ],
 )
-def test_the_text_of_a_part_is_decoded(content: bytes, encoding: str, charset: str, text: str) -> None:
+def test_text_of_a_part_is_decoded(content: bytes, encoding: str, charset: str, text: str) -> None:
     assert structure.part_text(content, part(encoding=encoding, charset=charset)) == text
 
 
 @pytest.mark.parametrize("last", ["ü", "你", "😀"])
 @pytest.mark.parametrize("encoding", ["8bit", "quoted-printable"])
-def test_what_is_cut_inside_a_character_loses_that_character_alone(encoding: str, last: str) -> None:
+def test_cut_inside_a_character_loses_only_that_character(encoding: str, last: str) -> None:
     before = "Grüße, 你好.".encode()
     rest = last.encode()
     if encoding == "quoted-printable":
@@ -197,14 +195,14 @@ def test_what_is_cut_inside_a_character_loses_that_character_alone(encoding: str
 )
 @pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:invalid octal escape sequence:DeprecationWarning")
-def test_no_content_makes_decoding_fail(content: bytes, encoding: str, charset: str) -> None:
+def test_any_content_is_decoded_without_an_error(content: bytes, encoding: str, charset: str) -> None:
     found = part(encoding=encoding, charset=charset)
     assert isinstance(structure.part_text(content, found), str)
     assert len(structure.snippet(content, found)) <= 200
 
 
 @given(block=st.binary(max_size=200), value=st.text(max_size=80))
-def test_no_header_makes_reading_fail(block: bytes, value: str) -> None:
+def test_any_header_is_read_without_an_error(block: bytes, value: str) -> None:
     raw = value.encode("utf-8", "surrogatepass")
     for source in (block, b"From: " + raw + b"\r\nDate: " + raw + b"\r\nSubject: =?" + raw + b"?=\r\n\r\n"):
         found = lenient.headers(source)
@@ -228,5 +226,5 @@ def test_no_header_makes_reading_fail(block: bytes, value: str) -> None:
         ("w" * 300, "w" * 200),
     ],
 )
-def test_the_first_words_of_html_are_what_a_person_would_see(text: str, words: str) -> None:
+def test_snippet_of_html_is_its_visible_text(text: str, words: str) -> None:
     assert lenient.first_words(text, html=True) == words

@@ -50,7 +50,7 @@ def file(name: str, content: bytes, type_: str = "application/octet-stream") -> 
         "請查收附件",
     ],
 )
-def test_an_attachment_that_is_said_and_missing(text: str) -> None:
+def test_missing_mentioned_attachment_is_reported(text: str) -> None:
     assert codes(message(f"Hello,\n{text}\nAlice")) == ["attachment_missing"]
     assert codes(message(text, attachments=(file("a.pdf", PDF),))) == []
 
@@ -78,11 +78,11 @@ def test_an_attachment_that_is_said_and_missing(text: str) -> None:
         "附近有停车场吗？",
     ],
 )
-def test_an_attachment_that_nobody_says_comes_along(text: str) -> None:
+def test_harmless_mention_of_a_file_is_no_warning(text: str) -> None:
     assert codes(message(f"Hello,\n{text}\nAlice")) == []
 
 
-def test_what_the_quote_says_is_not_said_by_the_answer() -> None:
+def test_quote_mentions_no_attachment_for_the_reply() -> None:
     original = Original(
         message_id="<a@b.example>", references=(), from_address="mira@northwind.example", from_name="", reply_to=(),
         to=(), cc=(), subject="Hi", date=None, text="Please find the invoice attached.", html=None,
@@ -106,7 +106,7 @@ def test_what_the_quote_says_is_not_said_by_the_answer() -> None:
     ],
     ids=lambda a: a.name,
 )
-def test_a_file_that_is_not_what_it_is_called(attachment: Attachment) -> None:
+def test_file_with_a_misleading_name_is_reported(attachment: Attachment) -> None:
     assert codes(message(attachments=(attachment,))) == ["attachment_type"]
 
 
@@ -129,5 +129,5 @@ def test_a_file_that_is_not_what_it_is_called(attachment: Attachment) -> None:
     ],
     ids=lambda a: a.name,
 )
-def test_a_file_that_is_what_it_is_called_or_cannot_be_told(attachment: Attachment) -> None:
+def test_file_with_a_true_or_unclear_type_is_no_warning(attachment: Attachment) -> None:
     assert codes(message(attachments=(attachment,))) == []
