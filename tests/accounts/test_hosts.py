@@ -200,6 +200,7 @@ ODD_HOSTS = [
 ]
 
 
+@pytest.mark.fault(47)
 @pytest.mark.parametrize("address", CLOSED)
 def test_one_blocked_address_refuses_the_host(address: str, canary: Canary) -> None:
     # The canary's address is allowed, so it would be reached if its neighbour were only skipped.
@@ -327,6 +328,7 @@ def test_any_host_text_is_looked_up_as_a_name_or_refused(host: str) -> None:
         assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")
 
 
+@pytest.mark.fault(47)
 @pytest.mark.parametrize(
     "names",
     [
@@ -352,6 +354,7 @@ def test_error_survives_a_queue_with_its_class_and_text(kind: type[HostError]) -
     assert str(copy) == kind.text
 
 
+@pytest.mark.fault(47)
 def test_filter_runs_once_at_each_connection(canary: Canary) -> None:
     names = Names(["127.0.0.1"], ["169.254.169.254"])
     host = endpoint(port=canary.port, security="starttls")

@@ -54,6 +54,7 @@ def event(sequence: int) -> Any:
     return AuditEvent.objects.filter(mailbox__isnull=False, sequence=sequence)
 
 
+@pytest.mark.fault(60)
 @pytest.mark.parametrize(
     "change", [{"actor": "user:0"}, {"data": {}}, {"event": "created"}, {"hash": "0" * 64}, {"action_id": None}]
 )
@@ -63,12 +64,14 @@ def test_altered_event_is_reported(change: dict[str, Any]) -> None:
     assert (2, "altered") in found()
 
 
+@pytest.mark.fault(60)
 def test_event_removed_in_the_middle_is_reported() -> None:
     by_force(lambda: event(2).delete())
 
     assert found() == [(2, "removed"), (3, "unapproved")]  # it was the approval
 
 
+@pytest.mark.fault(60)
 def test_removed_event_is_reported_if_later_ones_moved_up() -> None:
     def close_the_gap() -> None:
         event(2).delete()
@@ -81,6 +84,7 @@ def test_removed_event_is_reported_if_later_ones_moved_up() -> None:
     assert set(found()) >= {(2, "altered"), (3, "altered")}
 
 
+@pytest.mark.fault(60)
 def test_cut_off_end_is_reported() -> None:
     by_force(lambda: event(4).delete())
 
@@ -92,6 +96,7 @@ def cut_with_its_head() -> None:
     AuditChain.objects.filter(mailbox__isnull=False).update(length=3, head=event(3).get().hash)
 
 
+@pytest.mark.fault(60)
 def test_end_cut_off_with_its_head_is_reported_by_the_anchor() -> None:
     maintenance.sweep()  # anchors
     by_force(cut_with_its_head)
@@ -109,6 +114,7 @@ def written_anew() -> None:
     AuditChain.objects.filter(mailbox__isnull=False).update(head=previous)
 
 
+@pytest.mark.fault(60)
 def test_chain_rewritten_with_the_key_fails_its_anchor() -> None:
     proof.anchor()
     by_force(written_anew)
@@ -118,6 +124,7 @@ def test_chain_rewritten_with_the_key_fails_its_anchor() -> None:
     assert found() == []  # nothing in the database can tell
 
 
+@pytest.mark.fault(60)
 def test_whole_missing_chain_is_reported() -> None:
     proof.anchor()
 
@@ -130,6 +137,7 @@ def test_whole_missing_chain_is_reported() -> None:
     assert sorted(found()) == [(0, "unclaimed"), (1, "cut"), (1, "cut")]
 
 
+@pytest.mark.fault(60)
 def test_link_that_does_not_follow_the_last_is_reported() -> None:
     def replace() -> None:
         link = event(3).get()
@@ -142,6 +150,7 @@ def test_link_that_does_not_follow_the_last_is_reported() -> None:
     assert (3, "rewritten") in found()
 
 
+@pytest.mark.fault(60)
 def test_foreign_line_in_the_file_of_heads_is_reported() -> None:
     proof.anchor()
     lines = [json.loads(line) for line in heads_file().read_text().splitlines()]
@@ -197,6 +206,7 @@ def test_sixteen_anchors_at_once_write_each_head_once() -> None:
     assert len(heads_file().read_text().splitlines()) == 2
 
 
+@pytest.mark.fault(60)
 def test_two_writers_cannot_fork_the_chain(mailbox: Mailbox) -> None:
     all_at_once([partial(audit.record, mailbox=mailbox, event="said", actor=f"user:{n}") for n in range(16)])
 
