@@ -185,7 +185,7 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
     `public`: without the secret, as what was begun with a device code must go on.
     """
     if not settings.MICROSOFT_CLIENT_ID:
-        raise SignInFailed("not_configured", "MICROSOFT_CLIENT_ID is not set: docs/permissions.md says how to get one.")
+        raise SignInFailed("not_configured", "MICROSOFT_CLIENT_ID is not set. See docs/use/permissions.md.")
     if confidential and not settings.MICROSOFT_CLIENT_SECRET:
         raise SignInFailed("not_configured", "An application mailbox needs MICROSOFT_CLIENT_SECRET.")
     authority = settings.MICROSOFT_AUTHORITY or "https://login.microsoftonline.com"

@@ -16,12 +16,12 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 def test_the_page_of_tools_is_the_catalogue() -> None:
     printed = StringIO()
     call_command("tool_docs", stdout=printed)
-    assert (DOCS / "tools.md").read_text() == printed.getvalue(), "run `make docs`"
+    assert (DOCS / "use" / "tools.md").read_text() == printed.getvalue(), "run `make docs`"
 
 
 def test_every_command_of_ours_is_in_the_page_of_commands() -> None:
     ours = {name for name, app in get_commands().items() if app in ("mailhub", "accounts", "approvals", "tools")}
-    page = (DOCS / "operations.md").read_text()
+    page = (DOCS / "operate" / "operations.md").read_text()
     assert not {name for name in ours if f"`{name}" not in page}
 
 

@@ -15,7 +15,7 @@ name. All but those about actions and `list_mailboxes` take `mailbox`: id or add
 
 
 class Command(BaseCommand):
-    help = "Prints docs/tools.md."
+    help = "Prints docs/use/tools.md."
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.write(HEAD + "\n".join(_row(tool) for tool in TOOLS.values()))
