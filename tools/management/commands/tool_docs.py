@@ -7,7 +7,8 @@ from tools.catalog import TOOLS, Tool
 HEAD = """# The tools
 
 Generated from the catalogue by `make docs`. Each tool is a `POST /api/v1/tools/{name}`, and an MCP tool of the same
-name. All but those about actions and `list_mailboxes` take `mailbox`: id or address, left out when there is only one.
+name. Each takes `mailbox` (id or address), except `list_mailboxes` and the tools about actions. Leave it out if there
+is only one mailbox. Parameters in bold are required.
 
 | tool | effect | scope | parameters | what it does |
 | --- | --- | --- | --- | --- |
