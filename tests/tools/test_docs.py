@@ -1,5 +1,6 @@
 """The documentation says what the code does."""
 
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from accounts.problems import STATUS, TITLES
 from tools.catalog import TOOLS
 
 pytestmark = pytest.mark.static
-DOCS = Path(__file__).parent.parent.parent / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 
 def test_the_page_of_tools_is_the_catalogue() -> None:
@@ -31,3 +34,17 @@ def test_every_tool_says_what_it_does_in_few_words() -> None:
 
 def test_every_problem_has_a_status_and_a_title() -> None:
     assert set(STATUS) == set(TITLES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_between_documents_leads_somewhere(page: Path) -> None:
+    links = [link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if "://" not in link]
+    targets = [(page.parent / path if path else page, anchor) for path, _, anchor in links]
+    assert [target for target, anchor in targets if not target.exists()] == []
+    assert [anchor for target, anchor in targets if anchor and anchor not in _anchors(target)] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"(?m)^#+ (.*)$", page.read_text())
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
