@@ -33,19 +33,19 @@ check: ## style, types, import rules, migrations, settings
 	.venv/bin/python manage.py makemigrations --check --dry-run --settings tests.settings
 	.venv/bin/python manage.py check --fail-level WARNING --settings tests.settings
 
-bench: ## what reading and sending cost, against floors in the same run; writes docs/performance.md
+bench: ## measures what reading and sending cost; writes docs/dev/performance.md
 	@bin/bootstrap test
 	@bin/system-packages
 	@exec .venv/bin/python bin/bench $(ARGS)
 
-faults: ## kills, floods and cuts everything off, on every queue; writes docs/reliability.md (SEED, MINUTES for each queue)
+faults: ## kills, floods and cuts off everything, on every queue; writes docs/operate/reliability.md (SEED, MINUTES a queue)
 	@bin/bootstrap test
 	@bin/system-packages long
 	@exec env SEED="$(SEED)" MINUTES="$(MINUTES)" .venv/bin/python -m pytest tests/faults/prove_all.py -q -p no:xdist
 
-docs: ## writes docs/tools.md anew from the catalogue
+docs: ## writes docs/use/tools.md from the catalogue
 	@bin/bootstrap test
-	.venv/bin/python manage.py tool_docs --settings tests.settings > docs/tools.md
+	.venv/bin/python manage.py tool_docs --settings tests.settings > docs/use/tools.md
 
 lock: ## new pins from requirements/*.in (ARGS=--upgrade for the newest)
 	@bin/bootstrap runtime

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_every_test_named_on_the_page_exists() -> None:
-    named = set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)", (ROOT / "docs/seed-coverage.md").read_text()))
+    named = set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)", (ROOT / "docs/dev/seed-coverage.md").read_text()))
     assert named
     missing = {f"{path}::{name}" for path, name in named if name not in _functions(ROOT / path)}
     assert missing == set()

@@ -219,8 +219,7 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
     """
     if not settings.MICROSOFT_CLIENT_ID:
         raise SignInFailed(
-            "not_configured",
-            "MICROSOFT_CLIENT_ID is not set: docs/permissions.md says how to get one.",
+            "not_configured", "MICROSOFT_CLIENT_ID is not set. See docs/use/permissions.md."
         )
     if confidential and not settings.MICROSOFT_CLIENT_SECRET:
         raise SignInFailed(

@@ -1,4 +1,4 @@
-"""Send, reply and forward on Microsoft 365, line by line of the list that asked for them (docs/seed-coverage.md).
+"""Send, reply and forward on Microsoft 365, line by line of the list that asked for them (docs/dev/seed-coverage.md).
 
 `seeds_way` is a mailbox that may only read and send: there the endpoints make and send a mail in one.
 """

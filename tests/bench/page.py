@@ -1,10 +1,10 @@
-"""docs/performance.md, of which each benchmark writes its own sections."""
+"""docs/dev/performance.md, of which each benchmark writes its own sections."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "performance.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "dev" / "performance.md"
 HEAD = """# What it costs
 
 Written by `make bench`. Times are ratios between two things measured in turn in one run; the figures of other servers

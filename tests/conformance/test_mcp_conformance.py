@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
 ]
 
-# The suite needs Node 22, which comes along as a package. The versions are those that docs/mcp.md speaks of.
+# The suite needs Node 22, which comes along as a package. The versions are those that docs/use/mcp.md speaks of.
 PACKAGES = ("node@22.23.3", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
 ERAS = ("2025-11-25", "2026-07-28")
 INSTALL_SECONDS, SCENARIO_SECONDS = 300, 60

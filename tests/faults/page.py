@@ -1,4 +1,4 @@
-"""The tables of a run, put into docs/reliability.md in the place of those of the run before."""
+"""The tables of a run, put into docs/operate/reliability.md in the place of those of the run before."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """The lists of live tests for Gmail: on our own server always, and on a real account with `-m live`.
 
-`docs/live-tests.md` says what the real account needs.
+`docs/develop/live-tests.md` says what the real account needs.
 """
 
 import os
@@ -73,7 +73,7 @@ def ours(server: GmailServer, user: User) -> Account:
 def real(user: User) -> Account:
     path = os.environ.get(TOKEN_FILE)
     if not path:
-        pytest.skip(f"{TOKEN_FILE} is not set: docs/live-tests.md")
+        pytest.skip(f"{TOKEN_FILE} is not set: docs/develop/live-tests.md")
     grant = google.grant_in_file(Path(path))
     mailbox = connect_mailbox(
         owner=user, address=google.address_of(grant), provider="gmail", secrets=dict(grant.secrets),

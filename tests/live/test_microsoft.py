@@ -1,4 +1,4 @@
-"""Against Microsoft 365 itself, with a mailbox that is there for tests (docs/live-tests.md). Skipped without one."""
+"""Microsoft 365 itself, with a test mailbox (docs/develop/live-tests.md). Skipped if there is none."""
 
 import os
 import time

@@ -1,6 +1,6 @@
 """200 stalled connections and 50 bodies of 30 MB by strangers: what still works, how fast, and in how much memory.
 
-Run it with `-s` for the figures that docs/operations.md shows.
+Run it with `-s` for the figures that docs/operate/operations.md shows.
 """
 
 import contextlib

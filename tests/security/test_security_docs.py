@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ASVS = ROOT / "docs" / "dev" / "asvs.md"
-DOCUMENTS = [ASVS, ROOT / "docs" / "security.md", ROOT / "SECURITY.md"]
+DOCUMENTS = [ASVS, ROOT / "docs" / "operate" / "security.md", ROOT / "SECURITY.md"]
 STATES = {"holds", "partly", "not met", "not applicable"}
 # How many requirements of levels 1 and 2 each section of ASVS 5.0.0 has. They are numbered from 1 without a gap.
 SECTIONS = (

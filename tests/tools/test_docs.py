@@ -1,5 +1,6 @@
 """The documentation says what the code does."""
 
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -10,18 +11,20 @@ from accounts.infra.problems import STATUS, TITLES
 from tools.catalog.entries import TOOLS
 
 pytestmark = pytest.mark.static
-DOCS = Path(__file__).parent.parent.parent / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 
 def test_page_of_tools_is_the_catalogue() -> None:
     printed = StringIO()
     call_command("tool_docs", stdout=printed)
-    assert (DOCS / "tools.md").read_text() == printed.getvalue(), "run `make docs`"
+    assert (DOCS / "use" / "tools.md").read_text() == printed.getvalue(), "run `make docs`"
 
 
 def test_every_command_of_ours_is_on_the_page_of_commands() -> None:
     ours = {name for name, app in get_commands().items() if app in ("mailhub", "accounts", "approvals", "tools")}
-    page = (DOCS / "operations.md").read_text()
+    page = (DOCS / "operate" / "operations.md").read_text()
     assert not {name for name in ours if f"`{name}" not in page}
 
 
@@ -31,3 +34,17 @@ def test_every_tool_has_a_short_description() -> None:
 
 def test_every_problem_has_a_status_and_a_title() -> None:
     assert set(STATUS) == set(TITLES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_between_documents_leads_somewhere(page: Path) -> None:
+    links = [link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if "://" not in link]
+    targets = [(page.parent / path if path else page, anchor) for path, _, anchor in links]
+    assert [target for target, anchor in targets if not target.exists()] == []
+    assert [anchor for target, anchor in targets if anchor and anchor not in _anchors(target)] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"(?m)^#+ (.*)$", page.read_text())
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

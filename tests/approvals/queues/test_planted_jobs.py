@@ -69,14 +69,14 @@ def test_celery_worker_runs_no_task_but_ours(site: Site, tmp_path: Path) -> None
 
 
 class GuardedRedis(Redis):
-    """A Redis with the users of the deployment, as docs/deploy.md makes the file."""
+    """A Redis with the users of the deployment, as docs/operate/deploy.md makes the file."""
 
     @property
     def url(self) -> str:
         return f"redis://mailhub:secret@127.0.0.1:{self.port}/0"
 
     def prepare(self) -> None:
-        text = (PROJECT / "docs/deploy.md").read_text()
+        text = (PROJECT / "docs/operate/deploy.md").read_text()
         users = next(part for part in re.findall(r"printf '([^']*)'", text) if part.startswith("user default"))
         self.users.write_text(users.replace("\\n", "\n").replace("%s", sha256(b"secret").hexdigest()))
 

@@ -7,7 +7,8 @@ from tools.catalog.entries import TOOLS, Tool
 HEAD = """# The tools
 
 Generated from the catalogue by `make docs`. Each tool is a `POST /api/v1/tools/{name}`, and an MCP tool of the same
-name. All but those about actions and `list_mailboxes` take `mailbox`: id or address, left out when there is only one.
+name. Each takes `mailbox` (id or address), except `list_mailboxes` and the tools about actions. Leave it out if there
+is only one mailbox. Parameters in bold are required.
 
 | tool | effect | scope | parameters | what it does |
 | --- | --- | --- | --- | --- |
@@ -15,7 +16,7 @@ name. All but those about actions and `list_mailboxes` take `mailbox`: id or add
 
 
 class Command(BaseCommand):
-    help = "Prints docs/tools.md."
+    help = "Prints docs/use/tools.md."
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.write(HEAD + "\n".join(_row(tool) for tool in TOOLS.values()))
