@@ -8,7 +8,6 @@ the same keys), the default.
 import base64
 import os
 import secrets
-import shlex
 import sys
 from email.utils import parseaddr
 from pathlib import Path
@@ -22,6 +21,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from mailhub.endpoints import check_mail_server, checked_base_url, is_loopback
 from mailhub.endpoints import mail_settings as mail_settings
+from mailhub.environment_agent import AgentEnvironment
 from mailhub.environment_people import PeopleEnvironment
 from mailhub.home import KEY_BYTES, close_to_others, env_file, new_key, only_one
 
@@ -30,7 +30,7 @@ REDIS_SCHEMES = ("redis://", "rediss://")
 AMQP_SCHEMES = ("amqp://", "amqps://")
 
 
-class Environment(PeopleEnvironment):
+class Environment(AgentEnvironment, PeopleEnvironment):
     """One field for each variable; the field's description is the line in `.env.example`."""
 
     model_config = SettingsConfigDict(case_sensitive=True, extra="ignore", env_ignore_empty=True)
@@ -100,12 +100,6 @@ class Environment(PeopleEnvironment):
     MAILHUB_PROPOSALS_PER_MINUTE: int = Field(
         600, ge=120, description="How often a token may propose; then 429"
     )
-    MAILHUB_SESSION_IDLE_HOURS: int = Field(
-        12, ge=1, le=24 * 30, description="Signs out a browser that is not used"
-    )
-    MAILHUB_SESSION_DAYS: int = Field(
-        14, ge=1, le=90, description="A sign-in ends after so many days, used or not"
-    )
     MAILHUB_REQUESTS_PER_MINUTE: int = Field(
         12_000,
         ge=60,
@@ -123,20 +117,6 @@ class Environment(PeopleEnvironment):
         1_000,
         ge=40,
         description="Megabytes of uploads and proposals that one token may store within 24 hours",
-    )
-    OIDC_ISSUER: str = Field(
-        "", description="Single sign-on: the issuer of an OpenID provider; empty: none"
-    )
-    OIDC_CLIENT_ID: str = Field("", description="Under which id mailhub is known there")
-    OIDC_CLIENT_SECRET: str = Field("", description="The secret that goes with it")
-    OIDC_NAME: str = Field("single sign-on", description="What the button says: Sign in with …")
-    EMAIL_URL: str = Field(
-        "",
-        description="Server for mail that mailhub itself sends (invitations, sign-in codes): smtp://, submission:// "
-        "(STARTTLS) or smtps://, with user:password@ before the host; empty: it sends none",
-    )
-    DEFAULT_FROM_EMAIL: str = Field(
-        "", description="Who that mail is from; empty: mailhub@ and the public host"
     )
     MAILHUB_METRICS_TOKEN: str = Field(
         "", description="Bearer token that /metrics asks for; empty: no /metrics"
@@ -187,61 +167,6 @@ class Environment(PeopleEnvironment):
     GMAIL_TOKEN_PATH: str = Field(
         "", description="Default of --token-file of `connect_mailbox gmail`, if it is there"
     )
-    AGENT_ENABLE: bool = Field(True, description="0 switches the chat off")
-    AGENT_MODEL: str = Field(
-        "", description="provider:model, such as openai:gpt-4.1, azure_openai:… or anthropic:…"
-    )
-    AI_MODEL_NAME: str = Field(
-        "", description="Model for SAP AI Core, or an OpenAI model, where AGENT_MODEL is not set"
-    )
-    AI_DESTINATION_NAME: str = Field(
-        "", description="Set, the model comes from SAP AI Core through its SDK"
-    )
-    OPENAI_BASE_URL: str = Field("", description="A server that speaks OpenAI's protocol")
-    OPENAI_API_KEY: str = Field("", description="For openai:…")
-    OPENAI_API_VERSION: str = Field("", description="For azure_openai:…")
-    AZURE_OPENAI_ENDPOINT: str = Field("", description="For azure_openai:…")
-    AZURE_OPENAI_API_KEY: str = Field("", description="For azure_openai:…")
-    ANTHROPIC_API_KEY: str = Field("", description="For anthropic:…")
-    AGENT_DEFAULT_MODE: Literal["readOnly", "default", "safeWrite"] = Field(
-        "readOnly",
-        description="What the chat may do when a request says nothing: readOnly, default or safeWrite",
-    )
-    AGENT_RECURSION_LIMIT: int = Field(
-        4, ge=1, le=50, description="Rounds of model and tools for one request"
-    )
-    AGENT_REQUESTS_PER_MINUTE: int = Field(
-        30,
-        ge=1,
-        description="Requests to the chat of one token or person, over all threads; then 429",
-    )
-    AGENT_WRITE_ALLOW: Annotated[list[str], NoDecode] = Field(
-        default=[], description="Tools that the mode default may use beyond drafts, comma-separated"
-    )
-    AGENT_LOG_LEVEL: Literal["debug", "info", "warn", "error"] = Field(
-        "info", description="debug, info, warn or error"
-    )
-    AGENT_LOG_STEPS: bool = Field(
-        False, description="1: a line for each call of the model, with its size in tokens"
-    )
-    AGENT_LOG_OUTPUT: bool = Field(
-        False, description="1: a line for each tool's answer, with its size"
-    )
-    MCP_M365_TOOLS: Annotated[list[Literal["m365_run_command"]], NoDecode] = Field(
-        default=["m365_run_command"],
-        description="The tools for Microsoft 365 that are offered, comma-separated",
-    )
-    MCP_M365_START_CMD: str = Field(
-        "",
-        description="Starts the MCP server of the CLI for Microsoft 365; empty: m365_run_command says it is not set up",
-    )
-    MCP_M365_HEALTH_INTERVAL_MS: int = Field(
-        30_000, ge=100, description="How often that server is asked for a sign of life"
-    )
-    MCP_M365_STRICT_READONLY: bool = Field(
-        True,
-        description="1: commands that change something are blocked; 0: they wait for a person's approval",
-    )
 
     @classmethod
     def settings_customise_sources(
@@ -280,23 +205,6 @@ class Environment(PeopleEnvironment):
         if not decoded or any(len(key) != KEY_BYTES for key in decoded):
             raise ValueError(f"needs at least one key, each of {KEY_BYTES} bytes in base64")
         return keys
-
-    @field_validator("AGENT_MODEL")
-    @classmethod
-    def _names_a_provider(cls, model: str) -> str:
-        provider, _, name = model.partition(":")
-        if model and not (provider and name):
-            raise ValueError("must be provider:model, such as openai:gpt-4.1")
-        return model
-
-    @field_validator("MCP_M365_START_CMD")
-    @classmethod
-    def _is_command(cls, command: str) -> str:
-        try:
-            shlex.split(command)
-        except ValueError:
-            raise ValueError("has a quote that is not closed") from None
-        return command
 
     @field_validator("DATABASE_URL")
     @classmethod

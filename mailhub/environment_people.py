@@ -45,3 +45,24 @@ class PeopleEnvironment(BaseSettings):
             if isinstance(value, str)
             else value
         )
+
+    MAILHUB_SESSION_IDLE_HOURS: int = Field(
+        12, ge=1, le=24 * 30, description="Signs out a browser that is not used"
+    )
+    MAILHUB_SESSION_DAYS: int = Field(
+        14, ge=1, le=90, description="A sign-in ends after so many days, used or not"
+    )
+    OIDC_ISSUER: str = Field(
+        "", description="Single sign-on: the issuer of an OpenID provider; empty: none"
+    )
+    OIDC_CLIENT_ID: str = Field("", description="Under which id mailhub is known there")
+    OIDC_CLIENT_SECRET: str = Field("", description="The secret that goes with it")
+    OIDC_NAME: str = Field("single sign-on", description="What the button says: Sign in with …")
+    EMAIL_URL: str = Field(
+        "",
+        description="Server for mail that mailhub itself sends (invitations, sign-in codes): smtp://, submission:// "
+        "(STARTTLS) or smtps://, with user:password@ before the host; empty: it sends none",
+    )
+    DEFAULT_FROM_EMAIL: str = Field(
+        "", description="Who that mail is from; empty: mailhub@ and the public host"
+    )

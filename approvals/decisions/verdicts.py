@@ -291,12 +291,10 @@ def reject(
     """
     with transaction.atomic():
         action = locked(action_id)
-        refusal = (
-            None
-            if has_role(person, action.mailbox, Role.APPROVER)
-            else Problem("forbidden", "You may not decide for this mailbox.")
-        )
-        refusal = refusal or _refusal_of_another(action, digest, revision)
+        if has_role(person, action.mailbox, Role.APPROVER):
+            refusal = _refusal_of_another(action, digest, revision)
+        else:
+            refusal = Problem("forbidden", "You may not decide for this mailbox.")
         if refusal is None and not action.move(
             Status.PENDING, Status.REJECTED, finished_at=timezone.now()
         ):
@@ -319,11 +317,9 @@ def _refusal_of_another(
 ) -> Problem | None:
     if digest is None and revision is None:
         return None
-    return (
-        None
-        if (action.digest, action.revision) == (digest, revision)
-        else Problem("conflict", STALE)
-    )
+    if (action.digest, action.revision) == (digest, revision):
+        return None
+    return Problem("conflict", STALE)
 
 
 @retry_if_rolled_back

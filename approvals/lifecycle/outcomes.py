@@ -162,10 +162,8 @@ def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evid
     """
     if attempt.verdict == outcome.verdict and attempt.evidence != "person":
         return False
-    if (
-        attempt.verdict == Attempt.Verdict.ACCEPTED
-    ):  # a person ruled so, or the provider said so: it stays
-        return False
+    if attempt.verdict == Attempt.Verdict.ACCEPTED:
+        return False  # a person ruled so, or the provider said so: it stays
     log.warning("late_outcome", action=str(action.pk), fence=attempt.fence, outcome=outcome.verdict)
     chain.record(
         mailbox=action.mailbox_id,

@@ -12,7 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
-from approvals import guards
+from approvals import guard_rules, guards
 from approvals.audit import chain
 from approvals.core.states import TRANSITIONS, Status
 from approvals.decisions import verdicts
@@ -86,7 +86,7 @@ def test_database_contains_all_guards(db: None) -> None:
             wanted = sorted(guards.statements("sqlite")[0])
         else:
             cursor.execute("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'O'")
-            wanted = sorted({f"{rule.table}_guard_{rule.event.lower()}" for rule in guards.RULES})
+            wanted = sorted({f"{rule.table}_guard_{rule.event.lower()}" for rule in guard_rules.RULES})
         assert sorted(row[0] for row in cursor.fetchall()) == wanted
 
 

@@ -40,6 +40,7 @@ def trouble(**changes: object) -> Plan:
 
 KILLED_ON_THE_WIRE = trouble(faults=(SLOW_ANSWER,), fault_rate=0.8, blows={"worker killed": 1})
 EXECUTION, READING = "approvals/worker/execution.py", "approvals/lifecycle/load.py"
+CLAIM = "approvals/worker/claim.py"
 
 MUTATIONS = {
     "a lease that ends on the wire counts as not sent": Mutation(
@@ -124,8 +125,8 @@ MUTATIONS = {
     ),
     "the claim does not look at the state": Mutation(
         edits=(
-            (EXECUTION, "        may_execute(),\n        Exact(", "        Exact("),
-            (EXECUTION, "if not order_holds(action):", "if False:"),
+            (CLAIM, "        may_execute(),\n        Exact(", "        Exact("),
+            (CLAIM, "if not order_holds(action):", "if False:"),
             (EXECUTION, " or read.action.status != Status.APPROVED", ""),
         ),
         plan=trouble(blows={"jobs doubled": 1}, blow_every=(0.1, 0.3)),
@@ -218,7 +219,7 @@ MOMENTS = {
         chosen="microsoft",
     ),
     "the database lets an author approve": Moment(
-        edit=("approvals/guards.py", "(NOT rules.self_approval OR rules.approvals_needed > 1)", "1 = 0"),
+        edit=("approvals/guard_rules.py", "(NOT rules.self_approval OR rules.approvals_needed > 1)", "1 = 0"),
         tests="tests/approvals/test_database_refuses.py",
         chosen="own_approval_of_an_author",
     ),

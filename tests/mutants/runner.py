@@ -27,7 +27,7 @@ MOST_SECONDS = 180.0  # for one mutant
 TESTS_FAILED = 1  # pytest's exit code
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
 # The guards of the database are installed by a migration, so a kept database would have the old ones.
-IN_THE_DATABASE = ("approvals/guards.py",)
+IN_THE_DATABASE = ("approvals/guard_rules.py", "approvals/guards.py")
 ONE_TEST = "tests/accounts/test_quotas.py::test_fourth_of_three_is_refused_with_a_time"
 
 

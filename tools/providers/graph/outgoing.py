@@ -15,6 +15,8 @@ from html.parser import HTMLParser
 from typing import Any
 
 from tools.mail.html.clean import text_of
+from tools.mail.message.content import in_html, same_in_html
+from tools.providers.base import Envelope
 
 # Our id of a message, whatever id Exchange gives it: a named string property in a set of our own.
 MARKER = "String {6e3f1f52-8f0b-4d9e-9a0c-7d1f2b9c4a11} Name MailhubMessageId"
@@ -240,3 +242,19 @@ class _Targets(HTMLParser):
             for name, value in attrs
             if name in ("href", "src", "action") and value
         )
+
+
+def is_comment_alone(outgoing: Outgoing, envelope: Envelope) -> bool:
+    """Whether the approved text is the comment alone, which reads as it was approved: then
+    Microsoft writes the quote, and that was said. An answer always has a comment; what has none was
+    edited since, and goes as it is.
+    """
+    if (
+        envelope.kind == "send"
+        or outgoing.html is not None
+        or (envelope.kind == "reply" and not envelope.comment)
+    ):
+        return False
+    if same_in_html(outgoing.text):
+        return envelope.comment.strip() == outgoing.text.strip()
+    return envelope.comment == in_html(outgoing.text)

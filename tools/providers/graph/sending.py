@@ -18,7 +18,6 @@ from django.conf import settings
 
 from accounts.connect.microsoft import DRAFT
 from tools.mail.message.compose import MESSAGE_ID
-from tools.mail.message.content import in_html, same_in_html
 from tools.providers import lenient
 from tools.providers.base import Envelope, Handover, Receipt, StoredDraft
 from tools.providers.errors import NotPermitted, OutcomeUnknown, ProviderError, Refused
@@ -30,6 +29,7 @@ from tools.providers.graph.outgoing import (
     Outgoing,
     as_recipients,
     differences,
+    is_comment_alone,
     leads_elsewhere,
     length,
     parsed,
@@ -100,7 +100,7 @@ class GraphSending(GraphDrafts):
         """Whether Microsoft may have written subject and quote itself: then only the recipients can
         be compared.
         """
-        return envelope.kind != "send" and _is_comment_alone(outgoing, envelope)
+        return envelope.kind != "send" and is_comment_alone(outgoing, envelope)
 
     def _in_sent(self, message_id: str) -> dict[str, Any] | None:
         # In Sent and still a draft: it is on its way, and may come back.
@@ -339,11 +339,8 @@ class GraphSending(GraphDrafts):
             return read
         as_text = self._client.get(self._at(draft), {"$select": BACK}, prefer=AS_TEXT).body
         same = as_text.get("changeKey") == read.get("changeKey")
-        return (
-            dict(as_text)
-            if same and not leads_elsewhere(str(body.get("content")), outgoing.text)
-            else read
-        )
+        leads = leads_elsewhere(str(body.get("content")), outgoing.text)
+        return dict(as_text) if same and not leads else read
 
     def _at_once(self, envelope: Envelope, outgoing: Outgoing) -> tuple[str, dict[str, Any]] | None:
         """The endpoint that makes and sends in one, and what it is told; None where a draft is the
@@ -353,17 +350,15 @@ class GraphSending(GraphDrafts):
         action, body = None, outgoing.as_json()
         if envelope.kind == "send" and (self.writes_quote or not envelope.save_to_sent):
             message = {**outgoing.as_json(), **outgoing.attached(), **outgoing.marked()}
-            action, body = (
-                "sendMail",
-                {"message": message, "saveToSentItems": envelope.save_to_sent},
-            )
-        elif _is_comment_alone(outgoing, envelope) and envelope.kind == "reply":
+            action = "sendMail"
+            body = {"message": message, "saveToSentItems": envelope.save_to_sent}
+        elif is_comment_alone(outgoing, envelope) and envelope.kind == "reply":
             action = "replyAll" if envelope.reply_all else "reply"
             body = {
                 "comment": envelope.comment,
                 "message": {**outgoing.attached(), **outgoing.marked()},
             }
-        elif _is_comment_alone(outgoing, envelope):
+        elif is_comment_alone(outgoing, envelope):
             # An attachment of the original goes along by itself.
             body = {
                 "toRecipients": as_recipients(envelope.recipients),
@@ -398,19 +393,3 @@ def _unchanged(state: Mapping[str, Any], prepared: Mapping[str, Any]) -> bool:
 
 def _marks(row: Mapping[str, Any]) -> list[str]:
     return [str(each.get("value")) for each in row.get("singleValueExtendedProperties") or []]
-
-
-def _is_comment_alone(outgoing: Outgoing, envelope: Envelope) -> bool:
-    """Whether the approved text is the comment alone, which reads as it was approved: then
-    Microsoft writes the quote, and that was said. An answer always has a comment; what has none was
-    edited since, and goes as it is.
-    """
-    if (
-        envelope.kind == "send"
-        or outgoing.html is not None
-        or (envelope.kind == "reply" and not envelope.comment)
-    ):
-        return False
-    if same_in_html(outgoing.text):
-        return envelope.comment.strip() == outgoing.text.strip()
-    return envelope.comment == in_html(outgoing.text)

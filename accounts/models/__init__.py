@@ -1,0 +1,34 @@
+"""People, mailboxes, who may do what with which mailbox, and the tokens of programs."""
+
+from accounts.models.mailboxes import Invitation, Mailbox, Membership, TokenRefresh
+from accounts.models.people import (
+    AddressCode,
+    FailedSignIns,
+    Role,
+    SignInLink,
+    SignInPlace,
+    User,
+    UserManager,
+    digest_of,
+)
+from accounts.models.tokens import SCOPES, STAFF_SCOPES, ApiToken, QuotaUse, RequestRecord
+
+__all__ = [
+    "SCOPES",
+    "STAFF_SCOPES",
+    "AddressCode",
+    "ApiToken",
+    "FailedSignIns",
+    "Invitation",
+    "Mailbox",
+    "Membership",
+    "QuotaUse",
+    "RequestRecord",
+    "Role",
+    "SignInLink",
+    "SignInPlace",
+    "TokenRefresh",
+    "User",
+    "UserManager",
+    "digest_of",
+]

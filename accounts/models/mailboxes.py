@@ -1,0 +1,128 @@
+"""Mailboxes, and who may do what with which."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models.functions import Lower, Now
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models.people import Role, User
+
+
+class Mailbox(models.Model):
+    """A connected mailbox.
+
+    `credentials` is a record of `accounts.infra.credentials`, bound to this row.
+    """
+
+    class Provider(models.TextChoices):
+        IMAP = "imap", "IMAP"
+        GMAIL = "gmail", "Gmail"
+        MICROSOFT = "microsoft", "Microsoft 365"
+
+    class Status(models.TextChoices):
+        ACTIVE = "active", _("works")
+        NEEDS_REAUTH = "needs_reauth", _("must be reconnected")
+        ERROR = "error", _("cannot be reached")
+        PAUSED = "paused", _("paused")
+        DISCONNECTED = "disconnected", _("disconnected")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    address = models.EmailField(max_length=254)
+    name = models.CharField(max_length=255, blank=True)
+    provider = models.CharField(max_length=16, choices=Provider.choices)
+    status = models.CharField(max_length=16, choices=Status.choices, default=Status.ACTIVE)
+    credentials = models.BinaryField(editable=False)
+    credentials_version = models.PositiveIntegerField(default=1)
+    scopes = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+    checked_at = models.DateTimeField(null=True)
+    members = models.ManyToManyField(User, through="Membership", related_name="mailboxes")
+
+    class Meta:
+        verbose_name_plural = "mailboxes"
+        ordering = ["address"]
+        constraints = [
+            models.UniqueConstraint(Lower("address"), name="mailbox_address_once"),
+            models.CheckConstraint(
+                condition=models.Q(
+                    status__in=["active", "needs_reauth", "error", "paused", "disconnected"]
+                ),
+                name="mailbox_known_status",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.address
+
+    @property
+    def domain(self) -> str:
+        return self.address.rpartition("@")[2].lower()
+
+
+class TokenRefresh(models.Model):
+    """Who refreshes a mailbox's access token, and how the last try ended.
+
+    See `accounts.connect.refreshing`.
+
+    `number` counts the refreshes that were begun, `kept` is the one whose tokens are stored.
+    """
+
+    mailbox = models.OneToOneField(Mailbox, models.CASCADE, primary_key=True, related_name="+")
+    number = models.PositiveIntegerField(default=0)
+    kept = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+    try_again_at = models.DateTimeField(null=True)
+    grant_ended = models.BooleanField(default=False)
+
+    def __str__(self) -> str:
+        return f"{self.mailbox_id} #{self.number}"
+
+
+class Membership(models.Model):
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=16, choices=Role.choices)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["mailbox", "user"], name="membership_once"),
+            models.CheckConstraint(
+                condition=models.Q(role__in=Role.values), name="membership_known_role"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} {self.role} {self.mailbox_id}"
+
+
+class Invitation(models.Model):
+    """An offer to one person to join a mailbox; used once, and only by who has its secret."""
+
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="invitations")
+    email = models.EmailField(max_length=254)
+    role = models.CharField(max_length=16, choices=Role.choices)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    invited_by = models.ForeignKey(User, models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["created_at"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(role__in=Role.values), name="invitation_known_role"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"invitation {self.pk} to {self.mailbox_id}"
+
+    @classmethod
+    def open(cls) -> models.QuerySet[Invitation]:
+        return cls.objects.filter(used_at=None, expires_at__gt=timezone.now())

@@ -1,0 +1,183 @@
+"""People, their roles, and what lets them sign in."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from django.contrib.auth.models import AbstractUser, BaseUserManager
+from django.db import models
+from django.db.models.functions import Lower
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+
+class UserManager(BaseUserManager["User"]):
+    def create_user(self, email: str, password: str | None = None, **fields: Any) -> User:
+        user = self.model(email=email.strip().lower(), **fields)
+        user.set_password(password)  # None makes an unusable password: sign-in by link alone
+        user.save()
+        return user
+
+    def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> User:
+        return self.create_user(email, password, is_staff=True, is_superuser=True, **fields)
+
+    def get_by_natural_key(self, username: str | None) -> User:
+        return self.get(email=(username or "").strip().lower())
+
+
+class User(AbstractUser):
+    """A person; the e-mail address, in lower case, is the login."""
+
+    username = None  # type: ignore[assignment]
+    email = models.EmailField(_("e-mail address"), unique=True)
+    # When a person showed that they read mail at this address, or an operator vouched for it by a
+    # command.
+    address_proven_at = models.DateTimeField(_("address proven at"), null=True, editable=False)
+
+    USERNAME_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = []
+    objects: ClassVar[UserManager] = UserManager()  # type: ignore[assignment]
+
+    class Meta(AbstractUser.Meta):
+        constraints = [models.UniqueConstraint(Lower("email"), name="user_email_any_case")]
+
+    def __str__(self) -> str:
+        return self.get_full_name() or self.email
+
+    @property
+    def sees_audit(self) -> bool:
+        """Whether there is an audit for them to see: who manages a mailbox, or runs this server."""
+        return self.is_staff or self.memberships.filter(role=Role.MANAGER).exists()
+
+
+class Role(models.TextChoices):
+    """Each role may do what the ones before it may."""
+
+    VIEWER = "viewer", _("may look")
+    PROPOSER = "proposer", _("may propose")
+    APPROVER = "approver", _("may approve")
+    MANAGER = "manager", _("may manage")
+
+    def covers(self, needed: Role) -> bool:
+        order = list(Role)
+        return order.index(self) >= order.index(needed)
+
+    @classmethod
+    def at_least(cls, needed: Role) -> list[Role]:
+        return [role for role in cls if role.covers(needed)]
+
+
+def digest_of(secret: str) -> str:
+    """The stored form of a random secret. 256 random bits need no slow hash: there is nothing to
+    guess.
+    """
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class SignInLink(models.Model):
+    """A one-time way in; its GET only shows a button."""
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="sign_in_links")
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"link {self.pk} for user {self.user_id}"
+
+    @classmethod
+    def issue(cls, *, user: User, lifetime: timedelta) -> str:
+        """Make a link for a person; returns its secret part, which is known only now."""
+        secret = secrets.token_urlsafe(32)
+        cls.objects.create(
+            user=user, digest=digest_of(secret), expires_at=timezone.now() + lifetime
+        )
+        return secret
+
+    @classmethod
+    def usable(cls, secret: str) -> models.QuerySet[SignInLink]:
+        return cls.objects.filter(
+            digest=digest_of(secret),
+            used_at=None,
+            expires_at__gt=timezone.now(),
+            user__is_active=True,
+        )
+
+    @classmethod
+    def redeem(cls, secret: str) -> User | None:
+        """Use the link up; only one of two simultaneous uses gets the person."""
+        links = cls.usable(secret)
+        link = links.select_related("user").first()
+        if link is None or links.update(used_at=timezone.now()) != 1:
+            return None
+        return link.user
+
+
+class AddressCode(models.Model):
+    """A code that was mailed to an address, by which a person proves that they read mail there."""
+
+    person = models.ForeignKey(User, models.CASCADE, related_name="+")
+    address = models.EmailField(max_length=254)
+    digest = models.CharField(max_length=64, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    tries = models.PositiveSmallIntegerField(default=0)
+    proven_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["person", "created_at"], name="address_code_of_person"),
+            models.Index(fields=["address", "created_at"], name="address_code_of_address"),
+        ]
+
+    def __str__(self) -> str:
+        return f"code {self.pk} of person {self.person_id}"
+
+
+class SignInPlace(models.Model):
+    """A network from which a person has signed in: there, guesses made elsewhere hold them up no
+    longer.
+    """
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="+")
+    network = models.CharField(max_length=50)
+    last_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "network"], name="sign_in_place_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} from {self.network}"
+
+
+class FailedSignIns(models.Model):
+    """How often signing in to an account failed from one place, and how many failures the audit
+    does not hold yet.
+
+    `account` is a keyed hash of the typed address, or empty for all; `place` is a network or
+    browser, or empty for all.
+    """
+
+    account = models.CharField(max_length=64, blank=True)
+    place = models.CharField(max_length=80, blank=True)
+    user = models.ForeignKey(User, models.CASCADE, null=True, related_name="+")
+    network = models.CharField(max_length=50, blank=True)
+    failures = models.PositiveIntegerField(default=0)
+    last_at = models.DateTimeField()
+    unrecorded = models.PositiveIntegerField(default=0)
+    recorded_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["account", "place"], name="failed_sign_ins_once")
+        ]
+        indexes = [models.Index(fields=["last_at"], name="failed_sign_ins_old")]
+
+    def __str__(self) -> str:
+        return f"{self.failures} from {self.place or 'anywhere'}"

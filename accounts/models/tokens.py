@@ -1,0 +1,136 @@
+"""The tokens of programs, what they asked for, and how much."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from datetime import timedelta
+
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models.mailboxes import Mailbox
+from accounts.models.people import User, digest_of
+
+SCOPES = {
+    "mail:read": _("read and search mail"),
+    "mail:draft": _("write drafts"),
+    "mail:propose": _("propose mail that a person must approve"),
+    "webhooks:manage": _("have webhooks told what becomes of actions"),
+    "m365:run": _("run commands in Microsoft 365 with this server's sign-in"),
+}
+
+
+# They reach beyond the mailboxes of a token, so on the page only who runs this server gives them.
+STAFF_SCOPES = frozenset({"m365:run"})
+
+
+class ApiToken(models.Model):
+    """A program's key: shown once, stored as its SHA-256."""
+
+    PREFIX = "mh_"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(User, models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=100)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    hint = models.CharField(max_length=12, editable=False)
+    scopes = models.JSONField(default=list)
+    mailboxes = models.ManyToManyField(Mailbox, related_name="tokens")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    rotated_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "name"],
+                condition=models.Q(revoked_at=None),
+                name="token_name_once_for_a_user",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.hint}…)"
+
+    @classmethod
+    def issue(
+        cls,
+        *,
+        user: User,
+        name: str,
+        scopes: list[str],
+        mailboxes: list[Mailbox],
+        lifetime: timedelta | None = None,
+    ) -> tuple[ApiToken, str]:
+        """Make a token; returns the row and the secret, which is known only now."""
+        secret = cls.PREFIX + secrets.token_urlsafe(32)
+        token = cls.objects.create(
+            user=user,
+            name=name,
+            scopes=sorted(set(scopes)),
+            digest=digest_of(secret),
+            hint=secret[:8],
+            expires_at=timezone.now() + lifetime if lifetime else None,
+        )
+        token.mailboxes.set(mailboxes)
+        return token, secret
+
+    def rotate(self) -> str:
+        """Give it a new secret, valid as long again; the old one ends now.
+
+        The row and its name stay, and with them the proposer: waiting actions and idempotency keys
+        are untouched. Returns the secret.
+        """
+        secret = self.PREFIX + secrets.token_urlsafe(32)
+        now = timezone.now()
+        if self.expires_at is not None:
+            self.expires_at = now + (self.expires_at - (self.rotated_at or self.created_at))
+        self.digest, self.hint, self.rotated_at = digest_of(secret), secret[:8], now
+        self.save(update_fields=["digest", "hint", "rotated_at", "expires_at"])
+        return secret
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= timezone.now()
+
+
+class RequestRecord(models.Model):
+    """One call of a tool by a token: what was called and how it ended, never what it said."""
+
+    at = models.DateTimeField(auto_now_add=True)
+    token = models.ForeignKey(ApiToken, models.CASCADE, related_name="requests")
+    request_id = models.CharField(max_length=64, blank=True)
+    surface = models.CharField(max_length=8)
+    tool = models.CharField(max_length=40)
+    outcome = models.CharField(max_length=24)
+    action_id = models.UUIDField(null=True)
+    replayed = models.BooleanField(default=False)
+    duration_ms = models.PositiveIntegerField()
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["token", "-id"], name="request_of_token"),
+            models.Index(fields=["at"], name="request_to_forget"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.outcome}"
+
+
+class QuotaUse(models.Model):
+    """How much of a quota one subject has used; see `accounts.access.quotas`."""
+
+    key = models.CharField(max_length=150, unique=True)
+    used = models.BigIntegerField()
+    ends_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["ends_at"], name="quota_to_forget")]
+
+    def __str__(self) -> str:
+        return self.key

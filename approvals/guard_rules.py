@@ -1,0 +1,328 @@
+"""What the database refuses, whoever asks: one rule for each trigger."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from accounts.infra.fields import TEXT_MARK
+from accounts.infra.keys import MAGIC
+from approvals.core.at_rest import READABLE
+from approvals.core.states import FINAL, TRANSITIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """`refused_when` is SQL over OLD and NEW; the names in braces are words of the database's
+    dialect.
+    """
+
+    name: str
+    table: str
+    event: str
+    refused_when: str
+    says: str
+
+
+def _listed(values: Sequence[str]) -> str:
+    return ", ".join(f"'{value}'" for value in values)
+
+
+def _changed(*columns: str) -> str:
+    return " OR ".join(f"NEW.{column} {{differs}} OLD.{column}" for column in columns)
+
+
+_ALLOWED = " OR ".join(
+    f"(OLD.status = '{source}' AND NEW.status IN ({_listed(sorted(targets))}))"
+    for source, targets in TRANSITIONS.items()
+)
+
+
+# Distinct people who approved this revision, digest and round. The proposer and the authors of
+# revisions count only where one approval is enough and the rules of the mailbox let them approve.
+_PEOPLE = """(
+    SELECT COUNT(DISTINCT said.person_id) FROM approvals_decision AS said
+    WHERE said.action_id = NEW.id AND said.verdict = 'approved' AND said.revision = NEW.revision
+    AND said.digest = NEW.digest AND said.approval_round = NEW.approval_round
+    AND ((NEW.approvals_needed = 1 AND NOT EXISTS (
+        SELECT 1 FROM approvals_approvalpolicy AS rules WHERE rules.mailbox_id = NEW.mailbox_id
+        AND (NOT rules.self_approval OR rules.approvals_needed > 1)
+    )) OR (said.person_id <> NEW.proposer_id AND NOT EXISTS (
+        SELECT 1 FROM approvals_revision AS wrote WHERE wrote.action_id = NEW.id AND wrote.author_id = said.person_id
+    ))))"""
+
+
+# An accepted attempt closes the action, whichever it was. Everything else is what the latest
+# attempt says; out of unknown a person's word leads to a new round of approvals and no further.
+_BACKED = """EXISTS (
+    SELECT 1 FROM approvals_attempt AS tried
+    WHERE tried.action_id = NEW.id AND CASE NEW.status
+    WHEN 'succeeded' THEN tried.verdict = 'accepted'
+    WHEN 'failed' THEN tried.fence = NEW.fence AND tried.verdict = 'refused'
+    WHEN 'approved' THEN tried.fence = NEW.fence AND tried.verdict = 'not_sent' AND tried.ruled_at IS NULL
+    WHEN 'pending' THEN tried.fence = NEW.fence AND tried.verdict = 'not_sent' AND tried.ruled_at IS NOT NULL
+    ELSE tried.fence = NEW.fence AND tried.verdict = 'unknown' END)"""
+
+
+def _action(name: str, refused_when: str, says: str, event: str = "UPDATE") -> Rule:
+    return Rule(
+        name=name,
+        table="approvals_pendingaction",
+        event=event,
+        refused_when=refused_when,
+        says=says,
+    )
+
+
+def _child(row: str, condition: str) -> str:
+    """No such action for this row."""
+    # All of it is our own text: nothing here comes from outside.
+    of_row = f"FROM approvals_pendingaction AS a WHERE a.id = {row}.action_id"
+    return f"NOT EXISTS (SELECT 1 {of_row} AND {condition})"
+
+
+def _only_sealed() -> str:
+    """The preview is encrypted, and what stays readable of it is what it was."""
+    same = [
+        f"NOT ({{member}}(NEW.preview, '{{at}}{name}') {{differs}} {{member}}(OLD.preview, '{{at}}{name}'))"
+        for name in READABLE
+    ]
+    return " AND ".join(["NEW.sealed_preview IS NOT NULL", *same])
+
+
+def _in_clear(column: str) -> str:
+    """Say that a column takes bytes that are not encrypted; NULL is not such a value."""
+    begins = f"{{hex}}substr(NEW.{column}, 1, {len(MAGIC)}){{end}}"
+    # SQLite's hex of NULL is an empty text
+    return f"NEW.{column} IS NOT NULL AND {begins} <> '{MAGIC.hex()}'"
+
+
+def _never(table: str, event: str) -> Rule:
+    did = {"UPDATE": "changed", "DELETE": "deleted"}[event]
+    return Rule(
+        name=f"{table}_never_{did}",
+        table=f"approvals_{table}",
+        event=event,
+        refused_when="1 = 1",
+        says=f"this is never {did}",
+    )
+
+
+_ENDED = f"a.status IN ({_listed(FINAL)})"
+
+
+# What a person said gives way to the provider's word, and so does the proof that a look seemed to
+# give.
+_CORRECTED = (
+    "OLD.verdict = 'not_sent' AND OLD.evidence IN ('person', 'probe') AND NEW.evidence IN ('answer', 'probe')"
+    f" AND NOT ({_changed('phase', 'wire_started_at')})"
+    " AND (NEW.verdict IN ('accepted', 'not_sent') OR (NEW.verdict = 'refused' AND OLD.evidence = 'person'))"
+)
+
+
+_CLAIMED = "a.status = 'executing' AND a.fence = NEW.fence"
+
+
+RULES = (
+    _action(
+        "action_born_pending",
+        "NEW.status <> 'pending' OR NEW.fence <> 0 OR NEW.revision <> 1 OR NEW.approval_round <> 1"
+        " OR NEW.approvals_given <> 0",
+        "an action begins undecided",
+        event="INSERT",
+    ),
+    _action(
+        "action_frozen",
+        _changed(
+            "id",
+            "kind",
+            "tool",
+            "mailbox_id",
+            "proposer_id",
+            "proposer_name",
+            "token_id",
+            "replaces_id",
+            "message_id",
+            "approvals_needed",
+            "send_at",
+        ),
+        "what an action is never changes",
+    ),
+    _action(
+        "action_transition",
+        f"NEW.status <> OLD.status AND NOT ({_ALLOWED})",
+        "there is no way to that state",
+    ),
+    _action(
+        "action_payload_frozen",
+        "(NEW.digest <> OLD.digest OR NEW.revision <> OLD.revision) AND NOT (OLD.status = 'pending' AND"
+        " NEW.status = 'pending' AND NEW.revision = OLD.revision + 1 AND EXISTS (SELECT 1 FROM approvals_revision AS r"
+        " WHERE r.action_id = NEW.id AND r.number = NEW.revision AND r.digest = NEW.digest))",
+        "the content changes only while it is pending, by a new revision",
+    ),
+    _action(
+        "action_needs_decisions",
+        f"NEW.status IN ('approved', 'executing') AND NEW.status <> OLD.status AND {_PEOPLE} < NEW.approvals_needed",
+        "not enough people have approved exactly this",
+    ),
+    _action(
+        "action_round",
+        "(NEW.approval_round <> OLD.approval_round AND NOT (NEW.approval_round = OLD.approval_round + 1 AND"
+        " NEW.status = 'pending')) OR (OLD.status IN ('approved', 'unknown') AND NEW.status = 'pending' AND"
+        " NEW.approval_round = OLD.approval_round)",
+        "a new round begins with what goes back to pending, and only then",
+    ),
+    _action(
+        "action_fence",
+        "(NEW.fence <> OLD.fence OR (NEW.status = 'executing' AND OLD.status <> 'executing')) AND NOT"
+        " (NEW.fence = OLD.fence + 1 AND OLD.status = 'approved' AND NEW.status = 'executing')",
+        "a claim, and nothing else, moves the fence by one",
+    ),
+    _action(
+        "action_outcome_backed",
+        "(OLD.status IN ('executing', 'unknown') OR NEW.status = 'succeeded') AND NEW.status <> OLD.status"
+        f" AND NOT {_BACKED}",
+        "the attempt says something else",
+    ),
+    _action(
+        "action_receipt_final",
+        f"OLD.status = 'succeeded' AND ({_changed('receipt')})",
+        "a receipt is final",
+    ),
+    _action("action_never_deleted", "1 = 1", "this is never deleted", event="DELETE"),
+    Rule(
+        name="revision_of_pending",
+        table="approvals_revision",
+        event="INSERT",
+        refused_when=_child(
+            "NEW", "a.status = 'pending' AND NEW.number IN (a.revision, a.revision + 1)"
+        ),
+        says="a revision is added while the action is pending",
+    ),
+    Rule(
+        name="revision_final",
+        table="approvals_revision",
+        event="UPDATE",
+        # A sealed column may take another record: only the holder of a key can make one that opens,
+        # and a row has one content for ever, so that is encryption with another key or damage, and
+        # what is damaged never leaves.
+        refused_when=_changed(
+            "id", "action_id", "number", "author_id", "changed", "digest", "created_at"
+        )
+        + f" OR (({_changed('payload')}) AND (NEW.payload <> '{{{{}}}}' OR"
+        f" (NEW.sealed_payload IS NULL AND {_child('NEW', _ENDED)})))"
+        + f" OR (({_changed('preview')}) AND NOT ({_only_sealed()}) AND"
+        f" (NEW.preview <> '{{{{}}}}' OR {_child('NEW', _ENDED)}))"
+        + "".join(
+            f" OR (OLD.{column} IS NOT NULL AND NEW.{column} IS NULL AND {_child('NEW', _ENDED)})"
+            + f" OR (({_changed(column)}) AND {_in_clear(column)})"
+            for column in ("sealed_payload", "sealed_preview")
+        ),
+        says="a revision is never changed, only encrypted, and emptied after the end",
+    ),
+    _never("revision", "DELETE"),
+    Rule(
+        name="blob_of_pending",
+        table="approvals_blob",
+        event="INSERT",
+        refused_when=_child("NEW", "a.status = 'pending'"),
+        says="bytes are added while the action is pending",
+    ),
+    Rule(
+        name="blob_never_changed",
+        table="approvals_blob",
+        event="UPDATE",
+        refused_when=_changed("id", "action_id", "sha256")
+        + f" OR (({_changed('content')}) AND {_in_clear('content')})",
+        says="bytes are never changed, only encrypted",
+    ),
+    Rule(
+        name="blob_deleted_after_the_end",
+        table="approvals_blob",
+        event="DELETE",
+        refused_when=_child("OLD", _ENDED),
+        says="bytes are deleted after the end",
+    ),
+    Rule(
+        name="decision_of_what_is_there",
+        table="approvals_decision",
+        event="INSERT",
+        refused_when="NEW.verdict = 'approved' AND "
+        + _child(
+            "NEW",
+            "a.status = 'pending' AND a.revision = NEW.revision AND a.digest = NEW.digest"
+            " AND a.approval_round = NEW.approval_round",
+        ),
+        says="an approval names what is stored now",
+    ),
+    Rule(
+        name="decision_final",
+        table="approvals_decision",
+        event="UPDATE",
+        refused_when=_changed(
+            "id",
+            "action_id",
+            "person_id",
+            "verdict",
+            "revision",
+            "approval_round",
+            "digest",
+            "created_at",
+            "method",
+        )
+        # A seal of another key may take the place of one; nobody seals later what had none.
+        + f" OR (({_changed('seal')}) AND (OLD.seal = '' OR NEW.seal = ''))"
+        + f" OR (({_changed('note')}) AND substr(NEW.note, 1, {len(TEXT_MARK)}) <> '{TEXT_MARK}'"
+        f" AND (NEW.note <> '' OR {_child('NEW', _ENDED)}))",
+        says="a decision is never changed, only its note emptied after the end",
+    ),
+    _never("decision", "DELETE"),
+    Rule(
+        name="attempt_of_a_claim",
+        table="approvals_attempt",
+        event="INSERT",
+        refused_when="NEW.phase <> 'prepared' OR NEW.verdict IS NOT NULL OR "
+        + _child("NEW", _CLAIMED),
+        says="an attempt begins with a claim",
+    ),
+    Rule(
+        name="attempt_forward",
+        table="approvals_attempt",
+        event="UPDATE",
+        refused_when=_changed("id", "action_id", "fence", "worker", "started_at")
+        + " OR (OLD.phase = 'wire_started' AND NEW.phase <> 'wire_started')"
+        + f" OR (NEW.phase <> OLD.phase AND {_child('NEW', _CLAIMED)})"
+        + " OR (OLD.verdict IS NOT NULL AND NEW.verdict IS NULL)"
+        + f" OR (({_changed('notes')}) AND NOT (OLD.phase = 'prepared' AND NEW.phase = 'wire_started'))"
+        + f" OR (OLD.ruled_at IS NOT NULL AND ({_changed('ruled_at')}))",
+        says="an attempt only goes on",
+    ),
+    Rule(
+        name="attempt_verdict_final",
+        table="approvals_attempt",
+        event="UPDATE",
+        refused_when="OLD.verdict <> 'unknown' AND ("
+        + _changed("verdict", "phase", "code", "evidence", "ended_at", "wire_started_at")
+        + f") AND NOT ({_CORRECTED})",
+        says="a definite verdict is final",
+    ),
+    Rule(
+        name="attempt_second_copy_ordered",
+        table="approvals_attempt",
+        event="UPDATE",
+        refused_when="NEW.verdict = 'accepted' AND (OLD.verdict IS NULL OR OLD.verdict <> 'accepted') AND EXISTS ("
+        "SELECT 1 FROM approvals_attempt AS other WHERE other.action_id = NEW.action_id AND other.verdict = 'accepted'"
+        " AND ((other.fence < NEW.fence AND other.ruled_at IS NULL)"
+        " OR (other.fence > NEW.fence AND NEW.ruled_at IS NULL)))",
+        says="a second copy leaves only by order of a person",
+    ),
+    _never("attempt", "DELETE"),
+    _never("auditevent", "UPDATE"),
+    _never("auditevent", "DELETE"),
+    Rule(
+        name="auditchain_grows",
+        table="approvals_auditchain",
+        event="UPDATE",
+        refused_when=_changed("id", "mailbox_id") + " OR NEW.length <> OLD.length + 1",
+        says="a chain only grows",
+    ),
+    _never("auditchain", "DELETE"),
+)
