@@ -10,7 +10,10 @@ T = TypeVar("T")
 
 
 def all_at_once(calls: Sequence[Callable[[], T]], *, seconds: float = 60) -> list[T]:
-    """Start the calls together; returns their answers in order. An exception in one is raised here."""
+    """Start the calls together; returns their answers in order.
+
+    An exception in one is raised here.
+    """
     gate = threading.Barrier(len(calls))
     answers: dict[int, T] = {}
     errors: list[BaseException] = []

@@ -27,10 +27,12 @@ from tools.providers.memory import SERVERS, MemoryServer
 hypothesis.settings.register_profile("mailhub", deadline=None)
 hypothesis.settings.load_profile("mailhub")
 
-# The suite is a worker that began long ago: else it would look in Sent for what the first test approves.
+# The suite is a worker that began long ago: else it would look in Sent for what the first test
+# approves.
 restored._began.append(datetime(2000, 1, 1, tzinfo=UTC))
 
-# As manage.py has it: looking for rubbish after every 700 new objects is a tenth of what the suite costs.
+# As manage.py has it: looking for rubbish after every 700 new objects is a tenth of what the suite
+# costs.
 gc.set_threshold(50_000)
 
 HELLO: dict[str, Any] = {
@@ -53,16 +55,23 @@ class Api:
     client: Client = field(default_factory=Client)
 
     def post(self, path: str, body: Any = None, **headers: str) -> Any:
-        content = body if isinstance(body, bytes | str) else json.dumps(body if body is not None else {})
+        content = (
+            body if isinstance(body, bytes | str) else json.dumps(body if body is not None else {})
+        )
         return self.client.post(
-            f"/api/v1{path}", content, content_type="application/json", headers=self._headers(headers)
+            f"/api/v1{path}",
+            content,
+            content_type="application/json",
+            headers=self._headers(headers),
         )
 
     def get(self, path: str, **headers: str) -> Any:
         return self.client.get(f"/api/v1{path}", headers=self._headers(headers))
 
     def tool(self, name: str, *, key: str | None = None, **arguments: Any) -> Any:
-        return self.post(f"/tools/{name}", arguments, **({"Idempotency-Key": key} if key is not None else {}))
+        return self.post(
+            f"/tools/{name}", arguments, **({"Idempotency-Key": key} if key is not None else {})
+        )
 
     def propose(self, *, key: str | None = None, **changes: Any) -> str:
         """Propose a mail; returns the action's id."""
@@ -96,14 +105,20 @@ class Reviewer:
         action = PendingAction.objects.filter(pk=action_id).first()
         shown = {"digest": action.digest, "revision": action.revision} if action else {}
         token = self.client.cookies["csrftoken"].value if "csrftoken" in self.client.cookies else ""
-        return self.client.post(f"/actions/{action_id}/{verdict}/", {**shown, "csrfmiddlewaretoken": token, **fields})
+        return self.client.post(
+            f"/actions/{action_id}/{verdict}/", {**shown, "csrfmiddlewaretoken": token, **fields}
+        )
 
 
 @pytest.fixture(autouse=True)
 def _quick(settings: Any) -> None:
-    """No undo window unless a test is about it: nothing waits for a clock. And no memory of failed sign-ins."""
+    """No undo window unless a test is about it: nothing waits for a clock.
+
+    And no memory of failed sign-ins.
+    """
     settings.MAILHUB_UNDO_SECONDS = 0
-    # What the home knows of the mails of an earlier test, whose database is gone, would look like a restore.
+    # What the home knows of the mails of an earlier test, whose database is gone, would look like a
+    # restore.
     for kept in (journal.journal_file(), restored.identity_file(), anchors.heads_file()):
         kept.unlink(missing_ok=True)
     cache.clear()
@@ -133,9 +148,15 @@ def make_mailbox(address: str, server: MemoryServer, *managers: User) -> Mailbox
     return mailbox
 
 
-def make_api(user: User, *mailboxes: Mailbox, name: str = "agent", scopes: list[str] | None = None) -> Api:
+def make_api(
+    user: User, *mailboxes: Mailbox, name: str = "agent", scopes: list[str] | None = None
+) -> Api:
     token_scopes = list(SCOPES) if scopes is None else scopes
-    return Api(secret=ApiToken.issue(user=user, name=name, scopes=token_scopes, mailboxes=list(mailboxes))[1])
+    return Api(
+        secret=ApiToken.issue(user=user, name=name, scopes=token_scopes, mailboxes=list(mailboxes))[
+            1
+        ]
+    )
 
 
 @pytest.fixture

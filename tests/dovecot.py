@@ -1,4 +1,6 @@
-"""Dovecot as an ordinary process with its own configuration: Maildir, special-use folders, UIDPLUS, MOVE, CONDSTORE."""
+"""Dovecot as an ordinary process with its own configuration: Maildir, special-use folders, UIDPLUS,
+MOVE, CONDSTORE.
+"""
 
 import contextlib
 import os
@@ -114,7 +116,12 @@ class Dovecot(Service):
         )
 
     def command(self) -> Sequence[str | Path]:
-        return [shutil.which("dovecot") or "/usr/sbin/dovecot", "-F", "-c", self.folder / "dovecot.conf"]
+        return [
+            shutil.which("dovecot") or "/usr/sbin/dovecot",
+            "-F",
+            "-c",
+            self.folder / "dovecot.conf",
+        ]
 
     def is_ready(self) -> bool:
         try:
@@ -144,7 +151,9 @@ class Dovecot(Service):
         client.login(address, PASSWORD)
         return client
 
-    def deliver(self, address: str, source: bytes, *, folder: str = "INBOX", unread: bool = True) -> None:
+    def deliver(
+        self, address: str, source: bytes, *, folder: str = "INBOX", unread: bool = True
+    ) -> None:
         self.signed_in(address).append(folder, source, flags=() if unread else (rb"\Seen",))
 
     def messages(self, address: str, folder: str = "INBOX") -> list[bytes]:

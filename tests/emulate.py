@@ -1,6 +1,8 @@
-"""The mail servers of somebody else: `@inbox-zero/emulate` from npm (Apache-2.0), Gmail and Graph on loopback.
+"""The mail servers of somebody else: `@inbox-zero/emulate` from npm (Apache-2.0), Gmail and Graph
+on loopback.
 
-It keeps state, delivers nothing, and knows only a part of each API; what it does not know is played by our own servers.
+It keeps state, delivers nothing, and knows only a part of each API; what it does not know is played
+by our own servers.
 """
 
 import json
@@ -20,23 +22,37 @@ INSTALL_SECONDS = 120
 
 
 class Emulator(Service):
-    """One service (`google`, `microsoft`) with what `seed` puts into it; the token of a person is `token-ADDRESS`."""
+    """One service (`google`, `microsoft`) with what `seed` puts into it; the token of a person is
+    `token-ADDRESS`.
+    """
 
     name = "emulate"
 
-    def __init__(self, command: list[str], service: str, seed: dict[str, Any], addresses: Sequence[str]) -> None:
+    def __init__(
+        self, command: list[str], service: str, seed: dict[str, Any], addresses: Sequence[str]
+    ) -> None:
         super().__init__()
         self._command, self._service = command, service
         self.port = free_port()
         self._seed = {
-            "tokens": {f"token-{address}": {"login": address, "scopes": []} for address in addresses},
+            "tokens": {
+                f"token-{address}": {"login": address, "scopes": []} for address in addresses
+            },
             service: {"users": [{"email": address, "name": "A"} for address in addresses], **seed},
         }
 
     def command(self) -> Sequence[str | Path]:
         seed = Path(self.folder) / "seed.json"
         seed.write_text(json.dumps(self._seed))
-        return [*self._command, "--service", self._service, "--port", str(self.port), "--seed", str(seed)]
+        return [
+            *self._command,
+            "--service",
+            self._service,
+            "--port",
+            str(self.port),
+            "--seed",
+            str(seed),
+        ]
 
     def is_ready(self) -> bool:
         with socket.socket() as knocking:
@@ -52,8 +68,12 @@ def emulate(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("emulate")
     options = ["--no-audit", "--no-fund", "--no-save", "--prefix", str(folder)]
     done = subprocess.run(
-        [npm, "install", *options, PACKAGE], cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS,
+        [npm, "install", *options, PACKAGE],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return [node, str(folder / "node_modules/@inbox-zero/emulate/dist/index.js")]

@@ -27,18 +27,27 @@ def gmail(settings: Any) -> Iterator[GmailServer]:
 
 def connected(server: GmailServer, owner: User, address: str = ADA) -> Mailbox:
     secrets = CLIENT | {
-        "refresh_token": server.signed_in(address), "access_token": server.access_token(address),
-        "expires_at": time.time() + 3600, "scopes": list(WANTED),
-    }  # fmt: skip
+        "refresh_token": server.signed_in(address),
+        "access_token": server.access_token(address),
+        "expires_at": time.time() + 3600,
+        "scopes": list(WANTED),
+    }
     return connect_mailbox(
-        owner=owner, address=address, provider="gmail", secrets=secrets, scopes=["read", "draft", "send"]
+        owner=owner,
+        address=address,
+        provider="gmail",
+        secrets=secrets,
+        scopes=["read", "draft", "send"],
     )
 
 
 def letter(
-    subject: str = "Number 1", *, sender: str = "Mira Holm <mira@northwind.example>", text: str = "Hello.\n",
+    subject: str = "Number 1",
+    *,
+    sender: str = "Mira Holm <mira@northwind.example>",
+    text: str = "Hello.\n",
     **headers: str,
-) -> bytes:  # fmt: skip
+) -> bytes:
     message = EmailMessage(policy=SMTP.clone(cte_type="7bit"))
     message["From"] = sender
     message["To"] = ADA
@@ -52,4 +61,6 @@ def letter(
 
 def arrived(server: GmailServer, count: int, **more: Any) -> list[Stored]:
     """So many messages in the inbox, newest first."""
-    return [server.deliver(ADA, letter(f"Number {number + 1}"), **more) for number in range(count)][::-1]
+    return [server.deliver(ADA, letter(f"Number {number + 1}"), **more) for number in range(count)][
+        ::-1
+    ]

@@ -1,7 +1,9 @@
-"""A Gmail API and a Google token endpoint on loopback that fail on demand, with a ledger of what was really sent.
+"""A Gmail API and a Google token endpoint on loopback that fail on demand, with a ledger of what
+was really sent.
 
-Messages, drafts, labels, threads, search, batches and uploads, as far as a mail program needs them. The ledger, the
-list of calls and the mailboxes are looked at by tests; no database of ours stands behind them.
+Messages, drafts, labels, threads, search, batches and uploads, as far as a mail program needs them.
+The ledger, the list of calls and the mailboxes are looked at by tests; no database of ours stands
+behind them.
 """
 
 import base64
@@ -25,7 +27,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, Self, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
-SYSTEM_LABELS = ("INBOX", "SENT", "DRAFT", "SPAM", "TRASH", "STARRED", "IMPORTANT", "UNREAD", "CHAT")
+SYSTEM_LABELS = (
+    "INBOX",
+    "SENT",
+    "DRAFT",
+    "SPAM",
+    "TRASH",
+    "STARRED",
+    "IMPORTANT",
+    "UNREAD",
+    "CHAT",
+)
 ROUTES = [
     (re.compile(pattern), name)
     for pattern, name in (
@@ -35,7 +47,10 @@ ROUTES = [
         (r"GET /gmail/v1/users/me/messages", "messages.list"),
         (r"POST (/upload)?/gmail/v1/users/me/messages/send", "messages.send"),
         (r"GET /gmail/v1/users/me/messages/(?P<id>[^/]+)", "messages.get"),
-        (r"GET /gmail/v1/users/me/messages/(?P<id>[^/]+)/attachments/(?P<part>[^/]+)", "attachments.get"),
+        (
+            r"GET /gmail/v1/users/me/messages/(?P<id>[^/]+)/attachments/(?P<part>[^/]+)",
+            "attachments.get",
+        ),
         (r"POST /gmail/v1/users/me/messages/(?P<id>[^/]+)/trash", "messages.trash"),
         (r"GET /gmail/v1/users/me/threads/(?P<id>[^/]+)", "threads.get"),
         (r"GET /gmail/v1/users/me/drafts", "drafts.list"),
@@ -120,9 +135,11 @@ class Call:
 
 @dataclass(kw_only=True)
 class Fault:
-    """What goes wrong with the next `times` calls of a name (None: all): a status, or no answer at all.
+    """What goes wrong with the next `times` calls of a name (None: all): a status, or no answer at
+    all.
 
-    `after`: only once the effect is there. `pause` comes first; with the status 200 it is all that goes wrong.
+    `after`: only once the effect is there. `pause` comes first; with the status 200 it is all that
+    goes wrong.
     """
 
     name: str
@@ -136,12 +153,18 @@ class Fault:
 
 
 class Refusal(Exception):
-    def __init__(self, status: int, reason: str = "", headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, reason: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(status)
         self.status, self.reason, self.headers = status, reason, dict(headers or {})
 
     def body(self) -> bytes:
-        told = {"message": "canary-reply in words", "domain": "global", "reason": self.reason or "backendError"}
+        told = {
+            "message": "canary-reply in words",
+            "domain": "global",
+            "reason": self.reason or "backendError",
+        }
         error = {"code": self.status, "message": told["message"], "errors": [told]}
         return json.dumps({"error": error}).encode()
 
@@ -162,8 +185,9 @@ class GmailServer:
         self.page_overlap = 0
         self.lists_more_than_asked = False
         self.search_lags = self.lists_lag = False
-        # What becomes of the Message-ID of a mail that is sent. The real service was seen to replace it and to keep no
-        # copy (FlowCrypt/flowcrypt-browser#4273, gauteh/lieer#198), and in other years to note it or to leave it.
+        # What becomes of the Message-ID of a mail that is sent. The real service was seen to
+        # replace it and to keep no copy (FlowCrypt/flowcrypt-browser#4273, gauteh/lieer#198), and
+        # in other years to note it or to leave it.
         self.message_ids: Literal["replaced", "noted", "kept"] = "replaced"
         self.tampers: Callable[[bytes], bytes] | None = None
         self.before: dict[str, Callable[[Call], None]] = {}
@@ -173,9 +197,7 @@ class GmailServer:
         self.grant_ended = False
         self.new_refresh_token = ""
         self.garbles: set[str] = set()
-        self.granted_scope = (
-            "https://www.googleapis.com/auth/gmail.readonly https://www.googleapis.com/auth/gmail.compose"
-        )
+        self.granted_scope = "https://www.googleapis.com/auth/gmail.readonly https://www.googleapis.com/auth/gmail.compose"
         self.token_seconds = 3600
         self.delay = 0.0
         self.most_at_once = 0
@@ -191,7 +213,9 @@ class GmailServer:
         self._lock = threading.RLock()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -229,7 +253,9 @@ class GmailServer:
         return token
 
     def code(self, address: str, asked: Mapping[str, str]) -> str:
-        """What a person gets to paste after allowing what the link asks for; good for who has made that link alone."""
+        """What a person gets to paste after allowing what the link asks for; good for who has made
+        that link alone.
+        """
         code = f"4/0A{secrets.token_hex(8)}"
         self.codes[code] = {"address": address.lower(), **asked}
         return code
@@ -238,14 +264,21 @@ class GmailServer:
         self._tokens.clear()
 
     def deliver(
-        self, address: str, source: bytes, *, labels: tuple[str, ...] = ("INBOX", "UNREAD"), at: int | None = None
+        self,
+        address: str,
+        source: bytes,
+        *,
+        labels: tuple[str, ...] = ("INBOX", "UNREAD"),
+        at: int | None = None,
     ) -> Stored:
         with self._lock:
             return self._add(self.box(address), source, set(labels), at=at)
 
     def sources(self, address: str, label: str) -> list[bytes]:
         """What lies under a label, oldest first."""
-        return [stored.source for stored in self._newest(self.box(address)) if label in stored.labels][::-1]
+        return [
+            stored.source for stored in self._newest(self.box(address)) if label in stored.labels
+        ][::-1]
 
     def fail(self, name: str, status: int, reason: str = "", **more: Any) -> None:
         self.faults.append(Fault(name=name, status=status, reason=reason, **more))
@@ -294,16 +327,23 @@ class GmailServer:
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, *, inside: str = ""
     ) -> tuple[int, Mapping[str, str], bytes]:
         parts = urlsplit(target)
-        found = ((pattern.fullmatch(f"{method} {parts.path}"), name) for pattern, name in reversed(ROUTES))
+        found = (
+            (pattern.fullmatch(f"{method} {parts.path}"), name)
+            for pattern, name in reversed(ROUTES)
+        )
         match, name = next(((match, name) for match, name in found if match), (None, ""))
         if match is None:
             return 404, {}, Refusal(404, "notFound").body()
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         address = inside or self._tokens.get(bearer, "")
         call = Call(
-            name=name, address=address, arguments=parse_qs(parts.query), inside=bool(inside), content=body,
+            name=name,
+            address=address,
+            arguments=parse_qs(parts.query),
+            inside=bool(inside),
+            content=body,
             id=unquote(match.groupdict().get("id") or ""),
-        )  # fmt: skip
+        )
         with self._lock:
             self.calls.append(call)
         if name in self.before:
@@ -313,7 +353,11 @@ class GmailServer:
             if fault and not fault.after:
                 _go_wrong(fault)
             if name == "token":
-                return 200, {"content-type": "application/json"}, json.dumps(self._token(body)).encode()
+                return (
+                    200,
+                    {"content-type": "application/json"},
+                    json.dumps(self._token(body)).encode(),
+                )
             if not address:
                 raise Refusal(401, "authError")
             if name == "batch" and name not in self.garbles:
@@ -323,12 +367,20 @@ class GmailServer:
             if fault and fault.after:
                 _go_wrong(fault)
         except Refusal as refusal:
-            return refusal.status, {"content-type": "application/json", **refusal.headers}, refusal.body()
+            return (
+                refusal.status,
+                {"content-type": "application/json", **refusal.headers},
+                refusal.body(),
+            )
         if name in self.garbles:
             return 200, {"content-type": "text/html"}, b"<html>canary-reply"
         masked = _masked(answer, call.one("fields")) if call.one("fields") else answer
         extra = dict(fault.headers) if fault else {}
-        return 200, {"content-type": "application/json; charset=UTF-8", **extra}, json.dumps(masked).encode()
+        return (
+            200,
+            {"content-type": "application/json; charset=UTF-8", **extra},
+            json.dumps(masked).encode(),
+        )
 
     def _fault(self, call: Call) -> Fault | None:
         with self._lock:
@@ -349,8 +401,13 @@ class GmailServer:
             raise _NoToken(401, "invalid_client")  # desktop clients have a secret, too
         if form["grant_type"] == "authorization_code":
             code = self.codes.pop(form.get("code", ""), {})
-            challenge = base64.urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
-            if (client_id, challenge.decode().rstrip("=")) != (code.get("client_id"), code.get("code_challenge")):
+            challenge = base64.urlsafe_b64encode(
+                hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+            )
+            if (client_id, challenge.decode().rstrip("=")) != (
+                code.get("client_id"),
+                code.get("code_challenge"),
+            ):
                 raise _NoToken(400, "invalid_grant")
             if form.get("redirect_uri") != code["redirect_uri"]:
                 raise _NoToken(400, "redirect_uri_mismatch")
@@ -361,7 +418,9 @@ class GmailServer:
             if not address or self.grant_ended:
                 raise _NoToken(400, "invalid_grant")
             if self.new_refresh_token:
-                self._refresh_tokens = {self.new_refresh_token: address}  # the old one is good no more
+                self._refresh_tokens = {
+                    self.new_refresh_token: address
+                }  # the old one is good no more
                 given["refresh_token"] = self.new_refresh_token
         token = self.access_token(address)
         return {
@@ -372,7 +431,9 @@ class GmailServer:
             "token_type": "Bearer",
         }
 
-    def _batch(self, call: Call, headers: Mapping[str, str]) -> tuple[int, Mapping[str, str], bytes]:
+    def _batch(
+        self, call: Call, headers: Mapping[str, str]
+    ) -> tuple[int, Mapping[str, str], bytes]:
         kind = f"content-type: {headers['content-type']}\r\n\r\n".encode()
         pieces = []
         for part in message_from_bytes(kind + call.content).walk():
@@ -390,7 +451,11 @@ class GmailServer:
                 + body
                 + b"\r\n"
             )
-        return 200, {"content-type": "multipart/mixed; boundary=batch_x"}, b"".join([*pieces, b"--batch_x--\r\n"])
+        return (
+            200,
+            {"content-type": "multipart/mixed; boundary=batch_x"},
+            b"".join([*pieces, b"--batch_x--\r\n"]),
+        )
 
     def _do(self, call: Call, named: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
         box = self.box(call.address)
@@ -400,8 +465,15 @@ class GmailServer:
             case "getProfile":
                 return {"emailAddress": box.address, "messagesTotal": len(box.messages)}
             case "labels.list":
-                own = [{"id": id_, "name": name, "type": "user"} for id_, name in box.labels.items()]
-                return {"labels": [*({"id": id_, "name": id_, "type": "system"} for id_ in SYSTEM_LABELS), *own]}
+                own = [
+                    {"id": id_, "name": name, "type": "user"} for id_, name in box.labels.items()
+                ]
+                return {
+                    "labels": [
+                        *({"id": id_, "name": id_, "type": "system"} for id_ in SYSTEM_LABELS),
+                        *own,
+                    ]
+                }
             case "labels.get":
                 under = [stored for stored in box.messages.values() if call.id in stored.labels]
                 unread = sum("UNREAD" in stored.labels for stored in under)
@@ -413,7 +485,10 @@ class GmailServer:
             case "attachments.get":
                 return self._attachment(box, call.id, unquote(named["part"]))
             case "threads.get":
-                thread = sorted((s for s in box.messages.values() if s.thread == call.id), key=lambda s: (s.at, s.id))
+                thread = sorted(
+                    (s for s in box.messages.values() if s.thread == call.id),
+                    key=lambda s: (s.at, s.id),
+                )
                 if not thread:
                     raise Refusal(404, "notFound")
                 return {"id": call.id, "messages": [_shown(stored, call) for stored in thread]}
@@ -443,7 +518,9 @@ class GmailServer:
         rows = [
             stored
             for stored in self._newest(box)
-            if wanted <= stored.labels and not hidden & stored.labels and _matches(stored, query, box)
+            if wanted <= stored.labels
+            and not hidden & stored.labels
+            and _matches(stored, query, box)
         ]
         if self.lists_lag or (self.search_lags and query):
             rows = [stored for stored in rows if "SENT" not in stored.labels]
@@ -455,7 +532,9 @@ class GmailServer:
             older = [stored for stored in rows if (stored.at, stored.id) < (int(at), id_)]
             rows = rows[max(len(rows) - len(older) - self.page_overlap, 0) :]
         asked = (
-            self.page_size if self.lists_more_than_asked else min(int(call.one("maxResults") or 100), self.page_size)
+            self.page_size
+            if self.lists_more_than_asked
+            else min(int(call.one("maxResults") or 100), self.page_size)
         )
         page = rows[:asked]
         answer: dict[str, Any] = {"resultSizeEstimate": len(rows)}
@@ -470,7 +549,9 @@ class GmailServer:
         return answer
 
     def _newest(self, box: Box) -> list[Stored]:
-        return sorted(box.messages.values(), key=lambda stored: (stored.at, stored.id), reverse=True)
+        return sorted(
+            box.messages.values(), key=lambda stored: (stored.at, stored.id), reverse=True
+        )
 
     def _message(self, box: Box, id_: str) -> Stored:
         if not re.fullmatch(r"[0-9a-f]{1,16}", id_):
@@ -503,26 +584,38 @@ class GmailServer:
         thread = given.get("message", {}).get("threadId", "")
         if thread and thread not in {stored.thread for stored in box.messages.values()}:
             raise Refusal(404, "notFound")
-        id_ = self._put_draft(box, self.tampers(source) if self.tampers else source, thread, call.id)
+        id_ = self._put_draft(
+            box, self.tampers(source) if self.tampers else source, thread, call.id
+        )
         stored = box.messages[box.drafts[id_]]
-        return {"id": id_, "message": {"id": stored.id, "threadId": stored.thread, "labelIds": ["DRAFT"]}}
+        return {
+            "id": id_,
+            "message": {"id": stored.id, "threadId": stored.thread, "labelIds": ["DRAFT"]},
+        }
 
     def _put_draft(self, box: Box, source: bytes, thread: str, id_: str = "") -> str:
         id_ = id_ or f"r{next(self._ids)}"
         old = box.messages.pop(box.drafts.get(id_, ""), None)
         thread = thread or (old.thread if old else "")
-        stored = self._add(box, source, {"DRAFT"}, thread=thread if _belongs(source, box, thread) else "")
+        stored = self._add(
+            box, source, {"DRAFT"}, thread=thread if _belongs(source, box, thread) else ""
+        )
         box.drafts[id_] = stored.id
         return id_
 
     def _send(self, box: Box, draft_id: str) -> dict[str, Any]:
         draft = box.messages.pop(box.drafts.pop(draft_id))
         everybody = [v for name in ("To", "Cc", "Bcc") for v in draft.parsed.get_all(name, [])]
-        recipients = tuple(address for _, address in getaddresses([str(value) for value in everybody]))
+        recipients = tuple(
+            address for _, address in getaddresses([str(value) for value in everybody])
+        )
         out = Sent(
-            sender=box.address, recipients=recipients, message_id=draft.header("Message-ID").strip(),
-            content=_without_bcc(draft.source), at=time.time(),
-        )  # fmt: skip
+            sender=box.address,
+            recipients=recipients,
+            message_id=draft.header("Message-ID").strip(),
+            content=_without_bcc(draft.source),
+            at=time.time(),
+        )
         self.ledger.append(out)
         self.on_sent(out)
         source = self._named_anew(draft.source)
@@ -540,13 +633,24 @@ class GmailServer:
         return b"Message-ID: <CA%016x@mail.gmail.com>\r\n" % next(self._ids) + without
 
     def _add(
-        self, box: Box, source: bytes, labels: set[str], *, thread: str | None = None, at: int | None = None
+        self,
+        box: Box,
+        source: bytes,
+        labels: set[str],
+        *,
+        thread: str | None = None,
+        at: int | None = None,
     ) -> Stored:
-        """In the conversation that is given, one of its own (""), or that of a message which it names (None)."""
+        """In the conversation that is given, one of its own (""), or that of a message which it
+        names (None).
+        """
         id_ = f"{next(self._ids):016x}"
         parsed = message_from_bytes(source, policy=policy.compat32)
         named = set(ID.findall(f"{parsed['References']} {parsed['In-Reply-To']}"))
-        kin = next((s for s in box.messages.values() if named and s.header("Message-ID").strip() in named), None)
+        kin = next(
+            (s for s in box.messages.values() if named and s.header("Message-ID").strip() in named),
+            None,
+        )
         stored = Stored(
             id=id_,
             thread=thread or id_ if thread is not None or kin is None else kin.thread,
@@ -559,8 +663,9 @@ class GmailServer:
 
 
 def _belongs(source: bytes, box: Box, thread: str) -> bool:
-    """Whether a draft lies in the conversation that was named: nothing but a threadId brings it there, and only with
-    References and In-Reply-To to a message of it and with the same subject, answered or not.
+    """Whether a draft lies in the conversation that was named: nothing but a threadId brings it
+    there, and only with References and In-Reply-To to a message of it and with the same subject,
+    answered or not.
 
     https://developers.google.com/workspace/gmail/api/guides/threads
     """
@@ -569,7 +674,9 @@ def _belongs(source: bytes, box: Box, thread: str) -> bool:
         return True  # the draft's own
     told = message_from_bytes(source, policy=policy.compat32)
     ids = {stored.header("Message-ID").strip() for stored in there}
-    named = ids & set(ID.findall(str(told["References"]))) & set(ID.findall(str(told["In-Reply-To"])))
+    named = (
+        ids & set(ID.findall(str(told["References"]))) & set(ID.findall(str(told["In-Reply-To"])))
+    )
     return bool(named) and _topic(told) in {_topic(stored.parsed) for stored in there}
 
 
@@ -609,24 +716,33 @@ def _shown(stored: Stored, call: Call) -> dict[str, Any]:
     wanted = {name.lower() for name in call.arguments.get("metadataHeaders", ())}
     if form == "metadata":
         headers = [h for h in _headers(stored.parsed) if not wanted or h["name"].lower() in wanted]
-        return shown | {"payload": {"mimeType": stored.parsed.get_content_type(), "headers": headers}}
+        return shown | {
+            "payload": {"mimeType": stored.parsed.get_content_type(), "headers": headers}
+        }
     return shown | {"payload": _payload(stored.parsed, "")}
 
 
 def _payload(part: Message, number: str) -> dict[str, Any]:
     shown: dict[str, Any] = {
-        "partId": number, "mimeType": part.get_content_type(), "filename": part.get_filename() or "",
-        "headers": _headers(part), "body": {"size": 0},
-    }  # fmt: skip
+        "partId": number,
+        "mimeType": part.get_content_type(),
+        "filename": part.get_filename() or "",
+        "headers": _headers(part),
+        "body": {"size": 0},
+    }
     if part.get_content_maintype() == "multipart":
-        shown["parts"] = [_payload(child, _inner(number, place)) for place, child in enumerate(_inside(part))]
+        shown["parts"] = [
+            _payload(child, _inner(number, place)) for place, child in enumerate(_inside(part))
+        ]
         return shown
     content = _bytes_of(part)
     shown["body"] = {"size": len(content)}
     if part.get_content_maintype() == "text" and not shown["filename"] and len(content) < 20_000:
         shown["body"]["data"] = base64.urlsafe_b64encode(content).decode()
     elif content:
-        shown["body"]["attachmentId"] = f"{number or '0'}-{secrets.token_hex(20)}"  # another one every time
+        shown["body"]["attachmentId"] = (
+            f"{number or '0'}-{secrets.token_hex(20)}"  # another one every time
+        )
     if part.get_content_type() == "message/rfc822":
         shown["parts"] = [_payload(child, _inner(number, 0)) for child in _inside(part)]
     return shown
@@ -681,7 +797,8 @@ def _snippet(parsed: Message) -> str:
 def _matches(stored: Stored, query: str, box: Box) -> bool:
     parsed = stored.parsed
     everything = (
-        "\n".join(part.get("value", "") for part in _headers(parsed)).lower() + html.unescape(_snippet(parsed)).lower()
+        "\n".join(part.get("value", "") for part in _headers(parsed)).lower()
+        + html.unescape(_snippet(parsed)).lower()
     )
     own = {name.lower().replace(" ", "-"): id_ for id_, name in box.labels.items()}
     for minus, key, raw in TERM.findall(query):
@@ -690,7 +807,9 @@ def _matches(stored: Stored, query: str, box: Box) -> bool:
             case "from" | "to" | "subject":
                 holds = value.lower() in _readable(parsed, key).lower()
             case "label" | "in":
-                holds = value == "anywhere" or own.get(value.lower(), value.upper()) in stored.labels
+                holds = (
+                    value == "anywhere" or own.get(value.lower(), value.upper()) in stored.labels
+                )
             case "newer_than":
                 holds = stored.at >= (time.time() - int(value.rstrip("d")) * 86400) * 1000
             case "after":
@@ -717,7 +836,9 @@ def _readable(parsed: Message, name: str) -> str:
 
 
 def _uploaded(call: Call, headers: Mapping[str, str]) -> tuple[dict[str, Any], bytes]:
-    """What was given beside the message, and the message: in the JSON or as the second part of an upload."""
+    """What was given beside the message, and the message: in the JSON or as the second part of an
+    upload.
+    """
     if "uploadType" not in call.arguments:
         given = json.loads(call.content)
         return given, _decoded(given.get("raw") or given.get("message", {}).get("raw", ""))
@@ -733,7 +854,11 @@ def _decoded(raw: str) -> bytes:
 
 def _without_bcc(source: bytes) -> bytes:
     head, blank, body = source.partition(b"\r\n\r\n")
-    return re.sub(rb"(?im)^Bcc:.*(?:\r\n[ \t].*)*\r\n", b"", head + b"\r\n").removesuffix(b"\r\n") + blank + body
+    return (
+        re.sub(rb"(?im)^Bcc:.*(?:\r\n[ \t].*)*\r\n", b"", head + b"\r\n").removesuffix(b"\r\n")
+        + blank
+        + body
+    )
 
 
 def _masked(answer: Any, fields: str) -> Any:
@@ -778,7 +903,9 @@ def _handler(server: GmailServer) -> type[BaseHTTPRequestHandler]:
                 status, headers, content = server.answer(self.command, self.path, given, body)
             except Dropped:
                 # A reset, not an orderly end: what a dying connection looks like.
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.connection.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )
                 self.close_connection = True
                 self.connection.close()
                 return

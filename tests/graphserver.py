@@ -46,7 +46,15 @@ ON_DRAFTS = (
     "createReply", "createReplyAll", "createForward", "createUploadSession", "attachments", "permanentDelete",
 )  # fmt: skip
 REQUEST_LIMIT = 4 * 1024 * 1024
-Phase = Literal["drop_before", "drop_after", "drop_after_effect", "answer", "answer_after_effect", "late", "late_done"]
+Phase = Literal[
+    "drop_before",
+    "drop_after",
+    "drop_after_effect",
+    "answer",
+    "answer_after_effect",
+    "late",
+    "late_done",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +97,12 @@ class Held:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """`drop_*` cut the connection: before the request was read, after it, after its effect. `answer*` says `status`
-    instead of, or after, doing it. `late*` does and says what is right, after a pause before or after its effect;
-    the others may pause where they strike, but for the one before the request was read."""
+    """`drop_*` cut the connection: before the request was read, after it, after its effect.
+
+    `answer*` says `status` instead of, or after, doing it. `late*` does and says what is right,
+    after a pause before or after its effect; the others may pause where they strike, but for the
+    one before the request was read.
+    """
 
     phase: Phase
     status: int = 503
@@ -123,7 +134,9 @@ class GraphServer:
         self.index_lags = self.ignores_filters = False
         self.most_per_page = 1000  # whatever `$top` says
         self.empty_pages = 0  # that each list begins with
-        self.spell_link: Callable[[str], str] = lambda path: path  # how the path of a nextLink is written
+        self.spell_link: Callable[[str], str] = lambda path: (
+            path
+        )  # how the path of a nextLink is written
         self.refuses_recipients: set[str] = set()
         self.renames = False
         self.destroys = True
@@ -152,7 +165,10 @@ class GraphServer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._http.shutdown()
         self._http.server_close()
@@ -165,11 +181,18 @@ class GraphServer:
         return token
 
     def fault(
-        self, phase: Phase, *, on: str = "send", status: int = 503, code: str = "ErrorInternalServerError",
-        times: int = 1, **headers: str,
-    ) -> None:  # fmt: skip
-        """The next `times` calls of a sort fail; `on` is the last word of the address, `get` for reads of a message,
-        `list` for lists, `send` for everything that sends."""
+        self,
+        phase: Phase,
+        *,
+        on: str = "send",
+        status: int = 503,
+        code: str = "ErrorInternalServerError",
+        times: int = 1,
+        **headers: str,
+    ) -> None:
+        """The next `times` calls of a sort fail; `on` is the last word of the address, `get` for
+        reads of a message, `list` for lists, `send` for everything that sends.
+        """
         said = tuple((name.replace("_", "-"), value) for name, value in headers.items())
         queue = self._faults.setdefault(on, deque())
         queue.extend([Fault(phase=phase, status=status, code=code, headers=said)] * times)
@@ -187,7 +210,9 @@ class GraphServer:
         self.index_lags = False
         self.tamper = lambda item: None
 
-    def deliver(self, address: str, source: bytes, *, folder: str = "inbox", unread: bool = True) -> Item:
+    def deliver(
+        self, address: str, source: bytes, *, folder: str = "inbox", unread: bool = True
+    ) -> Item:
         return self.store.deliver(address, source, folder=folder, unread=unread)
 
     def sends(self) -> list[Hit]:
@@ -229,10 +254,15 @@ class GraphServer:
                 )
             item.shown["isDraft"] = False
             accepted = Accepted(
-                sender=address, recipients=item.recipients(), message_id=item.shown["internetMessageId"],
-                subject=item.shown["subject"], endpoint=endpoint, source=item.mime(), saved=save,
+                sender=address,
+                recipients=item.recipients(),
+                message_id=item.shown["internetMessageId"],
+                subject=item.shown["subject"],
+                endpoint=endpoint,
+                source=item.mime(),
+                saved=save,
                 marker=next(iter(item.extended.values()), ""),
-            )  # fmt: skip
+            )
             self.ledger.append(accepted)
             if save:
                 self.store.move(address, item, "sentitems")
@@ -291,11 +321,19 @@ class _Handler(BaseHTTPRequestHandler):
             status, body, headers = self._answer()
         except _Cut:
             with contextlib.suppress(OSError):  # a reset, not a polite end
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.connection.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )
                 os.close(self.connection.detach())
             self.close_connection = True
             return
-        content = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
+        content = (
+            body
+            if isinstance(body, bytes)
+            else json.dumps(body).encode()
+            if body is not None
+            else b""
+        )
         with contextlib.suppress(OSError):
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -315,9 +353,15 @@ class _Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         body = json.loads(raw) if raw and self.command != "PUT" else None
         graph.hits.append(
-            Hit(method=self.command, path=url.path, query=query, body=body, action=action,
-                prefer=self.headers.get("Prefer", ""))
-        )  # fmt: skip
+            Hit(
+                method=self.command,
+                path=url.path,
+                query=query,
+                body=body,
+                action=action,
+                prefer=self.headers.get("Prefer", ""),
+            )
+        )
         if fault and fault.phase in ("drop_after", "answer", "late"):
             fault.pause()
         if fault and fault.phase == "drop_after":
@@ -341,15 +385,21 @@ class _Handler(BaseHTTPRequestHandler):
             return "list" if last in ("messages", "attachments") or "mailFolders" in path else "get"
         if last in (*SENDING, *ON_DRAFTS):
             return last
-        return {"POST": "create", "PATCH": "patch", "DELETE": "delete", "PUT": "upload"}[self.command]
+        return {"POST": "create", "PATCH": "patch", "DELETE": "delete", "PUT": "upload"}[
+            self.command
+        ]
 
-    def _done(self, path: str, query: dict[str, str], body: Any, raw: bytes, action: str) -> tuple[int, Any]:
+    def _done(
+        self, path: str, query: dict[str, str], body: Any, raw: bytes, action: str
+    ) -> tuple[int, Any]:
         graph = self.server.graph
         if len(raw) > REQUEST_LIMIT:
             return 413, _error("RequestBodyTooLarge")
         if path.startswith("/upload/"):
             return self._upload(path, raw)
-        address, scopes = graph.tokens.get(self.headers.get("Authorization", "").removeprefix("Bearer "), ("", ()))
+        address, scopes = graph.tokens.get(
+            self.headers.get("Authorization", "").removeprefix("Bearer "), ("", ())
+        )
         if not address:
             return 401, _error("InvalidAuthenticationToken")
         rest = unquote(re.sub(r"^/v1\.0", "", path))
@@ -365,7 +415,9 @@ class _Handler(BaseHTTPRequestHandler):
         with graph.counted(address):
             try:
                 with graph.store.lock:
-                    call = _Call(graph, address, query, body, self.path, self.headers.get("Prefer", ""))
+                    call = _Call(
+                        graph, address, query, body, self.path, self.headers.get("Prefer", "")
+                    )
                     return call.done(self.command, rest.strip("/").split("/"))
             except _Refusal as refusal:
                 return refusal.status, _error(refusal.code)
@@ -386,7 +438,9 @@ class _Handler(BaseHTTPRequestHandler):
         if len(content) < total:
             return 202, {"nextExpectedRanges": [f"{len(content)}-"]}
         with graph.store.lock:
-            graph.store.attach(item, {**given, "contentBytes": base64.b64encode(bytes(content)).decode()})
+            graph.store.attach(
+                item, {**given, "contentBytes": base64.b64encode(bytes(content)).decode()}
+            )
         return 201, None
 
 
@@ -400,7 +454,13 @@ class _Call:
     }
 
     def __init__(
-        self, graph: GraphServer, address: str, query: dict[str, str], body: Any, address_line: str, prefer: str
+        self,
+        graph: GraphServer,
+        address: str,
+        query: dict[str, str],
+        body: Any,
+        address_line: str,
+        prefer: str,
     ) -> None:
         self.graph, self.address, self.query, self.body = graph, address, query, body or {}
         self._line, self.prefer = address_line, prefer
@@ -417,9 +477,13 @@ class _Call:
             case "GET", ["mailFolders", folder]:
                 return 200, self.graph.store.folder(self.address, self._folder(folder))
             case "GET", ["mailFolders", folder, "childFolders"]:
-                return 200, self._paged(self.graph.store.folders(self.address, inside=self._folder(folder)))
+                return 200, self._paged(
+                    self.graph.store.folders(self.address, inside=self._folder(folder))
+                )
             case "GET", ["mailFolders", folder, "messages"]:
-                return 200, self._list(self.graph.store.in_folder(self.address, self._folder(folder)))
+                return 200, self._list(
+                    self.graph.store.in_folder(self.address, self._folder(folder))
+                )
             case "GET", ["messages"]:
                 return 200, self._list(list(self.graph.store.of(self.address).values()))
             case "POST", ["messages"]:
@@ -458,8 +522,8 @@ class _Call:
                     store.move(self.address, item, "deleteditems")
                 return 204, None
             case "POST", ["permanentDelete"]:
-                # Into the purges folder, which no client can reach: nothing is found under its id any more.
-                # https://learn.microsoft.com/en-us/graph/api/message-permanentdelete
+                # Into the purges folder, which no client can reach: nothing is found under its id
+                # any more. https://learn.microsoft.com/en-us/graph/api/message-permanentdelete
                 if not self.graph.destroys:
                     raise _Refusal(404, "ResourceNotFound")  # only the global cloud has this call
                 store.purged[item.id] = store.of(self.address).pop(item.id)
@@ -483,14 +547,20 @@ class _Call:
                 return 201, row
             case "POST", ["attachments", "createUploadSession"]:
                 path = f"/upload/{len(self.graph._uploads)}"
-                given = {name: value for name, value in self.body["AttachmentItem"].items() if name != "attachmentType"}
+                given = {
+                    name: value
+                    for name, value in self.body["AttachmentItem"].items()
+                    if name != "attachmentType"
+                }
                 self.graph._uploads[path] = (item, given, bytearray())
                 return 201, {"uploadUrl": f"http://127.0.0.1:{self.graph.port}{path}"}
             case _, ["attachments", attachment, *more]:
                 return self._on_file(method, item, attachment, more)
         raise _Refusal(405, "ErrorInvalidRequest")
 
-    def _on_file(self, method: str, item: Item, attachment: str, more: list[str]) -> tuple[int, Any]:
+    def _on_file(
+        self, method: str, item: Item, attachment: str, more: list[str]
+    ) -> tuple[int, Any]:
         file = next((each for each in item.files if each["id"] == attachment), None)
         if file is None:
             raise _Refusal(404, "ErrorItemNotFound")
@@ -506,15 +576,28 @@ class _Call:
         raise _Refusal(405, "ErrorInvalidRequest")
 
     def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Its body as `Prefer` asks for it. The page of `get message` says that it is HTML otherwise; what is shown is
-        what lies there, unless `shows_html`."""
+        """Its body as `Prefer` asks for it.
+
+        The page of `get message` says that it is HTML otherwise; what is shown is what lies there,
+        unless `shows_html`.
+        """
         body = row.get("body")
         if body and body["contentType"] == "html" and 'body-content-type="text"' in self.prefer:
             row["body"] = {"contentType": "text", "content": text_of(body["content"])}
-        elif body and body["contentType"] == "text" and self.graph.shows_html and "body-content" not in self.prefer:
-            linked = re.sub(r"https?://\S+", r'<a href="\g<0>">\g<0></a>', escape(body["content"], quote=False))
+        elif (
+            body
+            and body["contentType"] == "text"
+            and self.graph.shows_html
+            and "body-content" not in self.prefer
+        ):
+            linked = re.sub(
+                r"https?://\S+", r'<a href="\g<0>">\g<0></a>', escape(body["content"], quote=False)
+            )
             lines = linked.replace("\n", "<br>\r\n")
-            row["body"] = {"contentType": "html", "content": f"<html><head></head><body>{lines}</body></html>"}
+            row["body"] = {
+                "contentType": "html",
+                "content": f"<html><head></head><body>{lines}</body></html>",
+            }
         return row
 
     def _list(self, items: list[Item]) -> dict[str, Any]:
@@ -553,25 +636,38 @@ class _Call:
         prefix = "FW" if action == "forward" else "RE"
         quote_ = f"________________\r\nFrom: {shown['from']}\r\n\r\n{shown['body']['content']}"
         kind = shown["body"]["contentType"]
-        if kind == "text" and self.graph.answers_in_html:  # what Exchange does with a text is nowhere written
+        if (
+            kind == "text" and self.graph.answers_in_html
+        ):  # what Exchange does with a text is nowhere written
             kind, quote_ = "html", f"<pre>{escape(quote_)}</pre>"
         given = {
             "subject": f"{prefix}: {shown['subject']}",
-            "body": {"contentType": kind, "content": f"{comment}\r\n{quote_}"},  # the comment is pasted as it is
+            "body": {
+                "contentType": kind,
+                "content": f"{comment}\r\n{quote_}",
+            },  # the comment is pasted as it is
             "toRecipients": self.body.get("toRecipients") or message.get("toRecipients") or [],
             **({"conversationId": shown["conversationId"]} if action != "forward" else {}),
             **{name: value for name, value in message.items() if name != "toRecipients"},
-        }  # fmt: skip
+        }
         if action != "forward":
             sender = shown["replyTo"] or [shown["from"]]
-            others = [*shown["toRecipients"], *shown["ccRecipients"]] if action == "replyAll" else []
-            others = [each for each in others if each["emailAddress"]["address"].lower() != self.address]
+            others = (
+                [*shown["toRecipients"], *shown["ccRecipients"]] if action == "replyAll" else []
+            )
+            others = [
+                each for each in others if each["emailAddress"]["address"].lower() != self.address
+            ]
             given |= {"toRecipients": sender, "ccRecipients": others}
         known = (*original.references, shown["internetMessageId"]) if action != "forward" else ()
-        item = self.graph.store.new(self.address, folder, given, references=tuple(filter(None, known)))
+        item = self.graph.store.new(
+            self.address, folder, given, references=tuple(filter(None, known))
+        )
         if action == "forward":
             for file in original.files:
-                self.graph.store.attach(item, {name: value for name, value in file.items() if name != "id"})
+                self.graph.store.attach(
+                    item, {name: value for name, value in file.items() if name != "id"}
+                )
         self.graph.tamper(item)
         return item
 
@@ -597,12 +693,18 @@ class _Call:
 def graph_mailbox(server: GraphServer, address: str, *scopes: str, **secrets: Any) -> Mailbox:
     """A mailbox that is connected with a token of this server, good for an hour."""
     mailbox_id = uuid.uuid4()
-    token = {"access_token": server.token(address, *scopes), "expires_at": time.time() + 3600, "refresh_token": "r"}
+    token = {
+        "access_token": server.token(address, *scopes),
+        "expires_at": time.time() + 3600,
+        "refresh_token": "r",
+    }
     return Mailbox.objects.create(
-        id=mailbox_id, address=address, provider="microsoft",
+        id=mailbox_id,
+        address=address,
+        provider="microsoft",
         credentials=credentials.encrypt({**token, **secrets}, mailbox_id=mailbox_id),
         scopes=list(scopes or ("Mail.ReadWrite", "Mail.Send")),
-    )  # fmt: skip
+    )
 
 
 def _needed(method: str, action: str, rest: str) -> tuple[str, ...]:
@@ -615,4 +717,10 @@ def _needed(method: str, action: str, rest: str) -> tuple[str, ...]:
 
 def _error(code: str) -> dict[str, Any]:
     """As Graph says it; the text must never be branched on or shown."""
-    return {"error": {"code": code, "message": f"PROVIDER TEXT {code}", "innerError": {"request-id": "0"}}}
+    return {
+        "error": {
+            "code": code,
+            "message": f"PROVIDER TEXT {code}",
+            "innerError": {"request-id": "0"},
+        }
+    }

@@ -1,7 +1,8 @@
-"""Mailboxes as Microsoft Graph shows them: items, folders, and the part of OData and KQL that the tests need.
+"""Mailboxes as Microsoft Graph shows them: items, folders, and the part of OData and KQL that the
+tests need.
 
-Stricter than a real one where that shows mistakes: a filter that Graph would call inefficient is refused.
-Times are kept finer than they are shown, as there.
+Stricter than a real one where that shows mistakes: a filter that Graph would call inefficient is
+refused. Times are kept finer than they are shown, as there.
 """
 
 import base64
@@ -24,9 +25,12 @@ from tools.providers.memory import MemoryProvider, MemoryServer
 
 WIRE = SMTP.clone(cte_type="7bit")
 NAMES = {
-    "inbox": "Inbox", "sentitems": "Sent Items", "drafts": "Drafts", "deleteditems": "Deleted Items",
+    "inbox": "Inbox",
+    "sentitems": "Sent Items",
+    "drafts": "Drafts",
+    "deleteditems": "Deleted Items",
     "archive": "Archive",
-}  # fmt: skip
+}
 TOP_LIMIT = 1000
 NOT_SHOWN = ("singleValueExtendedProperties", "attachments")
 CLAUSE = re.compile(r"(\w+) (eq|ge|gt|le|lt) ('(?:[^']|'')*'|\S+)")
@@ -75,18 +79,25 @@ class Item:
         return tuple(each["address"] for each in given if "address" in each)
 
     def recipients(self) -> tuple[str, ...]:
-        return tuple(a for name in ("toRecipients", "ccRecipients", "bccRecipients") for a in self.addresses(name))
+        return tuple(
+            a
+            for name in ("toRecipients", "ccRecipients", "bccRecipients")
+            for a in self.addresses(name)
+        )
 
     def mime(self, *, bcc: int | None = 0) -> bytes:
-        """The message as it leaves, or with the first `bcc` of its blind copies, as its sender's mailbox holds it."""
+        """The message as it leaves, or with the first `bcc` of its blind copies, as its sender's
+        mailbox holds it.
+        """
         if self.source is not None:
             return self.source
         shown, message = self.shown, EmailMessage(policy=WIRE)
         message["From"] = shown["from"]["emailAddress"]["address"]
         people = {
-            "To": self.addresses("toRecipients"), "Cc": self.addresses("ccRecipients"),
+            "To": self.addresses("toRecipients"),
+            "Cc": self.addresses("ccRecipients"),
             "Bcc": self.addresses("bccRecipients")[:bcc],
-        }  # fmt: skip
+        }
         for header, addresses in people.items():
             if addresses:
                 message[header] = ", ".join(addresses)
@@ -96,24 +107,35 @@ class Item:
         )
         message["Message-ID"] = shown["internetMessageId"]
         if self.references:
-            message["In-Reply-To"], message["References"] = self.references[-1], " ".join(self.references)
+            message["In-Reply-To"], message["References"] = (
+                self.references[-1],
+                " ".join(self.references),
+            )
         if shown["importance"] != "normal":
             message["Importance"] = shown["importance"]
         content = shown["body"]["content"]
-        message.set_content(content, subtype="html" if shown["body"]["contentType"] == "html" else "plain")
+        message.set_content(
+            content, subtype="html" if shown["body"]["contentType"] == "html" else "plain"
+        )
         for file in self.files:
             maintype, _, subtype = file["contentType"].partition("/")
             message.add_attachment(
-                base64.b64decode(file["contentBytes"]), maintype, subtype, filename=file["name"],
+                base64.b64decode(file["contentBytes"]),
+                maintype,
+                subtype,
+                filename=file["name"],
                 cid=f"<{file['contentId']}>" if file.get("contentId") else None,
                 disposition="inline" if file.get("isInline") else "attachment",
-            )  # fmt: skip
+            )
         return message.as_bytes()
 
 
 class Store:
-    """All mailboxes of one server. Times of arrival are 400 ms apart: an order can be told, and not by the seconds that
-    are shown. `names` are what the folders are called in the language of their person."""
+    """All mailboxes of one server.
+
+    Times of arrival are 400 ms apart: an order can be told, and not by the seconds that are shown.
+    `names` are what the folders are called in the language of their person.
+    """
 
     def __init__(self) -> None:
         self.items: dict[str, dict[str, Item]] = {}
@@ -129,7 +151,9 @@ class Store:
         return self.items.setdefault(address.lower(), {})
 
     def now(self) -> str:
-        at = self._began + timedelta(milliseconds=400 * next(self._clock) if not self.one_second else 0)
+        at = self._began + timedelta(
+            milliseconds=400 * next(self._clock) if not self.one_second else 0
+        )
         return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
 
     def in_folder(self, address: str, folder: str) -> list[Item]:
@@ -144,15 +168,25 @@ class Store:
             message_id = given.get("internetMessageId") or f"<{uuid.uuid4().hex}@exchange.example>"
             shown = {
                 "id": f"AAMk{hashlib.sha512(uuid.uuid4().bytes).hexdigest()}AAA={'x' * 14}",
-                "subject": "", "toRecipients": [], "ccRecipients": [], "bccRecipients": [], "replyTo": [],
-                "importance": "normal", "isRead": True, "isDraft": True, "hasAttachments": False,
-                "from": as_recipient(address), "internetMessageHeaders": None,
+                "subject": "",
+                "toRecipients": [],
+                "ccRecipients": [],
+                "bccRecipients": [],
+                "replyTo": [],
+                "importance": "normal",
+                "isRead": True,
+                "isDraft": True,
+                "hasAttachments": False,
+                "from": as_recipient(address),
+                "internetMessageHeaders": None,
                 "conversationId": hashlib.sha256(message_id.encode()).hexdigest()[:32],
-                "receivedDateTime": now, "sentDateTime": now, "parentFolderId": folder_id(address, folder),
+                "receivedDateTime": now,
+                "sentDateTime": now,
+                "parentFolderId": folder_id(address, folder),
                 **{name: value for name, value in given.items() if name not in NOT_SHOWN},
                 "internetMessageId": message_id,
                 "body": {"contentType": kind, "content": body.get("content") or ""},
-            }  # fmt: skip
+            }
             shown["bodyPreview"] = _preview(shown["body"])
             item = Item(shown=shown, folder=folder, **more)
             for file in given.get("attachments") or []:
@@ -165,10 +199,14 @@ class Store:
     def attach(self, item: Item, given: dict[str, Any]) -> dict[str, Any]:
         content = base64.b64decode(given.get("contentBytes") or "")
         file = {
-            "@odata.type": "#microsoft.graph.fileAttachment", "id": f"ATT{uuid.uuid4().hex * 4}",
-            "isInline": False, "contentId": None, "contentType": "application/octet-stream", **given,
+            "@odata.type": "#microsoft.graph.fileAttachment",
+            "id": f"ATT{uuid.uuid4().hex * 4}",
+            "isInline": False,
+            "contentId": None,
+            "contentType": "application/octet-stream",
+            **given,
             "size": len(content),
-        }  # fmt: skip
+        }
         item.files.append(file)
         item.changed()
         return file
@@ -190,19 +228,26 @@ class Store:
         item.shown["parentFolderId"] = folder_id(address, folder)
         item.changed()
 
-    def deliver(self, address: str, source: bytes, *, folder: str = "inbox", unread: bool = True) -> Item:
+    def deliver(
+        self, address: str, source: bytes, *, folder: str = "inbox", unread: bool = True
+    ) -> Item:
         """A message that comes as bytes, read as leniently as Exchange reads."""
         reader = MemoryProvider(server := MemoryServer(), address)
         server.deliver(address, source)
         (card,) = reader.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
         message = reader.read_message(card.id, body=True)
         root = (*message.references, message.message_id)[0] or uuid.uuid4().hex
-        named = as_recipient(message.from_address, message.from_name) if message.from_address else None
+        named = (
+            as_recipient(message.from_address, message.from_name) if message.from_address else None
+        )
         item = self.new(
             address,
             folder,
             {
-                "subject": message.subject, "from": named, "isRead": not unread, "isDraft": folder == "drafts",
+                "subject": message.subject,
+                "from": named,
+                "isRead": not unread,
+                "isDraft": folder == "drafts",
                 "toRecipients": [as_recipient(a) for a in message.to],
                 "ccRecipients": [as_recipient(a) for a in message.cc],
                 "replyTo": [as_recipient(a) for a in message.reply_to],
@@ -214,21 +259,30 @@ class Store:
                 "conversationId": hashlib.sha256(root.encode()).hexdigest()[:32],
                 "body": {
                     "contentType": "html" if message.html is not None else "text",
-                    "content": (message.html if message.html is not None else message.text or "").replace("\n", "\r\n"),
+                    "content": (
+                        message.html if message.html is not None else message.text or ""
+                    ).replace("\n", "\r\n"),
                 },
             },
-            source=source, references=message.references,
-        )  # fmt: skip
+            source=source,
+            references=message.references,
+        )
         if message.date is not None:
             item.shown["sentDateTime"] = f"{message.date.astimezone(UTC).isoformat()}"
         for info in message.attachments:
             _, content = reader.fetch_attachment(card.id, info.id, limit=10**9)
             item_kind = "itemAttachment" if info.type == "message/rfc822" else "fileAttachment"
-            self.attach(item, {
-                "@odata.type": f"#microsoft.graph.{item_kind}", "name": info.name, "contentType": info.type,
-                "contentBytes": base64.b64encode(content or _inner(message)).decode(), "isInline": info.inline,
-                "contentId": info.content_id or None,
-            })  # fmt: skip
+            self.attach(
+                item,
+                {
+                    "@odata.type": f"#microsoft.graph.{item_kind}",
+                    "name": info.name,
+                    "contentType": info.type,
+                    "contentBytes": base64.b64encode(content or _inner(message)).decode(),
+                    "isInline": info.inline,
+                    "contentId": info.content_id or None,
+                },
+            )
         return item
 
     def make_folder(self, address: str, name: str, *, inside: str = "") -> str:
@@ -239,25 +293,36 @@ class Store:
         return folder_id(address, key)
 
     def known_folder(self, address: str, named: str) -> str:
-        """What `in_folder` calls the folder of a well-known name, in any language, or of an id. Raises KeyError."""
+        """What `in_folder` calls the folder of a well-known name, in any language, or of an id.
+
+        Raises KeyError.
+        """
         for folder in (*self.names, *self.made.get(address.lower(), {})):
             if (folder in NAMES and named.lower() == folder) or named == folder_id(address, folder):
                 return folder
         raise KeyError(named)
 
     def folders(self, address: str, *, inside: str = "") -> list[dict[str, Any]]:
-        return [self.folder(address, folder) for folder, (_, parent) in self._tree(address).items() if parent == inside]
+        return [
+            self.folder(address, folder)
+            for folder, (_, parent) in self._tree(address).items()
+            if parent == inside
+        ]
 
     def folder(self, address: str, folder: str) -> dict[str, Any]:
         items, tree = self.in_folder(address, folder), self._tree(address)
         return {
-            "id": folder_id(address, folder), "displayName": tree[folder][0],
+            "id": folder_id(address, folder),
+            "displayName": tree[folder][0],
             "childFolderCount": sum(parent == folder for _, parent in tree.values()),
-            "unreadItemCount": sum(not item.shown["isRead"] for item in items), "totalItemCount": len(items),
-        }  # fmt: skip
+            "unreadItemCount": sum(not item.shown["isRead"] for item in items),
+            "totalItemCount": len(items),
+        }
 
     def _tree(self, address: str) -> dict[str, tuple[str, str]]:
-        return {folder: (name, "") for folder, name in self.names.items()} | self.made.get(address.lower(), {})
+        return {folder: (name, "") for folder, name in self.names.items()} | self.made.get(
+            address.lower(), {}
+        )
 
 
 def as_recipient(address: str, name: str = "") -> dict[str, Any]:
@@ -270,14 +335,20 @@ def folder_id(address: str, folder: str) -> str:
 
 def matching(items: Sequence[Item], query: dict[str, str]) -> list[Item]:
     """The items that `$filter` or `$search` asks for, in order. Raises BadRequest."""
-    condition, search, order = query.get("$filter", ""), query.get("$search", ""), query.get("$orderby", "")
+    condition, search, order = (
+        query.get("$filter", ""),
+        query.get("$search", ""),
+        query.get("$orderby", ""),
+    )
     if search and (condition or order):
         raise BadRequest("SearchWithFilter")
     if order and condition and not condition.startswith(order.split()[0]):
         raise BadRequest("InefficientFilter")
     if not 1 <= int(query.get("$top", 10)) <= TOP_LIMIT:
         raise BadRequest("ErrorInvalidPageSize")
-    found = [item for item in items if _holds(item, condition) and (not search or _found(item, search))]
+    found = [
+        item for item in items if _holds(item, condition) and (not search or _found(item, search))
+    ]
     return sorted(found, key=lambda item: moment(item.shown["receivedDateTime"]), reverse=True)
 
 
@@ -285,11 +356,15 @@ def selected(item: Item, query: dict[str, str]) -> dict[str, Any]:
     """The item as asked for: what `$select` does not name is not there."""
     fields = query.get("$select", "")
     shown = copy.deepcopy(item.shown)
-    shown["receivedDateTime"] = f"{moment(shown['receivedDateTime']):%Y-%m-%dT%H:%M:%SZ}"  # whole seconds, as there
+    shown["receivedDateTime"] = (
+        f"{moment(shown['receivedDateTime']):%Y-%m-%dT%H:%M:%SZ}"  # whole seconds, as there
+    )
     if fields:
         shown = {name: value for name, value in shown.items() if name in ("id", *fields.split(","))}
     if "singleValueExtendedProperties" in query.get("$expand", ""):
-        shown["singleValueExtendedProperties"] = [{"id": id_, "value": value} for id_, value in item.extended.items()]
+        shown["singleValueExtendedProperties"] = [
+            {"id": id_, "value": value} for id_, value in item.extended.items()
+        ]
     if "attachments" in query.get("$expand", ""):
         shown["attachments"] = [file_row(file) for file in item.files]
     return shown
@@ -316,7 +391,9 @@ def _holds(item: Item, condition: str) -> bool:
                 return False
         elif match:
             value: Any = _string(match[3]) if match[3].startswith("'") else match[3]
-            value = {"true": True, "false": False}.get(value, value) if match[3][0] != "'" else value
+            value = (
+                {"true": True, "false": False}.get(value, value) if match[3][0] != "'" else value
+            )
             if match[1] not in item.shown:
                 return False
             mine: Any = item.shown[match[1]]

@@ -1,4 +1,6 @@
-"""Mail servers that mean harm: they are slow, silent, or say too much, and never end a conversation by themselves."""
+"""Mail servers that mean harm: they are slow, silent, or say too much, and never end a conversation
+by themselves.
+"""
 
 import contextlib
 import socket
@@ -7,16 +9,18 @@ from typing import Literal
 
 from tests.listening import Listening
 
-Harm = Literal["drip", "silent", "endless_lines", "endless_line", "literal", "literal_in_pieces", "digits"]
+Harm = Literal[
+    "drip", "silent", "endless_lines", "endless_line", "literal", "literal_in_pieces", "digits"
+]
 PIECE = 65536
 
 
 class Hostile(Listening):
     """Harms each client from its first connection on, or once it has got so far.
 
-    drip: a byte now and then of an answer that never ends. silent: nothing at all. endless_lines, endless_line:
-    as much as the client takes. literal, literal_in_pieces, digits (IMAP): literals of 600 MB, of many small pieces,
-    of a size that is no number.
+    drip: a byte now and then of an answer that never ends. silent: nothing at all. endless_lines,
+    endless_line: as much as the client takes. literal, literal_in_pieces, digits (IMAP): literals
+    of 600 MB, of many small pieces, of a size that is no number.
     """
 
     def __init__(self, harm: Harm, *, every: float = 0.05) -> None:
@@ -86,7 +90,9 @@ class HostileSmtp(Hostile):
                 elif verb == "EHLO":
                     self._meet(sock, "ehlo", b"250-hostile.example\r\n250 AUTH PLAIN\r\n")
                 else:
-                    self._meet(sock, verb.lower(), b"235 OK\r\n" if verb == "AUTH" else b"250 OK\r\n")
+                    self._meet(
+                        sock, verb.lower(), b"235 OK\r\n" if verb == "AUTH" else b"250 OK\r\n"
+                    )
 
     def _meet(self, sock: socket.socket, point: str, usual: bytes) -> None:
         if point == self.at:

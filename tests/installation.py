@@ -1,4 +1,5 @@
-"""A whole mailhub in a home of its own: a web server, workers, and one mailbox whose SMTP server the test holds.
+"""A whole mailhub in a home of its own: a web server, workers, and one mailbox whose SMTP server
+the test holds.
 
 with Installation(tmp_path, smtp, sandbox) as installation:
     action_id = installation.approved("Hello")
@@ -25,13 +26,22 @@ KEYS = {"SECRET_KEY": "k" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).
 
 
 class Installation:
-    """`changes` are settings of all its processes. `prepare()` makes the database, the owner and the mailbox."""
+    """`changes` are settings of all its processes.
 
-    def __init__(self, home: Path, smtp: FaultySmtp, sandbox: SandboxServer | Dovecot, **changes: object) -> None:
+    `prepare()` makes the database, the owner and the mailbox.
+    """
+
+    def __init__(
+        self, home: Path, smtp: FaultySmtp, sandbox: SandboxServer | Dovecot, **changes: object
+    ) -> None:
         self.home = home
         self.changes: dict[str, object] = {
-            **KEYS, "MAILHUB_ALLOW_LOOPBACK_HOSTS": 1, "MAILHUB_UNDO_SECONDS": 0, "MAILHUB_LEASE_SECONDS": 3, **changes
-        }  # fmt: skip
+            **KEYS,
+            "MAILHUB_ALLOW_LOOPBACK_HOSTS": 1,
+            "MAILHUB_UNDO_SECONDS": 0,
+            "MAILHUB_LEASE_SECONDS": 3,
+            **changes,
+        }
         self._smtp, self._sandbox = smtp, sandbox
         self._running = ExitStack()
         self.url = self._token = ""
@@ -42,15 +52,26 @@ class Installation:
         self.command("migrate", "--verbosity=0")
         self.command("create_user", "--email", OWNER, "--name", "Olive Owner")
         self.command(
-            "connect_mailbox", "imap", "--address", ADA, "--owner", OWNER, "--password-stdin",
-            "--imap", f"127.0.0.1:{access.imap.port}:plain", "--smtp", f"127.0.0.1:{self._smtp.port}:plain",
+            "connect_mailbox",
+            "imap",
+            "--address",
+            ADA,
+            "--owner",
+            OWNER,
+            "--password-stdin",
+            "--imap",
+            f"127.0.0.1:{access.imap.port}:plain",
+            "--smtp",
+            f"127.0.0.1:{self._smtp.port}:plain",
             stdin=access.password,
-        )  # fmt: skip
+        )
         named = ("--name", "agent", "--scopes", "mail:read,mail:propose", "--mailboxes", ADA)
         self._token = self.command("create_token", "--user", OWNER, *named)
 
     def command(self, *arguments: str, stdin: str = "", **changes: object) -> str:
-        """Run a command on this installation; returns its output, which a failure of it never gets to."""
+        """Run a command on this installation; returns its output, which a failure of it never gets
+        to.
+        """
         done = manage(self.home, *arguments, stdin=stdin, **{**self.changes, **changes})
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
@@ -73,7 +94,9 @@ class Installation:
 
     def worker(self, **changes: object) -> Program:
         """Start one more worker; it ends with the installation."""
-        return self._running.enter_context(Program(self.home, "worker", **{**self.changes, **changes}))
+        return self._running.enter_context(
+            Program(self.home, "worker", **{**self.changes, **changes})
+        )
 
     def rest(self, method: str, path: str, body: object = None) -> Answer:
         content = None if body is None else json.dumps(body).encode()
@@ -92,7 +115,12 @@ class Installation:
         return self._person
 
     def proposed(self, subject: str) -> str:
-        mail = {"to": ["mira@northwind.example"], "subject": subject, "body": f"About {subject}.", "confirm": True}
+        mail = {
+            "to": ["mira@northwind.example"],
+            "subject": subject,
+            "body": f"About {subject}.",
+            "confirm": True,
+        }
         answer = self.rest("POST", "/tools/send_email", mail)
         assert answer.status == 202, answer.text
         return str(answer.json()["action"]["id"])
@@ -111,7 +139,10 @@ class Installation:
         return action
 
     def reaches(self, action_id: str, *states: str) -> dict[str, Any]:
-        until(lambda: self.action(action_id)["state"] in states, say=lambda: str(self.action(action_id)))
+        until(
+            lambda: self.action(action_id)["state"] in states,
+            say=lambda: str(self.action(action_id)),
+        )
         return self.action(action_id)
 
     def stop(self) -> None:
@@ -123,7 +154,10 @@ class Installation:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 

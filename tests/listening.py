@@ -1,4 +1,6 @@
-"""A server for tests on 127.0.0.1 by plain sockets, so that other processes can reach it by its port."""
+"""A server for tests on 127.0.0.1 by plain sockets, so that other processes can reach it by its
+port.
+"""
 
 import contextlib
 import socket
@@ -39,7 +41,10 @@ class Listening:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._closing = True
         self._listener.shutdown(socket.SHUT_RDWR)  # what waits in accept() wakes up

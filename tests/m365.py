@@ -1,4 +1,6 @@
-"""A Microsoft 365 whose CLI is a stand-in: the program `m365` first on PATH, and the MCP server in front of it."""
+"""A Microsoft 365 whose CLI is a stand-in: the program `m365` first on PATH, and the MCP server in
+front of it.
+"""
 
 import fcntl
 import json
@@ -32,7 +34,10 @@ class M365:
         """Say what a command answers; a blank in its name is written as an underscore."""
         path = self.folder / "answers.json"
         path.write_text(
-            json.dumps(json.loads(path.read_text()) | {k.replace("_", " "): v for k, v in by_command.items()})
+            json.dumps(
+                json.loads(path.read_text())
+                | {k.replace("_", " "): v for k, v in by_command.items()}
+            )
         )
 
     @property
@@ -50,7 +55,13 @@ def npm_folder(config: pytest.Config, *arguments: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the suite's workers share it
         done = folder / ("done-" + "-".join(arguments).replace("/", "_"))
         if not done.exists():
-            subprocess.run([npm, *arguments], cwd=folder, check=True, capture_output=True, timeout=INSTALL_SECONDS)
+            subprocess.run(
+                [npm, *arguments],
+                cwd=folder,
+                check=True,
+                capture_output=True,
+                timeout=INSTALL_SECONDS,
+            )
             done.touch()
     return folder
 
@@ -58,11 +69,24 @@ def npm_folder(config: pytest.Config, *arguments: str) -> Path:
 @pytest.fixture(scope="session")
 def npm_server(request: pytest.FixtureRequest) -> str:
     """The command line of the real MCP server."""
-    folder = npm_folder(request.config, "install", "--no-audit", "--no-fund", "--no-save", "--prefix", ".", NPM_SERVER)
-    return shlex.join(["node", str(folder / "node_modules/@pnp/cli-microsoft365-mcp-server/dist/index.js")])
+    folder = npm_folder(
+        request.config,
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--no-save",
+        "--prefix",
+        ".",
+        NPM_SERVER,
+    )
+    return shlex.join(
+        ["node", str(folder / "node_modules/@pnp/cli-microsoft365-mcp-server/dist/index.js")]
+    )
 
 
-@pytest.fixture(params=["stand-in", pytest.param("npm", marks=[pytest.mark.long, pytest.mark.timeout(400)])])
+@pytest.fixture(
+    params=["stand-in", pytest.param("npm", marks=[pytest.mark.long, pytest.mark.timeout(400)])]
+)
 def m365(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> Iterator[M365]:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""A stand-in for the program `m365`: writes its arguments down and answers as `answers.json` beside it says.
+"""A stand-in for the program `m365`: writes its arguments down and answers as `answers.json` beside
+it says.
 
-An answer that is `{"exit": text}` ends with an error; `{"server": …}` says the process id of the MCP server that called
-it, and `{"kill": …}` kills that.
+An answer that is `{"exit": text}` ends with an error; `{"server": …}` says the process id of the
+MCP server that called it, and `{"kill": …}` kills that.
 """
 
 import json
@@ -15,14 +16,18 @@ here = Path(sys.argv[0]).parent
 with (here / "calls.jsonl").open("a") as calls:
     calls.write(json.dumps(sys.argv[1:]) + "\n")
 words = sys.argv[1:]
-name = " ".join(words[: next((place for place, word in enumerate(words) if word.startswith("-")), len(words))])
+name = " ".join(
+    words[: next((place for place, word in enumerate(words) if word.startswith("-")), len(words))]
+)
 answer = json.loads((here / "answers.json").read_text()).get(name, {"ran": name})
 if isinstance(answer, dict) and "exit" in answer:
     sys.exit(f"Error: {answer['exit']}")
 if isinstance(answer, dict) and ("kill" in answer or "server" in answer):
     tester = int((here / "tester.pid").read_text())
     process = os.getpid()
-    while (parent := int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])) != tester:
+    while (
+        parent := int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    ) != tester:
         process = parent
     if "kill" in answer:
         os.kill(process, signal.SIGKILL)

@@ -1,4 +1,5 @@
-"""A stand-in for the npm MCP server of the CLI for Microsoft 365: the same tool, the same shell, no Node.
+"""A stand-in for the npm MCP server of the CLI for Microsoft 365: the same tool, the same shell, no
+Node.
 
 The tests that use it also run, in the long suite, on `@pnp/cli-microsoft365-mcp-server` itself.
 """
@@ -35,9 +36,16 @@ for line in sys.stdin:
         case "initialize":
             about = {"name": "stand-in", "version": "0"}
             version = message["params"]["protocolVersion"]
-            answer(message["id"], {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about})
+            answer(
+                message["id"],
+                {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about},
+            )
         case "tools/list":
-            schema = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
+            schema = {
+                "type": "object",
+                "properties": {"command": {"type": "string"}},
+                "required": ["command"],
+            }
             answer(message["id"], {"tools": [{"name": "m365_run_command", "inputSchema": schema}]})
         case "tools/call":
             arguments = (message["id"], message["params"]["arguments"]["command"])

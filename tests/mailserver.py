@@ -51,8 +51,12 @@ class SandboxServer(Service):
         assert state is not None
         return state
 
-    def access(self, address: str, *, imap_port: int | None = None, smtp_port: int | None = None) -> ImapAccess:
-        """What connects a mailbox to it, or to something that stands in front of it or in its place."""
+    def access(
+        self, address: str, *, imap_port: int | None = None, smtp_port: int | None = None
+    ) -> ImapAccess:
+        """What connects a mailbox to it, or to something that stands in front of it or in its
+        place.
+        """
         state = self.state
         (password,) = (account.password for account in state.accounts if account.address == address)
         return ImapAccess(
@@ -78,7 +82,9 @@ class SandboxServer(Service):
             self._clients[address] = client
         return self._clients[address]
 
-    def deliver(self, address: str, source: bytes, *, folder: str = "INBOX", unread: bool = True) -> None:
+    def deliver(
+        self, address: str, source: bytes, *, folder: str = "INBOX", unread: bool = True
+    ) -> None:
         with self._lock:
             self.signed_in(address).append(folder, source, () if unread else (rb"\Seen",))
 
@@ -137,7 +143,9 @@ def sandbox(sandbox_process: SandboxServer) -> Iterator[SandboxServer]:
 
 
 class ImapTap(Listening):
-    """Stands between a client and an IMAP server, keeps the client's lines, and cuts connections on demand."""
+    """Stands between a client and an IMAP server, keeps the client's lines, and cuts connections on
+    demand.
+    """
 
     def __init__(self, upstream_port: int) -> None:
         super().__init__()
@@ -169,7 +177,9 @@ class ImapTap(Listening):
     def serve(self, sock: socket.socket) -> None:
         if self.down:
             return
-        with socket.create_connection(("127.0.0.1", self._upstream_port), timeout=SECONDS) as upstream:
+        with socket.create_connection(
+            ("127.0.0.1", self._upstream_port), timeout=SECONDS
+        ) as upstream:
             upstream.settimeout(None)
             for end in (upstream, sock):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -191,13 +201,17 @@ class ImapTap(Listening):
                 for word in [word for word in self._once_before if word in line]:
                     self._once_before.pop(word)()
                 if word := next((word for word in self._refused if word in line), b""):
-                    sock.sendall(line.split(b" ")[0] + b" NO " + self._refused.pop(word) + b" Not now\r\n")
+                    sock.sendall(
+                        line.split(b" ")[0] + b" NO " + self._refused.pop(word) + b" Not now\r\n"
+                    )
                 else:
                     upstream.sendall(line)
 
     def _bring_back(self, upstream: socket.socket, sock: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while piece := upstream.recv(65536):
-                sock.sendall(piece.replace(self.hidden_capability, b"X") if self.hidden_capability else piece)
+                sock.sendall(
+                    piece.replace(self.hidden_capability, b"X") if self.hidden_capability else piece
+                )
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)

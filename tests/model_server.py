@@ -1,4 +1,5 @@
-"""A server that speaks OpenAI's chat protocol: scripted answers, calls of tools, slow and broken streams.
+"""A server that speaks OpenAI's chat protocol: scripted answers, calls of tools, slow and broken
+streams.
 
 It keeps what it was asked, so that a test sees what a model sees.
 """
@@ -17,7 +18,10 @@ CONTEXT_CHARS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Says:
-    """One answer: text in pieces, calls of tools, or trouble. `hold` waits in mid-stream, `breaks` cuts it there."""
+    """One answer: text in pieces, calls of tools, or trouble.
+
+    `hold` waits in mid-stream, `breaks` cuts it there.
+    """
 
     text: str = ""
     calls: tuple[tuple[str, dict[str, Any]], ...] = ()
@@ -51,7 +55,9 @@ class ModelServer:
         return messages
 
     def tool_results(self, index: int = -1) -> list[str]:
-        return [str(message["content"]) for message in self.shown(index) if message["role"] == "tool"]
+        return [
+            str(message["content"]) for message in self.shown(index) if message["role"] == "tool"
+        ]
 
     def tools(self, index: int = -1) -> list[str]:
         return [tool["function"]["name"] for tool in self.requests[index].get("tools", [])]
@@ -59,7 +65,9 @@ class ModelServer:
     def __enter__(self) -> "ModelServer":
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.02), daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: self._server.serve_forever(poll_interval=0.02), daemon=True
+        )
         self._thread.start()
         return self
 
@@ -108,7 +116,12 @@ def _handler_of(server: ModelServer) -> type[BaseHTTPRequestHandler]:
                 return
             for place, (name, arguments) in enumerate(says.calls):
                 function = {"name": name, "arguments": json.dumps(arguments)}
-                call = {"index": place, "id": f"call_{number}_{place}", "type": "function", "function": function}
+                call = {
+                    "index": place,
+                    "id": f"call_{number}_{place}",
+                    "type": "function",
+                    "function": function,
+                }
                 self._delta(number, {"tool_calls": [call]})
             self._delta(number, {}, finish="tool_calls" if says.calls else "stop")
             self.wfile.write(b"data: [DONE]\n\n")
@@ -126,7 +139,9 @@ def _handler_of(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.flush()
 
         def _refuse(self, status: int, code: str) -> None:
-            body = json.dumps({"error": {"message": code, "code": code, "type": "invalid_request_error"}}).encode()
+            body = json.dumps(
+                {"error": {"message": code, "code": code, "type": "invalid_request_error"}}
+            ).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

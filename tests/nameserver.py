@@ -1,4 +1,6 @@
-"""A name server on loopback that answers with the records it was given, and with none for other names."""
+"""A name server on loopback that answers with the records it was given, and with none for other
+names.
+"""
 
 import contextlib
 import socket
@@ -13,7 +15,9 @@ import dns.rrset
 
 
 class NameServer:
-    """`records` holds lines of a zone, by name and kind; inside the block the process's resolver asks this server."""
+    """`records` holds lines of a zone, by name and kind; inside the block the process's resolver
+    asks this server.
+    """
 
     def __init__(self) -> None:
         self.records: dict[tuple[str, str], list[str]] = {}
@@ -35,7 +39,10 @@ class NameServer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         dns.resolver.default_resolver = self._before
         with contextlib.suppress(OSError):
@@ -54,5 +61,7 @@ class NameServer:
                 question = query.question[0]
                 found = self.records.get((str(question.name), question.rdtype.name), [])
                 if found:
-                    answer.answer.append(dns.rrset.from_text(question.name, 60, "IN", question.rdtype, *found))
+                    answer.answer.append(
+                        dns.rrset.from_text(question.name, 60, "IN", question.rdtype, *found)
+                    )
                 self._socket.sendto(answer.to_wire(), asker)

@@ -1,4 +1,6 @@
-"""A mailbox on a real IMAP server whose outgoing mail arrives at the other mailboxes of that server."""
+"""A mailbox on a real IMAP server whose outgoing mail arrives at the other mailboxes of that
+server.
+"""
 
 import uuid
 from collections.abc import Iterator
@@ -75,7 +77,11 @@ def parsed(source: bytes) -> EmailMessage:
 
 
 def letter(
-    *, to: str, subject: str = "Delivery on Thursday?", text: str = "When do you come?\n", **headers: str
+    *,
+    to: str,
+    subject: str = "Delivery on Thursday?",
+    text: str = "When do you come?\n",
+    **headers: str,
 ) -> EmailMessage:
     message = EmailMessage(policy=policy.SMTP)
     message["From"] = headers.pop("sender", "Mira Holm <mira@northwind.example>")
@@ -123,7 +129,9 @@ def opened(dovecot: Dovecot) -> Iterator[Office]:
             credentials=credentials.encrypt(access.as_secrets(), mailbox_id=mailbox_id),
         )
         Membership.objects.create(mailbox=mailbox, user=user, role=Role.MANAGER)
-        secret = ApiToken.issue(user=user, name="agent", scopes=list(SCOPES), mailboxes=[mailbox])[1]
+        secret = ApiToken.issue(user=user, name="agent", scopes=list(SCOPES), mailboxes=[mailbox])[
+            1
+        ]
         dovecot.signed_in(ada)
         yield Office(
             ada=ada,

@@ -1,4 +1,6 @@
-"""Ada's mailbox at Microsoft 365: a Graph of our own, a program with a token, and a person who approves."""
+"""Ada's mailbox at Microsoft 365: a Graph of our own, a program with a token, and a person who
+approves.
+"""
 
 from collections.abc import Iterator
 from datetime import timedelta

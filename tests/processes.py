@@ -1,4 +1,5 @@
-"""Real mailhub processes in a home that is thrown away: started, driven from outside, ended without a trace.
+"""Real mailhub processes in a home that is thrown away: started, driven from outside, ended without
+a trace.
 
 with Mailhub(tmp_path) as mailhub:
     ...  # mailhub.rest("POST", "/tools/send_email", {...}), mailhub.person(), mailhub.mail("mira@…", "INBOX", …)
@@ -41,7 +42,9 @@ T = TypeVar("T")
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "COVERAGE_PROCESS_START")
 
 
-def until(condition: Callable[[], T], *, seconds: float = SECONDS, say: Callable[[], str] = lambda: "") -> T:
+def until(
+    condition: Callable[[], T], *, seconds: float = SECONDS, say: Callable[[], str] = lambda: ""
+) -> T:
     """Poll until the condition holds, and return what it returned."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
@@ -51,13 +54,19 @@ def until(condition: Callable[[], T], *, seconds: float = SECONDS, say: Callable
 
 
 def environment(home: Path, changes: Mapping[str, object]) -> dict[str, str]:
-    """The environment of a mailhub process: what a shell has, and nothing of the test run's own settings."""
+    """The environment of a mailhub process: what a shell has, and nothing of the test run's own
+    settings.
+    """
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    return kept | {"MAILHUB_HOME": str(home)} | {name: str(value) for name, value in changes.items()}
+    return (
+        kept | {"MAILHUB_HOME": str(home)} | {name: str(value) for name, value in changes.items()}
+    )
 
 
 def this_test(*, database_port: int | None = None) -> dict[str, object]:
-    """What makes a process beside the test work on the database of the test and read what the test wrote."""
+    """What makes a process beside the test work on the database of the test and read what the test
+    wrote.
+    """
     database = connection.settings_dict
     if connection.vendor == "sqlite":
         url = f"sqlite:///{database['NAME']}"
@@ -71,7 +80,9 @@ def this_test(*, database_port: int | None = None) -> dict[str, object]:
     }
 
 
-def manage(home: Path, *arguments: str, stdin: str = "", **changes: object) -> subprocess.CompletedProcess[str]:
+def manage(
+    home: Path, *arguments: str, stdin: str = "", **changes: object
+) -> subprocess.CompletedProcess[str]:
     """Run one command on a home to its end; not for `run`, whose children it could not end."""
     return subprocess.run(
         [*MANAGE, *arguments],
@@ -92,7 +103,8 @@ def session_of(leader: int) -> dict[int, list[str]]:
         if not entry.name.isdecimal():
             continue
         with contextlib.suppress(OSError):  # it ended while we looked
-            # state, ppid, pgrp, session: after the name, which may hold anything but ends at the last bracket
+            # state, ppid, pgrp, session: after the name, which may hold anything but ends at the
+            # last bracket
             state, _, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
             if int(session) == leader and state not in "ZX":
                 found[int(entry.name)] = (entry / "cmdline").read_bytes().decode().split("\0")
@@ -138,7 +150,11 @@ class Program:
         """Wait for its end, see that nothing of it is left, and return its exit code."""
         assert self.process is not None
         code = self.process.wait(seconds)
-        until(lambda: not session_of(self.pid), seconds=2, say=lambda: f"left behind: {session_of(self.pid)}")
+        until(
+            lambda: not session_of(self.pid),
+            seconds=2,
+            say=lambda: f"left behind: {session_of(self.pid)}",
+        )
         return code
 
     def kill(self) -> None:
@@ -158,7 +174,10 @@ class Program:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.kill()
 
@@ -205,7 +224,11 @@ class Answer:
 
 
 def request(
-    url: str, method: str = "GET", *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    url: str,
+    method: str = "GET",
+    *,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Answer:
     """One request, no redirect followed."""
     parts = urlsplit(url)
@@ -221,12 +244,16 @@ def request(
 
 
 class Forms(HTMLParser):
-    """The forms of a page by their `data-action`: address, and the fields that a browser would send unasked."""
+    """The forms of a page by their `data-action`: address, and the fields that a browser would send
+    unasked.
+    """
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.found: dict[str, tuple[str, dict[str, str]]] = {}
-        self.at: dict[str, dict[str, str]] = {}  # the same fields by the address that the form is sent to
+        self.at: dict[
+            str, dict[str, str]
+        ] = {}  # the same fields by the address that the form is sent to
         self._open: dict[str, str] | None = None
         self.feed(page)
         self.close()
@@ -277,7 +304,9 @@ class Person:
         if fields is not None:
             body = urlencode(fields).encode()
             headers |= {"Content-Type": "application/x-www-form-urlencoded", "Origin": self._url}
-        answer = request(path if "://" in path else self._url + path, method, body=body, headers=headers)
+        answer = request(
+            path if "://" in path else self._url + path, method, body=body, headers=headers
+        )
         for cookie in answer.headers.get_all("Set-Cookie") or []:
             self._cookies.load(cookie)
         return answer
@@ -303,7 +332,10 @@ class Mailhub(Program):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             if kind is None and self.process is not None and self.process.poll() is None:
@@ -325,7 +357,10 @@ class Mailhub(Program):
         until(ready, say=self.log)
 
     def interrupt(self) -> int:
-        """What Ctrl-C does: SIGINT to everybody at once. Returns the exit code; nothing may be left."""
+        """What Ctrl-C does: SIGINT to everybody at once.
+
+        Returns the exit code; nothing may be left.
+        """
         os.killpg(self.pid, signal.SIGINT)
         return self.wait(END_SECONDS)
 
@@ -344,7 +379,9 @@ class Mailhub(Program):
         return content
 
     def rest(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
-        """Call the API with the token of `sandbox.json`; names of headers are written with underscores."""
+        """Call the API with the token of `sandbox.json`; names of headers are written with
+        underscores.
+        """
         given = {"Authorization": f"Bearer {self.sandbox['api_token']}"}
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
         content = None
@@ -356,7 +393,12 @@ class Mailhub(Program):
 
     def propose(self, subject: str, **changes: object) -> dict[str, Any]:
         """Propose a mail to the customer; returns the action."""
-        mail = {"to": ["mira@northwind.example"], "subject": subject, "body": "Hello Mira.", "confirm": True}
+        mail = {
+            "to": ["mira@northwind.example"],
+            "subject": subject,
+            "body": "Hello Mira.",
+            "confirm": True,
+        }
         answer = self.rest("POST", "/tools/send_email", mail | changes)
         assert answer.status == 202, answer.text
         action: dict[str, Any] = answer.json()["action"]
@@ -368,7 +410,10 @@ class Mailhub(Program):
 
     def ended(self, action_id: str) -> dict[str, Any]:
         """The action once nothing more happens to it by itself."""
-        until(lambda: self.action(action_id)["state"] not in ("pending", "approved", "executing"), say=self.log)
+        until(
+            lambda: self.action(action_id)["state"] not in ("pending", "approved", "executing"),
+            say=self.log,
+        )
         return self.action(action_id)
 
     def new_link(self) -> str:
@@ -376,7 +421,9 @@ class Mailhub(Program):
         return manage(self.home, "sign_in_link", "--user", self.sandbox["user"]).stdout.strip()
 
     def person(self, link: str | None = None) -> Person:
-        """Somebody signed in by a one-time link; without one, the person of `sandbox.json`, who stays signed in."""
+        """Somebody signed in by a one-time link; without one, the person of `sandbox.json`, who
+        stays signed in.
+        """
         if link is None:
             self._owner = self._owner or self.person(self.new_link())
             return self._owner
@@ -418,7 +465,9 @@ def mail_in(account: Mapping[str, Any], folder: str, *criteria: str) -> list[Ema
 
 
 class CuttingProxy:
-    """Stands between a client and PostgreSQL, and cuts the connection at the first COMMIT: before it, or after."""
+    """Stands between a client and PostgreSQL, and cuts the connection at the first COMMIT: before
+    it, or after.
+    """
 
     def __init__(self, target: tuple[str, int], *, forward: bool) -> None:
         self._target = target
@@ -432,7 +481,9 @@ class CuttingProxy:
         self._thread = threading.Thread(target=self._accept, daemon=True)
 
     def arm(self, *, after: bytes = b"") -> None:
-        """Cut at the next COMMIT, once; with `after`, at the next one of a connection that has sent these bytes."""
+        """Cut at the next COMMIT, once; with `after`, at the next one of a connection that has sent
+        these bytes.
+        """
         self._after = after
         self._armed.set()
 
@@ -444,7 +495,9 @@ class CuttingProxy:
                 server.settimeout(None)
                 self._sockets += [client, server]
                 for source, sink, asks in ((client, server, True), (server, client, False)):
-                    threading.Thread(target=self._pump, args=(source, sink), kwargs={"asks": asks}, daemon=True).start()
+                    threading.Thread(
+                        target=self._pump, args=(source, sink), kwargs={"asks": asks}, daemon=True
+                    ).start()
 
     def _pump(self, source: socket.socket, sink: socket.socket, *, asks: bool) -> None:
         seen = False
@@ -456,7 +509,9 @@ class CuttingProxy:
                     self._armed.clear()
                     self.cuts += 1
                     if self._forward:
-                        source.shutdown(socket.SHUT_RDWR)  # the client is gone before the answer comes
+                        source.shutdown(
+                            socket.SHUT_RDWR
+                        )  # the client is gone before the answer comes
                         sink.sendall(content)
                         continue
                     break
@@ -470,7 +525,10 @@ class CuttingProxy:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

@@ -1,4 +1,5 @@
-"""Private servers for tests: started on a free port with a data folder of their own, ended with the block.
+"""Private servers for tests: started on a free port with a data folder of their own, ended with the
+block.
 
     with Postgres() as postgres, Redis() as redis:
         ...  # postgres.url, redis.url
@@ -113,7 +114,9 @@ class Service:
             **self._identity(),
         )
         if done.returncode:
-            raise ServiceError(f"{self.name}: {command[0]} failed:\n{done.stderr.decode(errors='replace')}")
+            raise ServiceError(
+                f"{self.name}: {command[0]} failed:\n{done.stderr.decode(errors='replace')}"
+            )
 
     def _identity(self) -> dict[str, Any]:
         if self.account is None:
@@ -130,13 +133,18 @@ class Service:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
 
 class Postgres(Service):
-    """A PostgreSQL server for tests alone: it lets in anybody on this machine, a crash may cost its data."""
+    """A PostgreSQL server for tests alone: it lets in anybody on this machine, a crash may cost its
+    data.
+    """
 
     name = "postgres"
     # "Fast shutdown": ends sessions, where SIGTERM would wait for them.
@@ -161,7 +169,13 @@ class Postgres(Service):
         return self._url(name)
 
     def prepare(self) -> None:
-        options = ["--auth=trust", "--username=mailhub", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+        options = [
+            "--auth=trust",
+            "--username=mailhub",
+            "--encoding=UTF8",
+            "--locale=C.UTF-8",
+            "--no-sync",
+        ]
         self.run([self._bin / "initdb", f"--pgdata={self.folder}/data", *options, *self.layout()])
 
     def layout(self) -> list[str]:
@@ -179,7 +193,8 @@ class Postgres(Service):
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
             "unix_socket_directories": "",
-            # Every worker of the suite has its own database, and some tests start processes with a pool each.
+            # Every worker of the suite has its own database, and some tests start processes with a
+            # pool each.
             "max_connections": "300",
             # Nobody needs this data after a crash, and the suite is faster without the waits.
             "fsync": "off",
@@ -214,7 +229,17 @@ class Redis(Service):
         server = shutil.which("redis-server")
         if server is None:
             raise ServiceError("redis-server is not installed (bin/system-packages)")
-        return [server, "--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--appendonly", "no"]
+        return [
+            server,
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            str(self.port),
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]
 
     def is_ready(self) -> bool:
         try:
@@ -263,10 +288,16 @@ class RabbitMQ(Service):
             "RABBITMQ_CONF_ENV_FILE": self.folder / "none",
         }
         # Left alone, the node starts a port mapper that outlives it; this one ends with it.
-        script = (
-            'epmd & mapper=$!; "$0" & server=$!; trap "kill $server" TERM; wait $server; wait $server; kill $mapper'
-        )
-        return ["env", *(f"{name}={value}" for name, value in settings.items()), "sh", "-c", script, server]
+        script = 'epmd & mapper=$!; "$0" & server=$!; trap "kill $server" TERM; '
+        script += "wait $server; wait $server; kill $mapper"
+        return [
+            "env",
+            *(f"{name}={value}" for name, value in settings.items()),
+            "sh",
+            "-c",
+            script,
+            server,
+        ]
 
     def is_ready(self) -> bool:
         try:
@@ -304,10 +335,14 @@ def _ordinary_account() -> pwd.struct_passwd:
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    raise ServiceError("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+    raise ServiceError(
+        "PostgreSQL does not run as root, and there is neither a user postgres nor nobody"
+    )
 
 
 def _dying_with_us(signum: signal.Signals) -> list[str]:
-    """Return a prefix that has Linux end the server when the test run is killed and cannot do it itself."""
+    """Return a prefix that has Linux end the server when the test run is killed and cannot do it
+    itself.
+    """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", signum.name.removeprefix("SIG"), "--"] if setpriv else []

@@ -7,7 +7,8 @@ import tempfile
 os.environ.setdefault("SECRET_KEY", "a key for tests, long enough to be taken for one")
 os.environ.setdefault("MAILHUB_ENCRYPTION_KEYS", base64.b64encode(b"k" * 32).decode())
 _home = tempfile.TemporaryDirectory(prefix="mailhub-test-")  # removed when the process ends
-# Each process of the run has a database of its own, so each has a home of its own. What it starts shares its home.
+# Each process of the run has a database of its own, so each has a home of its own. What it starts
+# shares its home.
 _worker = os.environ.get("PYTEST_XDIST_WORKER", "")
 if os.environ.get("MAILHUB_HOME_OF", "") != _worker:
     os.environ |= {"MAILHUB_HOME": _home.name, "MAILHUB_HOME_OF": _worker}
@@ -38,4 +39,5 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # noqa: F405
     # A file: an SQLite database in memory cannot be shared by threads the way a real one is.
     DATABASES["default"]["TEST"] = {"NAME": f"{_home.name}/test.sqlite3"}  # noqa: F405
     # Nobody needs this data after a crash, and the suite is faster without the waits.
-    DATABASES["default"]["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;"  # noqa: F405
+    options = DATABASES["default"]["OPTIONS"]  # noqa: F405
+    options["init_command"] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;"

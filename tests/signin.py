@@ -1,4 +1,6 @@
-"""Microsoft's sign-in service on loopback, over TLS as msal wants it: tokens that say nothing, numbered."""
+"""Microsoft's sign-in service on loopback, over TLS as msal wants it: tokens that say nothing,
+numbered.
+"""
 
 import base64
 import json
@@ -21,10 +23,12 @@ OPENID = {"openid", "profile", "offline_access"}
 
 
 class SignInService:
-    """`issue(grant)` makes the access token; `errors` are answered first, each once, `refuses` as long as it stands.
+    """`issue(grant)` makes the access token; `errors` are answered first, each once, `refuses` as
+    long as it stands.
 
-    `scope` is what is consented to. As there, a set of which one permission is not in it is refused whole, `.default`
-    means what there is, an answer names all of it, and an application is told nothing.
+    `scope` is what is consented to. As there, a set of which one permission is not in it is refused
+    whole, `.default` means what there is, an answer names all of it, and an application is told
+    nothing.
     """
 
     def __init__(self, folder: Path, issue: Callable[[dict[str, str]], str]) -> None:
@@ -50,7 +54,10 @@ class SignInService:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._http.shutdown()
         self._http.server_close()
@@ -74,11 +81,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         base = f"{self.server.service.url}{urlsplit(self.path).path.partition('/v2.0')[0]}"
-        self._say(200, {
-            "issuer": f"{base}/v2.0", "authorization_endpoint": f"{base}/oauth2/v2.0/authorize",
-            "token_endpoint": f"{base}/oauth2/v2.0/token",
-            "device_authorization_endpoint": f"{base}/oauth2/v2.0/devicecode",
-        })  # fmt: skip
+        self._say(
+            200,
+            {
+                "issuer": f"{base}/v2.0",
+                "authorization_endpoint": f"{base}/oauth2/v2.0/authorize",
+                "token_endpoint": f"{base}/oauth2/v2.0/token",
+                "device_authorization_endpoint": f"{base}/oauth2/v2.0/devicecode",
+            },
+        )
 
     def do_POST(self) -> None:
         service = self.server.service
@@ -86,24 +97,45 @@ class _Handler(BaseHTTPRequestHandler):
         given = {name: values[0] for name, values in parse_qs(raw).items()}
         if self.path.endswith("/devicecode"):
             service.asked_by_device = given["scope"]
-            self._say(200, {
-                "user_code": "ABCD-EFGH", "device_code": "device", "verification_uri": "https://sign.example/device",
-                "expires_in": 60, "interval": 0, "message": "Open https://sign.example/device and enter ABCD-EFGH.",
-            })  # fmt: skip
+            self._say(
+                200,
+                {
+                    "user_code": "ABCD-EFGH",
+                    "device_code": "device",
+                    "verification_uri": "https://sign.example/device",
+                    "expires_in": 60,
+                    "interval": 0,
+                    "message": "Open https://sign.example/device and enter ABCD-EFGH.",
+                },
+            )
             return
         service.grants.append(given)
         error = service.errors.popleft() if service.errors else service.refuses
         if error:
-            self._say(400, {"error": error, "error_description": "AADSTS700082: SIGN-IN TEXT", "error_codes": [700082]})
+            self._say(
+                400,
+                {
+                    "error": error,
+                    "error_description": "AADSTS700082: SIGN-IN TEXT",
+                    "error_codes": [700082],
+                },
+            )
             return
         answer: dict[str, Any] = {"token_type": "Bearer", "expires_in": 3600}
         if given["grant_type"] != "client_credentials":
-            asked = given.get("scope") or (service.asked_by_device if "device_code" in given else "")
+            asked = given.get("scope") or (
+                service.asked_by_device if "device_code" in given else ""
+            )
             if _names(asked) - _names(service.scope) - {".default"} - OPENID or not service.scope:
-                self._say(400, {
-                    "error": "invalid_grant", "error_description": "AADSTS65001: SIGN-IN TEXT", "error_codes": [65001],
-                    "suberror": "consent_required",
-                })  # fmt: skip
+                self._say(
+                    400,
+                    {
+                        "error": "invalid_grant",
+                        "error_description": "AADSTS65001: SIGN-IN TEXT",
+                        "error_codes": [65001],
+                        "suberror": "consent_required",
+                    },
+                )
                 return
             answer |= {"scope": service.scope, "refresh_token": f"refresh {len(service.grants)}"}
             if service.identity:
@@ -121,13 +153,21 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _id_token(identity: dict[str, str], given: dict[str, str]) -> str:
-    """An id token without a signature worth the name. The code of a sign-in in a browser carries its nonce along."""
+    """An id token without a signature worth the name.
+
+    The code of a sign-in in a browser carries its nonce along.
+    """
     claims = {
-        "aud": given.get("client_id", ""), "sub": "s", "exp": int(time.time()) + 3600, **identity,
+        "aud": given.get("client_id", ""),
+        "sub": "s",
+        "exp": int(time.time()) + 3600,
+        **identity,
         "nonce": given.get("code", "").partition(":")[2],
-    }  # fmt: skip
+    }
     parts: tuple[dict[str, Any], ...] = ({"alg": "none", "typ": "JWT"}, claims, {})
-    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+    return ".".join(
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts
+    )
 
 
 def _names(scope: str) -> set[str]:

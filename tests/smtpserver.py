@@ -11,8 +11,18 @@ from typing import BinaryIO, ClassVar, Literal
 from tests.listening import SECONDS, Listening
 
 Point = Literal[
-    "connect", "greeting", "ehlo", "auth", "mail", "rcpt", "data", "content", "dot", "accepted", "quit"
-]  # fmt: skip
+    "connect",
+    "greeting",
+    "ehlo",
+    "auth",
+    "mail",
+    "rcpt",
+    "data",
+    "content",
+    "dot",
+    "accepted",
+    "quit",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +71,17 @@ class _ConnectionEnds(OSError):
 class FaultySmtp(Listening):
     """An SMTP server with AUTH that accepts everything, except where a test has told it to fail.
 
-    `ledger` is its own record of what it accepted. The points where it can fail or wait, in the order of a session:
-    connect, greeting, ehlo, auth, mail, rcpt, data (before 354), content (after its first line), dot (before it is
-    accepted), accepted (it stands in the ledger, the answer does not go out yet), quit.
+    `ledger` is its own record of what it accepted. The points where it can fail or wait, in the
+    order of a session: connect, greeting, ehlo, auth, mail, rcpt, data (before 354), content (after
+    its first line), dot (before it is accepted), accepted (it stands in the ledger, the answer does
+    not go out yet), quit.
     """
 
     ACCEPTED_ANSWER: ClassVar[bytes] = b"250 2.0.0 OK\r\n"
 
-    def __init__(self, *, size_limit: int | None = None, on_accept: Callable[[Accepted], None] | None = None) -> None:
+    def __init__(
+        self, *, size_limit: int | None = None, on_accept: Callable[[Accepted], None] | None = None
+    ) -> None:
         super().__init__()
         self.ledger: list[Accepted] = []
         self.commands: list[str] = []
@@ -92,8 +105,12 @@ class FaultySmtp(Listening):
         """Reset the connection there."""
         self._plan(at, SmtpFault(kind="reset", times=times))
 
-    def reply(self, answer: str | bytes, *, at: Point, recipient: str | None = None, times: int | None = 1) -> None:
-        """Give this answer there in place of the good one; bytes go out as they are. 421 ends the connection."""
+    def reply(
+        self, answer: str | bytes, *, at: Point, recipient: str | None = None, times: int | None = 1
+    ) -> None:
+        """Give this answer there in place of the good one; bytes go out as they are. 421 ends the
+        connection.
+        """
         raw = answer if isinstance(answer, bytes) else f"{answer}\r\n".encode()
         self._plan(at, SmtpFault(kind="reply", answer=raw, recipient=recipient, times=times))
 
@@ -114,7 +131,10 @@ class FaultySmtp(Listening):
         self._faults.clear()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for hold in self._all_holds:
             hold.release()
@@ -138,14 +158,19 @@ class FaultySmtp(Listening):
                         sender, recipients = _address(rest), []
                         self._answer(sock, "mail", b"250 2.1.0 OK\r\n")
                     case "RCPT":
-                        if self._answer(sock, "rcpt", b"250 2.1.5 OK\r\n", recipient=_address(rest)):
+                        if self._answer(
+                            sock, "rcpt", b"250 2.1.5 OK\r\n", recipient=_address(rest)
+                        ):
                             recipients.append(_address(rest))
                     case "DATA":
                         if self._answer(sock, "data", b"354 go ahead\r\n"):
                             content = self._content(sock, lines)
                             if self._meet(sock, "dot") is None:
                                 self._accept_mail(
-                                    sock, Accepted(sender=sender, recipients=tuple(recipients), content=content)
+                                    sock,
+                                    Accepted(
+                                        sender=sender, recipients=tuple(recipients), content=content
+                                    ),
                                 )
                     case "RSET" | "NOOP":
                         sock.sendall(b"250 2.0.0 OK\r\n")
@@ -175,15 +200,21 @@ class FaultySmtp(Listening):
         self.raw_contents.append(b"".join(raw))
         return b"".join(line.removeprefix(b".") for line in raw[:-1])
 
-    def _answer(self, sock: socket.socket, point: Point, usual: bytes, *, recipient: str | None = None) -> bool:
+    def _answer(
+        self, sock: socket.socket, point: Point, usual: bytes, *, recipient: str | None = None
+    ) -> bool:
         """Give the usual answer unless a fault stands in its place; returns whether it did."""
         if self._meet(sock, point, recipient=recipient) is not None:
             return False
         sock.sendall(usual)
         return True
 
-    def _meet(self, sock: socket.socket, point: Point, *, recipient: str | None = None) -> bytes | None:
-        """Wait and fail as planned for the point; returns the answer given in place of the usual one, if any."""
+    def _meet(
+        self, sock: socket.socket, point: Point, *, recipient: str | None = None
+    ) -> bytes | None:
+        """Wait and fail as planned for the point; returns the answer given in place of the usual
+        one, if any.
+        """
         if holds := self._holds.get(point):
             holds.pop(0).stand()
         fault = self.fault_at(sock, point, recipient)
@@ -199,8 +230,12 @@ class FaultySmtp(Listening):
             raise _ConnectionEnds
         return fault.answer
 
-    def fault_at(self, sock: socket.socket, point: Point, recipient: str | None) -> SmtpFault | None:
-        """What is planned for this point, if anything; used up when it was planned for so many times."""
+    def fault_at(
+        self, sock: socket.socket, point: Point, recipient: str | None
+    ) -> SmtpFault | None:
+        """What is planned for this point, if anything; used up when it was planned for so many
+        times.
+        """
         for fault in self._faults.get(point, []):
             if fault.times == 0 or fault.recipient not in (None, recipient):
                 continue

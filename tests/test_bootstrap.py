@@ -15,15 +15,21 @@ pytestmark = pytest.mark.static
 ROOT = Path(__file__).resolve().parent.parent
 SETS = ("runtime", "agent", "test")
 LOCKED = ("bootstrap", *SETS)
-PINNED = re.compile(r"[a-z0-9._-]+(\[[a-z0-9,_-]+\])?==[^ ;]+( ; [^-]+)?\s+--hash=sha256:[0-9a-f]{64}\b")
-INDEX = re.compile(r"^\s*(-i|-f|--index-url|--extra-index-url|--find-links|--trusted-host)\b", re.MULTILINE)
+PINNED = re.compile(
+    r"[a-z0-9._-]+(\[[a-z0-9,_-]+\])?==[^ ;]+( ; [^-]+)?\s+--hash=sha256:[0-9a-f]{64}\b"
+)
+INDEX = re.compile(
+    r"^\s*(-i|-f|--index-url|--extra-index-url|--find-links|--trusted-host)\b", re.MULTILINE
+)
 PLACE = re.compile(r"(^|[\s=@])(/|~/|file:)", re.MULTILINE)
 
 
 def entries(name: str) -> list[str]:
     """Return each requirement of a lock file as one line, comments left out."""
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [
+        line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")
+    ]
     return "\n".join(lines).replace("\\\n", " ").splitlines()
 
 
@@ -53,7 +59,9 @@ def test_every_requirement_is_one_version_with_hashes(name: str) -> None:
         assert PINNED.match(entry), entry
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "requirements").iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "requirements").iterdir()), ids=lambda path: path.name
+)
 def test_requirement_files_name_no_index_and_no_local_path(path: Path) -> None:
     text = path.read_text()
     assert "://" not in text
@@ -75,21 +83,28 @@ def test_makefile_has_the_documented_targets() -> None:
 
 
 def test_bootstrap_refuses_an_old_python_in_one_line(tmp_path: Path) -> None:
-    # The check is Python's own code, so an old interpreter is played by telling that code an old version.
+    # The check is Python's own code, so an old interpreter is played by telling that code an old
+    # version.
     old = tmp_path / "python"
     program = "import sys; sys.version_info = (3, 9, 2); exec(sys.argv[1])"
-    old.write_text(f'#!/bin/sh\nfor code; do :; done\nexec "{sys.executable}" -c "{program}" "$code"\n')
+    old.write_text(
+        f'#!/bin/sh\nfor code; do :; done\nexec "{sys.executable}" -c "{program}" "$code"\n'
+    )
     old.chmod(0o755)
     done = bootstrap(tmp_path / "tree", str(old), "runtime")
     assert done.returncode == 1
-    assert re.fullmatch(r"bootstrap: mailhub needs Python 3\.11 or newer; .* is 3\.9\n", done.stderr)
+    assert re.fullmatch(
+        r"bootstrap: mailhub needs Python 3\.11 or newer; .* is 3\.9\n", done.stderr
+    )
     assert not (tmp_path / "tree" / ".venv").exists()
 
 
 def test_bootstrap_refuses_a_missing_python_in_one_line(tmp_path: Path) -> None:
     done = bootstrap(tmp_path, "no-such-python", "runtime")
     assert done.returncode == 1
-    assert done.stderr == "bootstrap: no-such-python not found: mailhub needs Python 3.11 or newer\n"
+    assert (
+        done.stderr == "bootstrap: no-such-python not found: mailhub needs Python 3.11 or newer\n"
+    )
 
 
 def test_bootstrap_refuses_an_unknown_set(tmp_path: Path) -> None:

@@ -40,11 +40,17 @@ def _imported(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_rules_know_no_http(path: Path) -> None:
-    known = {name for name in _imported(path) if name.startswith(("django.http", "django.shortcuts", "ninja"))}
+    known = {
+        name
+        for name in _imported(path)
+        if name.startswith(("django.http", "django.shortcuts", "ninja"))
+    }
     assert not known
 
 
 def test_file_is_short_and_has_one_subject() -> None:
     ours = [path for package in (*PACKAGES, "mailhub") for path in (ROOT / package).rglob("*.py")]
     lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in ours}
-    assert not {path: count for path, count in lines.items() if count > 400 and "migrations" not in path}
+    assert not {
+        path: count for path, count in lines.items() if count > 400 and "migrations" not in path
+    }

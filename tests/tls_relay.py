@@ -1,4 +1,6 @@
-"""TLS in front of a server that speaks none: what the sandbox needs to be connected like a real provider."""
+"""TLS in front of a server that speaks none: what the sandbox needs to be connected like a real
+provider.
+"""
 
 import contextlib
 import socket
@@ -49,7 +51,10 @@ class TlsRelay:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

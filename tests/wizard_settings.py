@@ -1,4 +1,6 @@
-"""The settings of a real process whose wizard may reach the mail servers of the tests, which are on loopback."""
+"""The settings of a real process whose wizard may reach the mail servers of the tests, which are on
+loopback.
+"""
 
 from mailhub.settings import *  # noqa: F403
 

@@ -45,16 +45,23 @@ def edited(action_id: str) -> PendingAction:
     action = PendingAction.objects.get(pk=action_id)
     payload = {**action.current.payload, "subject": "Changed meanwhile"}
     Revision.objects.create(
-        action=action, number=2, author=action.proposer, payload=payload, digest=digest_of(payload),
-        preview=action.current.preview, created_at=timezone.now(),
-    )  # fmt: skip
+        action=action,
+        number=2,
+        author=action.proposer,
+        payload=payload,
+        digest=digest_of(payload),
+        preview=action.current.preview,
+        created_at=timezone.now(),
+    )
     PendingAction.objects.filter(pk=action_id).update(revision=2, digest=digest_of(payload))
     action.refresh_from_db()
     return action
 
 
 @pytest.mark.fault(8)
-def test_form_of_an_earlier_revision_is_refused(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_form_of_an_earlier_revision_is_refused(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     action_id = api.propose()
     shown = PendingAction.objects.get()
     edited(action_id)
@@ -69,7 +76,9 @@ def test_form_of_an_earlier_revision_is_refused(api: Api, reviewer: Reviewer, se
 
 
 @pytest.mark.fault(9)
-def test_altered_digest_is_refused_and_audited(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_altered_digest_is_refused_and_audited(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     action_id = api.propose()
     digest = PendingAction.objects.get().digest
     altered = ("0" if digest[0] != "0" else "1") + digest[1:]
@@ -83,8 +92,12 @@ def test_altered_digest_is_refused_and_audited(api: Api, reviewer: Reviewer, ser
     assert server.ledger == []
 
 
-@pytest.mark.parametrize("fields", [{"digest": ""}, {"digest": "x" * 64}, {"revision": "one"}, {"digest": "A" * 64}])
-def test_form_without_readable_digest_is_refused(api: Api, reviewer: Reviewer, fields: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "fields", [{"digest": ""}, {"digest": "x" * 64}, {"revision": "one"}, {"digest": "A" * 64}]
+)
+def test_form_without_readable_digest_is_refused(
+    api: Api, reviewer: Reviewer, fields: dict[str, str]
+) -> None:
     action_id = api.propose()
 
     assert reviewer.decide(action_id, "approve", **fields).status_code == 409
@@ -104,7 +117,9 @@ def test_member_who_only_proposes_cannot_approve(api: Api, mailbox: Mailbox, cha
 
 
 @pytest.mark.fault(10)
-def test_proposer_cannot_approve_if_forbidden(api: Api, mailbox: Mailbox, reviewer: Reviewer, bob: User) -> None:
+def test_proposer_cannot_approve_if_forbidden(
+    api: Api, mailbox: Mailbox, reviewer: Reviewer, bob: User
+) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
     action_id = api.propose()
 
@@ -131,12 +146,16 @@ def test_token_cannot_approve(api: Api, server: MemoryServer) -> None:
 
 
 @pytest.mark.fault(11)
-def test_eight_approvals_at_once_by_one_person_count_once(api: Api, alice: User, server: MemoryServer) -> None:
+def test_eight_approvals_at_once_by_one_person_count_once(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
     action_id = api.propose()
     action = PendingAction.objects.get()
 
     def approve() -> PendingAction:
-        return verdicts.approve(action_id=UUID(action_id), person=alice, digest=action.digest, revision=1)
+        return verdicts.approve(
+            action_id=UUID(action_id), person=alice, digest=action.digest, revision=1
+        )
 
     all_at_once([approve] * 8)
     work()
@@ -167,7 +186,9 @@ def test_two_approvals_need_two_people(
 
 
 @pytest.mark.fault(13)
-def test_only_one_of_approve_reject_and_cancel_wins(api: Api, alice: User, bob: User, server: MemoryServer) -> None:
+def test_only_one_of_approve_reject_and_cancel_wins(
+    api: Api, alice: User, bob: User, server: MemoryServer
+) -> None:
     withdrawer = Caller(user=alice, surface="web")
     for _ in range(5):
         action_id = api.propose()
@@ -177,7 +198,12 @@ def test_only_one_of_approve_reject_and_cancel_wins(api: Api, alice: User, bob: 
         refusals = all_at_once(
             [
                 partial(
-                    _refusal, verdicts.approve, action_id=action.pk, person=alice, digest=action.digest, revision=1
+                    _refusal,
+                    verdicts.approve,
+                    action_id=action.pk,
+                    person=alice,
+                    digest=action.digest,
+                    revision=1,
                 ),
                 partial(_refusal, verdicts.reject, action_id=action.pk, person=bob),
                 partial(_refusal, verdicts.cancel, action_id=action.pk, caller=withdrawer),
@@ -214,7 +240,10 @@ def _paths(action_id: str) -> list[str]:
                 if not route.startswith("admin"):
                     walk(pattern.url_patterns, route)
             elif isinstance(pattern, URLPattern):
-                found.append("/" + route.replace("<uuid:action_id>", action_id).replace("<action_id>", action_id))
+                found.append(
+                    "/"
+                    + route.replace("<uuid:action_id>", action_id).replace("<action_id>", action_id)
+                )
 
     walk(get_resolver().url_patterns, "")
     return [path for path in found if "<" not in path]
@@ -223,7 +252,9 @@ def _paths(action_id: str) -> list[str]:
 @pytest.mark.fault(14)
 @pytest.mark.parametrize("method", ["get", "head", "options"])
 @pytest.mark.parametrize("signed_in", [True, False])
-def test_get_request_changes_nothing(api: Api, alice: User, method: str, signed_in: bool, server: MemoryServer) -> None:
+def test_get_request_changes_nothing(
+    api: Api, alice: User, method: str, signed_in: bool, server: MemoryServer
+) -> None:
     action_id = api.propose()
     before = PendingAction.objects.values().get()
     client = Client()
@@ -233,7 +264,9 @@ def test_get_request_changes_nothing(api: Api, alice: User, method: str, signed_
     assert f"/actions/{action_id}/approve/" in paths
 
     for path in paths:
-        getattr(client, method)(path, headers={"Sec-Purpose": "prefetch", "Authorization": f"Bearer {api.secret}"})
+        getattr(client, method)(
+            path, headers={"Sec-Purpose": "prefetch", "Authorization": f"Bearer {api.secret}"}
+        )
     work()
 
     assert PendingAction.objects.values().get() == before
@@ -245,7 +278,9 @@ def test_get_request_changes_nothing(api: Api, alice: User, method: str, signed_
 
 @pytest.mark.fault(15)
 @pytest.mark.parametrize("verdict", ["approve", "reject", "cancel", "undo"])
-def test_post_without_token_or_from_another_site_fails(api: Api, reviewer: Reviewer, verdict: str) -> None:
+def test_post_without_token_or_from_another_site_fails(
+    api: Api, reviewer: Reviewer, verdict: str
+) -> None:
     action_id = api.propose()
     action = PendingAction.objects.get()
     fields = {"digest": action.digest, "revision": 1}
@@ -267,14 +302,24 @@ def test_post_without_token_or_from_another_site_fails(api: Api, reviewer: Revie
 @pytest.mark.fault(15)
 def test_only_our_own_page_can_frame_the_preview(api: Api, reviewer: Reviewer) -> None:
     action_id = api.propose(body="<p>Hello</p>", body_type="html")
-    for path in ("/", f"/actions/{action_id}/", "/mailboxes/", "/sign-in/", "/api/v1/tools", "/nowhere", "/admin/"):
+    for path in (
+        "/",
+        f"/actions/{action_id}/",
+        "/mailboxes/",
+        "/sign-in/",
+        "/api/v1/tools",
+        "/nowhere",
+        "/admin/",
+    ):
         answer = reviewer.client.get(path)
         assert "frame-ancestors 'none'" in answer["Content-Security-Policy"], path
         assert answer["X-Frame-Options"] == "DENY", path
 
     body = reviewer.client.get(f"/actions/{action_id}/body/")
 
-    policy = dict(part.strip().partition(" ")[::2] for part in body["Content-Security-Policy"].split(";"))
+    policy = dict(
+        part.strip().partition(" ")[::2] for part in body["Content-Security-Policy"].split(";")
+    )
     assert policy["frame-ancestors"] == "'self'"
     assert policy["default-src"] == policy["script-src"] == policy["form-action"] == "'none'"
     assert "sandbox" in policy
@@ -352,7 +397,9 @@ def test_change_between_approval_and_claim_stops_send(
 
 
 @pytest.mark.fault(19)
-def test_two_workers_at_once_make_one_claim(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_two_workers_at_once_make_one_claim(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
 
@@ -388,12 +435,16 @@ def test_failed_notification_loses_neither_approval_nor_mail(
     assert len(server.ledger) == 1
 
 
-def test_payload_changed_after_approval_is_not_sent(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_payload_changed_after_approval_is_not_sent(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
     revision = Revision.objects.get()
     with guards.lifted(connection):  # somebody who owns the database
-        Revision.objects.update(payload={**revision.payload, "to": ["eve@evil.example"]}, sealed_payload=None)
+        Revision.objects.update(
+            payload={**revision.payload, "to": ["eve@evil.example"]}, sealed_payload=None
+        )
 
     work()
 
@@ -401,7 +452,9 @@ def test_payload_changed_after_approval_is_not_sent(api: Api, reviewer: Reviewer
     assert PendingAction.objects.get(pk=action_id).status == "approved"
 
 
-def test_replaced_bytes_are_not_sent_under_the_old_name(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_replaced_bytes_are_not_sent_under_the_old_name(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
     with guards.lifted(connection):  # somebody who owns the database

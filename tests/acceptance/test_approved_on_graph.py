@@ -1,4 +1,6 @@
-"""What Microsoft 365 completes, and what a person changed: the recipient reads what was approved, or nothing leaves."""
+"""What Microsoft 365 completes, and what a person changed: the recipient reads what was approved,
+or nothing leaves.
+"""
 
 import base64
 import re
@@ -45,12 +47,18 @@ def html_letter() -> bytes:
 
 def read_by_the_recipient(item: Item) -> str:
     body = item.shown["body"]
-    text = Page.shown(body["content"]) if body["contentType"] == "html" else body["content"].replace("\r\n", "\n")
+    text = (
+        Page.shown(body["content"])
+        if body["contentType"] == "html"
+        else body["content"].replace("\r\n", "\n")
+    )
     return str(text.partition("____")[0].rstrip())
 
 
 class Page(HTMLParser):
-    """What a page shows, as far as these need it: blanks are one, `<br>` is a line, entities are signs."""
+    """What a page shows, as far as these need it: blanks are one, `<br>` is a line, entities are
+    signs.
+    """
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -101,9 +109,15 @@ def test_comment_on_html_is_read_as_it_was_approved(
 @pytest.mark.parametrize("html", [False, True])
 @pytest.mark.parametrize("comment", PLAIN)
 def test_comment_without_html_meaning_is_sent_unchanged(
-    api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str, html: bool,
+    api: Api,
+    reviewer: Reviewer,
+    graph: GraphServer,
+    seeds_way: Mailbox,
+    message_id: str,
+    tool: str,
+    html: bool,
     comment: str,
-) -> None:  # fmt: skip
+) -> None:
     graph.answers_in_html = html
     action = proposed(api, reviewer, tool, message_id, comment=comment)
     assert (state(action), only_send(graph).body["comment"]) == (("succeeded", None), comment)
@@ -114,10 +128,22 @@ def test_comment_without_html_meaning_is_sent_unchanged(
 @pytest.mark.parametrize("confirm", [False, True])
 @pytest.mark.parametrize("comment", MEANT)
 def test_comment_that_html_would_alter_is_refused(
-    api: Api, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str, confirm: bool, comment: str
+    api: Api,
+    graph: GraphServer,
+    seeds_way: Mailbox,
+    message_id: str,
+    tool: str,
+    confirm: bool,
+    comment: str,
 ) -> None:
-    problem = problem_of(api.tool(tool, **asked(tool, message_id, comment=comment, confirm=confirm)))
-    assert (problem["code"], problem["status"], problem["required_scope"]) == ("auth_error", 424, "Mail.ReadWrite")
+    problem = problem_of(
+        api.tool(tool, **asked(tool, message_id, comment=comment, confirm=confirm))
+    )
+    assert (problem["code"], problem["status"], problem["required_scope"]) == (
+        "auth_error",
+        424,
+        "Mail.ReadWrite",
+    )
     assert "one line" in problem["detail"]
     assert (PendingAction.objects.count(), graph.sends()) == (0, [])
 
@@ -129,7 +155,12 @@ def test_stored_comment_that_html_would_alter_is_not_sent(
     """What was approved before anybody looked at this still waits in the database."""
     source = f"From: {ADA}\r\nTo: {MIRA}\r\nMessage-ID: <1@lovelace.example>\r\n\r\n{comment}\r\n".encode()
     envelope = Envelope(
-        sender=ADA, recipients=(MIRA,), source=source, kind="reply", original=message_id, comment=comment
+        sender=ADA,
+        recipients=(MIRA,),
+        source=source,
+        kind="reply",
+        original=message_id,
+        comment=comment,
     )
     with pytest.raises(NotPermitted):
         GraphProvider.for_mailbox(seeds_way).send(envelope, Handover(wire_started=lambda: None))
@@ -159,7 +190,9 @@ def test_approver_learns_if_microsoft_picks_recipients(
 def test_reply_edited_by_a_reviewer_stays_in_its_thread(
     api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, changes: dict[str, str]
 ) -> None:
-    answer = api.tool("reply_email", **asked("reply_email", message_id, reply_all=True, confirm=True)).json()
+    answer = api.tool(
+        "reply_email", **asked("reply_email", message_id, reply_all=True, confirm=True)
+    ).json()
     action_id = answer["action"]["id"]
     assert reviewer.decide(action_id, "edit", **changes).status_code == 302
     assert reviewer.decide(action_id, "approve").status_code == 302
@@ -168,7 +201,10 @@ def test_reply_edited_by_a_reviewer_stays_in_its_thread(
     assert (action.revision, state(action)) == (2, ("succeeded", None))
     (item,) = graph.sent(ADA)
     assert item.references == ("<question@northwind.example>",)
-    assert item.shown["conversationId"] == next(iter(graph.store.of(ADA).values())).shown["conversationId"]
+    assert (
+        item.shown["conversationId"]
+        == next(iter(graph.store.of(ADA).values())).shown["conversationId"]
+    )
     assert item.shown["subject"] == changes.get("subject", "Re: Delivery on Thursday?")
     assert item.shown["body"]["content"].startswith(changes.get("body", "On Thursday."))
     assert item.recipients() == ((JO, SAM) if "to" in changes else (MIRA, JO, SAM))
@@ -181,7 +217,10 @@ def test_reply_that_microsoft_completes_cannot_be_edited(
 ) -> None:
     action_id = api.tool(tool, **asked(tool, message_id, confirm=True)).json()["action"]["id"]
     answer = reviewer.decide(action_id, "edit", subject="Delivery")
-    assert (answer.status_code, b"without the permission to write drafts" in answer.content) == (422, True)
+    assert (answer.status_code, b"without the permission to write drafts" in answer.content) == (
+        422,
+        True,
+    )
     action = PendingAction.objects.get(pk=action_id)
     assert (action.revision, action.status) == (1, "pending")
 
@@ -205,7 +244,9 @@ def test_edited_reply_is_not_sent_without_draft_permission(
 
 
 @pytest.mark.parametrize("size", [INLINE_LIMIT - 1, INLINE_LIMIT, 3 * 1024 * 1024 - 1])
-def test_file_below_the_request_limit_arrives(api: Api, reviewer: Reviewer, graph: GraphServer, size: int) -> None:
+def test_file_below_the_request_limit_arrives(
+    api: Api, reviewer: Reviewer, graph: GraphServer, size: int
+) -> None:
     file = {"name": "big.bin", "content_base64": base64.b64encode(bytes(size)).decode()}
     assert state(proposed(api, reviewer, "send_email", attachments=[file])) == ("succeeded", None)
     assert [each["size"] for each in graph.sent(ADA)[0].files] == [size]
@@ -236,7 +277,9 @@ def test_reviewer_cannot_exceed_the_request_limit(
     assert PendingAction.objects.get(pk=action_id).revision == 1
 
 
-def test_draft_reply_is_refused_without_draft_permission(api: Api, graph: GraphServer, message_id: str) -> None:
+def test_draft_reply_is_refused_without_draft_permission(
+    api: Api, graph: GraphServer, message_id: str
+) -> None:
     draft = api.tool("draft_reply", message_id=message_id, body="On Thursday.").json()
     Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
     problem = problem_of(api.tool("send_draft", draft_id=draft["id"], confirm=True))

@@ -1,6 +1,8 @@
-"""Send, reply and forward on Microsoft 365, line by line of the list that asked for them (docs/dev/seed-coverage.md).
+"""Send, reply and forward on Microsoft 365, line by line of the list that asked for them
+(docs/dev/seed-coverage.md).
 
-`seeds_way` is a mailbox that may only read and send: there the endpoints make and send a mail in one.
+`seeds_way` is a mailbox that may only read and send: there the endpoints make and send a mail in
+one.
 """
 
 import base64
@@ -55,7 +57,9 @@ def asked(tool: str, message_id: str, **changes: Any) -> dict[str, Any]:
     return {**given[tool], **changes}
 
 
-def proposed(api: Api, reviewer: Reviewer, tool: str, message_id: str = "", **changes: Any) -> PendingAction:
+def proposed(
+    api: Api, reviewer: Reviewer, tool: str, message_id: str = "", **changes: Any
+) -> PendingAction:
     """Proposed, approved, and carried out."""
     action = approved(reviewer, api.tool(tool, **asked(tool, message_id, confirm=True, **changes)))
     work()
@@ -84,7 +88,9 @@ def test_preview_shows_mail_and_sends_nothing(api: Api, graph: GraphServer) -> N
     assert (answer.status_code, answer.json()["status"]) == (200, "preview")
     assert (shown["to"], shown["cc"], shown["bcc"]) == ([MIRA], [JO], [SAM])
     assert (shown["subject"], shown["body_excerpt"]) == (HELLO["subject"], HELLO["body"])
-    assert {hit.method for hit in graph.hits} <= {"GET"}  # who was written to before is looked up in Sent
+    assert {hit.method for hit in graph.hits} <= {
+        "GET"
+    }  # who was written to before is looked up in Sent
     assert (graph.ledger, PendingAction.objects.count()) == ([], 0)
 
 
@@ -114,25 +120,36 @@ def test_preview_shows_mail_and_sends_nothing(api: Api, graph: GraphServer) -> N
     ],
 )  # fmt: skip
 def test_approved_message_reaches_one_endpoint_unchanged(
-    api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, changes: dict[str, Any],
+    api: Api,
+    reviewer: Reviewer,
+    graph: GraphServer,
+    seeds_way: Mailbox,
+    changes: dict[str, Any],
     expected: dict[str, Any],
-) -> None:  # fmt: skip
+) -> None:
     action = proposed(api, reviewer, "send_email", **changes)
     hit = only_send(graph)
     assert (hit.method, hit.path) == ("POST", "/v1.0/me/sendMail")
     plain = {
-        "subject": "Hello", "body": {"contentType": "Text", "content": HELLO["body"] + "\n"},
-        "toRecipients": [{"emailAddress": {"address": MIRA}}], "importance": "normal",
-    }  # fmt: skip
+        "subject": "Hello",
+        "body": {"contentType": "Text", "content": HELLO["body"] + "\n"},
+        "toRecipients": [{"emailAddress": {"address": MIRA}}],
+        "importance": "normal",
+    }
     assert without_marker(hit.body) == {"message": plain | expected, "saveToSentItems": True}
     shown = api.get(f"/actions/{action.pk}").json()
     assert shown["state"] == "succeeded"
     assert set(shown["receipt"]) == {"at", "recipient_count", "provider"}
 
 
-def test_send_endpoint_serves_mail_without_a_copy(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_send_endpoint_serves_mail_without_a_copy(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     action = proposed(api, reviewer, "send_email", save_to_sent_items=False)
-    assert (only_send(graph).action, only_send(graph).body["saveToSentItems"]) == ("sendMail", False)
+    assert (only_send(graph).action, only_send(graph).body["saveToSentItems"]) == (
+        "sendMail",
+        False,
+    )
     assert (state(action), len(graph.ledger), graph.sent(ADA)) == (("succeeded", None), 1, [])
 
 
@@ -148,9 +165,17 @@ def test_send_endpoint_serves_mail_without_a_copy(api: Api, reviewer: Reviewer, 
     ],
 )
 def test_endpoint_error_is_the_action_error(
-    api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str, status: int,
-    provider_code: str, code: str, scope: str | None,
-) -> None:  # fmt: skip
+    api: Api,
+    reviewer: Reviewer,
+    graph: GraphServer,
+    seeds_way: Mailbox,
+    message_id: str,
+    tool: str,
+    status: int,
+    provider_code: str,
+    code: str,
+    scope: str | None,
+) -> None:
     graph.fault("answer", status=status, code=provider_code, Retry_After="30")
     action = proposed(api, reviewer, tool, message_id)
     error = api.get(f"/actions/{action.pk}").json()["error"]
@@ -165,7 +190,9 @@ def test_application_address_names_the_user(
     api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str
 ) -> None:
     secrets = credentials.decrypt(bytes(seeds_way.credentials), mailbox_id=seeds_way.pk)
-    seeds_way.credentials = credentials.encrypt({**secrets, "application": True}, mailbox_id=seeds_way.pk)
+    seeds_way.credentials = credentials.encrypt(
+        {**secrets, "application": True}, mailbox_id=seeds_way.pk
+    )
     seeds_way.save()
     graph.hits.clear()
     proposed(api, reviewer, tool, message_id, user_id=ADA)
@@ -177,21 +204,32 @@ def test_application_address_names_the_user(
 @pytest.mark.parametrize("way", ["drafts", "seeds"])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_same_key_sends_once_and_a_new_key_again(
-    api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, message_id: str, tool: str, way: str
+    api: Api,
+    reviewer: Reviewer,
+    graph: GraphServer,
+    mailbox: Mailbox,
+    message_id: str,
+    tool: str,
+    way: str,
 ) -> None:
     if way == "seeds":
         Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
     first = proposed(api, reviewer, tool, message_id, idempotency_key="one")
     again = api.tool(tool, **asked(tool, message_id, confirm=True, idempotency_key="one")).json()
     work()
-    assert (again["action"]["id"], again["action"]["message"]) == (str(first.pk), "Already executed")
+    assert (again["action"]["id"], again["action"]["message"]) == (
+        str(first.pk),
+        "Already executed",
+    )
     assert len(graph.sends()) == len(graph.ledger) == 1
     for key in ({"idempotency_key": "two"}, {}, {}):
         proposed(api, reviewer, tool, message_id, **key)
     assert len(graph.sends()) == len(graph.ledger) == 4
 
 
-def test_five_hundred_recipients_get_one_mail(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_five_hundred_recipients_get_one_mail(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     everybody = [f"person{number}@northwind.example" for number in range(500)]
     action = proposed(api, reviewer, "send_email", to=everybody)
     assert state(action) == ("succeeded", None)
@@ -224,17 +262,26 @@ def test_reply_preview_needs_one_get_request(
     api: Api, graph: GraphServer, seeds_way: Mailbox, message_id: str, reply_all: bool
 ) -> None:
     graph.hits.clear()
-    answer = api.tool("reply_email", message_id=message_id, comment="On Thursday.", reply_all=reply_all).json()
+    answer = api.tool(
+        "reply_email", message_id=message_id, comment="On Thursday.", reply_all=reply_all
+    ).json()
     shown = answer["preview"]
-    assert (shown["original"]["subject"], shown["original"]["from"]) == ("Delivery on Thursday?", MIRA)
+    assert (shown["original"]["subject"], shown["original"]["from"]) == (
+        "Delivery on Thursday?",
+        MIRA,
+    )
     assert shown.get("cc", []) == ([JO, SAM] if reply_all else [])
     assert shown["original"].get("to") == ([ADA, JO] if reply_all else None)
     assert shown["original"].get("cc") == ([SAM] if reply_all else None)
     assert {hit.method for hit in graph.hits} == {"GET"}
     (hit,) = [
-        hit for hit in graph.hits if "internetMessageHeaders" in hit.query.get("$select", "") and hit.action != "list"
+        hit
+        for hit in graph.hits
+        if "internetMessageHeaders" in hit.query.get("$select", "") and hit.action != "list"
     ]
-    assert {"subject", "from", "toRecipients", "ccRecipients"} <= set(hit.query["$select"].split(","))
+    assert {"subject", "from", "toRecipients", "ccRecipients"} <= set(
+        hit.query["$select"].split(",")
+    )
     # What Microsoft will add is not shown as if it were known, and that is said.
     assert shown["body_excerpt"] == "On Thursday."
     assert "quote_by_provider" in {warning["code"] for warning in answer["warnings"]}
@@ -260,7 +307,9 @@ def test_reply_sends_only_the_comment_to_its_endpoint(
 
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
-def test_unknown_original_is_not_found(api: Api, graph: GraphServer, message_id: str, tool: str) -> None:
+def test_unknown_original_is_not_found(
+    api: Api, graph: GraphServer, message_id: str, tool: str
+) -> None:
     for known in ("nonsense", "A" * 16, "\u00e4"):
         problem = problem_of(api.tool(tool, **asked(tool, known)))
         assert (problem["code"], problem["status"]) == ("not_found", 404)
@@ -269,7 +318,13 @@ def test_unknown_original_is_not_found(api: Api, graph: GraphServer, message_id:
 @pytest.mark.parametrize("way", ["drafts", "seeds"])
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
 def test_original_deleted_meanwhile_sends_nothing(
-    api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, message_id: str, tool: str, way: str
+    api: Api,
+    reviewer: Reviewer,
+    graph: GraphServer,
+    mailbox: Mailbox,
+    message_id: str,
+    tool: str,
+    way: str,
 ) -> None:
     if way == "seeds":
         Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
@@ -295,27 +350,38 @@ def test_permission_lost_after_approval_sends_nothing(
 
 
 @pytest.mark.parametrize("with_file", [False, True])
-def test_forward_preview_says_if_files_go_along(api: Api, graph: GraphServer, with_file: bool) -> None:
+def test_forward_preview_says_if_files_go_along(
+    api: Api, graph: GraphServer, with_file: bool
+) -> None:
     message = letter()
     if with_file:
         message.add_attachment(b"%PDF", "application", "pdf", filename="a.pdf")
     graph.deliver(ADA, message.as_bytes())
     shown = api.tool("forward_email", message_id=first_in(api, "inbox"), to=[JO]).json()["preview"]
     assert shown["original"] == {
-        "subject": "Delivery on Thursday?", "from": MIRA, "has_attachments": with_file,
-    }  # fmt: skip
+        "subject": "Delivery on Thursday?",
+        "from": MIRA,
+        "has_attachments": with_file,
+    }
     assert f"to: {JO}. Attachments: {'yes' if with_file else 'no'}." in shown["text"]
 
 
 @pytest.mark.parametrize("comment", [None, "For you."])
 @pytest.mark.parametrize("to", [[JO], [JO, SAM], [ADA]], ids=["one", "several", "oneself"])
 def test_forward_names_recipients_and_no_empty_comment(
-    api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, to: list[str], comment: str | None
+    api: Api,
+    reviewer: Reviewer,
+    graph: GraphServer,
+    seeds_way: Mailbox,
+    to: list[str],
+    comment: str | None,
 ) -> None:
     message = letter()
     message.add_attachment(b"%PDF", "application", "pdf", filename="a.pdf")
     graph.deliver(ADA, message.as_bytes())
-    action = proposed(api, reviewer, "forward_email", first_in(api, "inbox"), to=to, comment=comment)
+    action = proposed(
+        api, reviewer, "forward_email", first_in(api, "inbox"), to=to, comment=comment
+    )
     assert only_send(graph).path.endswith("/forward")
     assert without_marker(only_send(graph).body) == {
         "toRecipients": [{"emailAddress": {"address": address}} for address in to],
@@ -335,7 +401,10 @@ def test_reply_by_a_draft_is_sent_as_approved_in_its_thread(
     assert state(action) == ("succeeded", None)
     (item,) = graph.sent(ADA)
     assert item.references == ("<question@northwind.example>",)
-    assert item.shown["conversationId"] == next(iter(graph.store.of(ADA).values())).shown["conversationId"]
+    assert (
+        item.shown["conversationId"]
+        == next(iter(graph.store.of(ADA).values())).shown["conversationId"]
+    )
     assert item.shown["subject"] == "Re: Delivery on Thursday?"
     assert item.shown["body"]["content"].startswith("On Thursday.\n\nOn Mon, 02 Nov 2026")
     assert "> When do you come?" in item.shown["body"]["content"]
@@ -343,7 +412,9 @@ def test_reply_by_a_draft_is_sent_as_approved_in_its_thread(
     assert graph.ledger[0].recipients == (MIRA, JO, SAM)
 
 
-def test_forward_draft_keeps_the_original_files(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_forward_draft_keeps_the_original_files(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     message = letter()
     message.add_attachment(b"%PDF" * 100, "application", "pdf", filename="a.pdf")
     message.add_attachment("one\n", filename="b.txt")
@@ -354,12 +425,16 @@ def test_forward_draft_keeps_the_original_files(api: Api, reviewer: Reviewer, gr
     assert not [hit for hit in graph.hits if hit.action == "attachments" and hit.method == "POST"]
 
 
-def test_large_attachment_is_sent_in_pieces(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_large_attachment_is_sent_in_pieces(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     content = bytes(range(256)) * (15 * 1024)  # 3.75 MB: over what one request may carry in base64
     file = {"name": "big.bin", "content_base64": base64.b64encode(content).decode()}
     action = proposed(api, reviewer, "send_email", attachments=[file])
     assert state(action) == ("succeeded", None)
-    assert [base64.b64decode(each["contentBytes"]) == content for each in graph.sent(ADA)[0].files] == [True]
+    assert [
+        base64.b64decode(each["contentBytes"]) == content for each in graph.sent(ADA)[0].files
+    ] == [True]
     assert sum(hit.action == "upload" for hit in graph.hits) == 2
 
 
@@ -389,21 +464,35 @@ def test_sent_mail_is_in_the_list_of_sent(api: Api, reviewer: Reviewer, graph: G
 def test_key_is_valid_for_ever(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
     """The list asked for ten minutes; a longer memory sends nothing twice that a shorter one would."""
     action = proposed(api, reviewer, "send_email", idempotency_key="k")
-    PendingAction.objects.filter(pk=action.pk).update(created_at=action.created_at.replace(year=2025))
-    assert api.tool("send_email", **HELLO, confirm=True, idempotency_key="k").json()["action"]["id"] == str(action.pk)
+    PendingAction.objects.filter(pk=action.pk).update(
+        created_at=action.created_at.replace(year=2025)
+    )
+    assert api.tool("send_email", **HELLO, confirm=True, idempotency_key="k").json()["action"][
+        "id"
+    ] == str(action.pk)
     assert len(graph.ledger) == 1
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("status", [202, 400, 503])
 def test_no_address_subject_text_or_id_is_logged(
-    api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, message_id: str, tool: str, status: int
+    api: Api,
+    reviewer: Reviewer,
+    graph: GraphServer,
+    seeds_way: Mailbox,
+    message_id: str,
+    tool: str,
+    status: int,
 ) -> None:
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     logging.getLogger().addHandler(handler)
     graph.fault("answer_after_effect", status=status, code="ErrorInvalidRecipients")
-    words = {"subject": "Geheim", "body": "Vertraulich"} if tool == "send_email" else {"comment": "Vertraulich"}
+    words = (
+        {"subject": "Geheim", "body": "Vertraulich"}
+        if tool == "send_email"
+        else {"comment": "Vertraulich"}
+    )
     try:
         proposed(api, reviewer, tool, message_id, **words)
     finally:
@@ -411,13 +500,27 @@ def test_no_address_subject_text_or_id_is_logged(
     log = written.getvalue()
     assert "attempt_ended" in log
     graph_ids = list(graph.store.of(ADA))
-    for secret in (MIRA, JO, "Geheim", "Vertraulich", "Delivery", message_id, *graph_ids, *graph.tokens):
+    for secret in (
+        MIRA,
+        JO,
+        "Geheim",
+        "Vertraulich",
+        "Delivery",
+        message_id,
+        *graph_ids,
+        *graph.tokens,
+    ):
         assert secret not in log
 
 
 def test_parameters_have_the_documented_defaults() -> None:
     send = SendEmail.model_validate(HELLO)
-    assert (send.confirm, send.body_type, send.importance, send.save_to_sent_items) == (False, "text", "normal", True)
+    assert (send.confirm, send.body_type, send.importance, send.save_to_sent_items) == (
+        False,
+        "text",
+        "normal",
+        True,
+    )
     assert ReplyEmail.model_validate({"message_id": "m", "comment": "c"}).reply_all is False
     for parameters in (SendEmail, ReplyEmail, ForwardEmail):
         assert {"idempotency_key", "confirm", "mailbox"} <= set(parameters.model_fields)

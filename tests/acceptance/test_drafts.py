@@ -1,4 +1,6 @@
-"""Drafts on a real IMAP server: written, replaced and removed in the drafts folder, and nowhere else."""
+"""Drafts on a real IMAP server: written, replaced and removed in the drafts folder, and nowhere
+else.
+"""
 
 import pytest
 
@@ -12,7 +14,9 @@ NOTE = {"to": ["mira@northwind.example"], "subject": "Offer", "body": "Dear Mira
 
 
 def test_draft_is_flagged_in_the_folder_with_the_drafts_role(office: Office) -> None:
-    draft = office.tool("create_draft", **NOTE, cc=["jo@northwind.example"], bcc=["eve@lovelace.example"])
+    draft = office.tool(
+        "create_draft", **NOTE, cc=["jo@northwind.example"], bcc=["eve@lovelace.example"]
+    )
 
     assert (draft["subject"], draft["to"]) == ("Offer", ["mira@northwind.example"])
     (stored,) = office.folder("Drafts")
@@ -33,7 +37,9 @@ def test_folder_named_drafts_is_used_if_none_has_the_role(plain_office: Office) 
 
 
 def test_reply_draft_has_references_and_one_re(office: Office) -> None:
-    original = letter(to=office.ada, References="<a@x.example> <b@x.example>", In_Reply_To="<b@x.example>")
+    original = letter(
+        to=office.ada, References="<a@x.example> <b@x.example>", In_Reply_To="<b@x.example>"
+    )
     message_id = office.receive(original)
 
     office.tool("create_draft", **{**NOTE, "subject": "Re: Delivery"}, in_reply_to=message_id)
@@ -41,7 +47,11 @@ def test_reply_draft_has_references_and_one_re(office: Office) -> None:
     (stored,) = office.folder("Drafts")
     assert stored["Subject"] == "Re: Delivery"
     assert stored["In-Reply-To"] == original["Message-ID"]
-    assert str(stored["References"]).split() == ["<a@x.example>", "<b@x.example>", original["Message-ID"]]
+    assert str(stored["References"]).split() == [
+        "<a@x.example>",
+        "<b@x.example>",
+        original["Message-ID"],
+    ]
 
 
 def test_reply_draft_can_name_its_original_by_uid(office: Office) -> None:
@@ -70,7 +80,10 @@ def test_reply_draft_derives_recipients_subject_and_thread(office: Office) -> No
 
 def test_reply_draft_to_all_leaves_out_the_sender(office: Office) -> None:
     message_id = office.receive(
-        letter(to=f"{office.ada}, Jo <jo@northwind.example>", Cc=f"sam@northwind.example, {office.ada.upper()}")
+        letter(
+            to=f"{office.ada}, Jo <jo@northwind.example>",
+            Cc=f"sam@northwind.example, {office.ada.upper()}",
+        )
     )
 
     office.tool("draft_reply", message_id=message_id, body="To all.", reply_all=True)
@@ -89,7 +102,9 @@ def test_updated_draft_replaces_only_the_old_one(office: Office) -> None:
     original = letter(to=office.ada)
     message_id = office.receive(original)
     client = office.imap.signed_in(office.ada)
-    client.append("Drafts", b"Subject: somebody else's, marked as deleted\r\n\r\nx\r\n", flags=(rb"\Deleted",))
+    client.append(
+        "Drafts", b"Subject: somebody else's, marked as deleted\r\n\r\nx\r\n", flags=(rb"\Deleted",)
+    )
     first = office.tool("draft_reply", message_id=message_id, body="First.")
 
     second = office.tool("update_draft", draft_id=first["id"], **{**NOTE, "body": "Second."})
@@ -115,22 +130,34 @@ def test_message_that_is_no_draft_is_left_alone(office: Office, tool: str) -> No
 
     problem = office.refused(tool, draft_id=message_id, **(NOTE if tool == "update_draft" else {}))
 
-    assert problem["detail"] == "You can only update drafts. The email you provided is not in the drafts folder."
+    assert (
+        problem["detail"]
+        == "You can only update drafts. The email you provided is not in the drafts folder."
+    )
     assert len(office.inbox(office.ada)) == 1
 
 
 def test_uid_outside_drafts_is_no_draft(office: Office) -> None:
     problem = office.refused("update_draft", uid=4711, **NOTE)
-    assert problem["detail"] == "You can only update drafts. The email you provided is not in the drafts folder."
+    assert (
+        problem["detail"]
+        == "You can only update drafts. The email you provided is not in the drafts folder."
+    )
 
 
 def test_missing_drafts_folder_is_explained(plain_office: Office) -> None:
     problem = plain_office.refused("list_drafts")
-    assert problem["detail"] == "Could not find Drafts folder. Available folders can be listed with list_folders."
+    assert (
+        problem["detail"]
+        == "Could not find Drafts folder. Available folders can be listed with list_folders."
+    )
 
 
 def test_deletion_removes_only_the_draft(office: Office) -> None:
-    keep, drop = office.tool("create_draft", **NOTE), office.tool("create_draft", **{**NOTE, "subject": "Drop"})
+    keep, drop = (
+        office.tool("create_draft", **NOTE),
+        office.tool("create_draft", **{**NOTE, "subject": "Drop"}),
+    )
 
     assert office.tool("delete_draft", draft_id=drop["id"]) == {"deleted": True}
 
@@ -155,7 +182,12 @@ def test_draft_changed_by_a_person_is_not_overwritten(office: Office) -> None:
 
 
 def test_non_ascii_drafts_keep_their_letters(office: Office) -> None:
-    office.tool("create_draft", to=["mira@northwind.example"], subject="Grüße 日本語", body="Zoë sagt: schön\n")
+    office.tool(
+        "create_draft",
+        to=["mira@northwind.example"],
+        subject="Grüße 日本語",
+        body="Zoë sagt: schön\n",
+    )
     (stored,) = office.folder("Drafts")
     assert stored["Subject"] == "Grüße 日本語"
     assert stored.get_content() == "Zoë sagt: schön\n"

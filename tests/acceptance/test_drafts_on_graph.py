@@ -1,4 +1,6 @@
-"""Drafts in a mailbox of Microsoft 365: written, changed, proposed, sent, and left alone when a person changed them."""
+"""Drafts in a mailbox of Microsoft 365: written, changed, proposed, sent, and left alone when a
+person changed them.
+"""
 
 from typing import Any
 
@@ -19,17 +21,27 @@ JO, SAM = "jo@northwind.example", "sam@northwind.example"
 def test_draft_is_written_listed_changed_and_deleted(api: Api, graph: GraphServer) -> None:
     made = api.tool("create_draft", to=[MIRA], bcc=[JO], subject="First", body="One.").json()
     assert [row["id"] for row in api.tool("list_drafts").json()["drafts"]] == [made["id"]]
-    changed = api.tool("update_draft", draft_id=made["id"], to=[JO], subject="Second", body="Two.").json()
+    changed = api.tool(
+        "update_draft", draft_id=made["id"], to=[JO], subject="Second", body="Two."
+    ).json()
     (item,) = graph.drafts(ADA)
-    assert (item.shown["subject"], item.addresses("toRecipients"), item.addresses("bccRecipients")) == (
-        "Second", (JO,), (),
-    )  # fmt: skip
+    assert (
+        item.shown["subject"],
+        item.addresses("toRecipients"),
+        item.addresses("bccRecipients"),
+    ) == (
+        "Second",
+        (JO,),
+        (),
+    )
     assert api.tool("delete_draft", draft_id=changed["id"]).json() == {"deleted": True}
     assert api.tool("delete_draft", draft_id=changed["id"]).status_code == 404
     assert (graph.drafts(ADA), graph.ledger) == ([], [])
 
 
-def test_sent_reply_draft_is_once_in_its_thread(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_sent_reply_draft_is_once_in_its_thread(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     graph.deliver(ADA, letter().as_bytes())
     (card,) = api.tool("list_emails").json()["emails"]
     draft = api.tool("draft_reply", message_id=card["id"], body="On Thursday.").json()
@@ -43,13 +55,17 @@ def test_sent_reply_draft_is_once_in_its_thread(api: Api, reviewer: Reviewer, gr
     assert graph.drafts(ADA) == []
 
 
-def test_reply_draft_without_text_is_sent_in_its_thread(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_reply_draft_without_text_is_sent_in_its_thread(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     """A person began it in Outlook; there is no comment on an original that anybody named."""
     original = graph.deliver(ADA, letter().as_bytes())
     graph.store.new(
-        ADA, "drafts", {"subject": "Re: Delivery on Thursday?", "toRecipients": [as_recipient(MIRA)]},
+        ADA,
+        "drafts",
+        {"subject": "Re: Delivery on Thursday?", "toRecipients": [as_recipient(MIRA)]},
         references=(original.shown["internetMessageId"],),
-    )  # fmt: skip
+    )
     (draft,) = api.tool("list_drafts").json()["drafts"]
     action = approved(reviewer, api.tool("send_draft", draft_id=draft["id"], confirm=True))
     work()
@@ -73,11 +89,17 @@ def test_unfinished_draft_is_removed_and_the_old_one_stays(
     api: Api, graph: GraphServer, tool: str, on: str, phase: Any, status: int
 ) -> None:
     words: dict[str, Any] = {"to": [MIRA], "subject": "Hello", "body": "Hi."}
-    old = {"draft_id": api.tool("create_draft", **words).json()["id"]} if tool == "update_draft" else {}
+    old = (
+        {"draft_id": api.tool("create_draft", **words).json()["id"]}
+        if tool == "update_draft"
+        else {}
+    )
     before = graph.drafts(ADA)
     if on == "get":  # not the look at the old one, but at what was made
         api.tool("list_drafts")
-        graph.chooser = lambda action: Fault(phase=phase, status=status) if made(graph) and action == "get" else None
+        graph.chooser = lambda action: (
+            Fault(phase=phase, status=status) if made(graph) and action == "get" else None
+        )
     else:
         graph.fault(phase, on=on, status=status)
     file = {"name": "a.pdf", "content_base64": "JVBERg=="}
@@ -99,7 +121,9 @@ def test_failed_reply_leaves_no_draft_of_exchange_behind(api: Api, graph: GraphS
 
 
 @pytest.mark.parametrize("shown", ["all", "none", "one", "nameless"])
-def test_sent_draft_keeps_its_bcc_recipients(api: Api, reviewer: Reviewer, graph: GraphServer, shown: str) -> None:
+def test_sent_draft_keeps_its_bcc_recipients(
+    api: Api, reviewer: Reviewer, graph: GraphServer, shown: str
+) -> None:
     """Whether the bytes of a draft name them is written nowhere."""
     draft = api.tool("create_draft", to=[MIRA], bcc=[JO, SAM], subject="Hello", body="Hi.").json()
     graph.mime_bcc = {"all": None, "one": 1}.get(shown, 0)

@@ -24,7 +24,9 @@ def test_probes_answer_without_a_token(mailhub: Mailhub) -> None:
 
 def test_preview_answers_200_and_stores_nothing(mailhub: Mailhub) -> None:
     before = mailhub.rest("GET", "/actions").json()
-    answer = mailhub.rest("POST", "/tools/send_email", {"to": [MIRA], "subject": some_subject(), "body": "Hello."})
+    answer = mailhub.rest(
+        "POST", "/tools/send_email", {"to": [MIRA], "subject": some_subject(), "body": "Hello."}
+    )
     assert (answer.status, answer.json()["status"]) == (200, "preview")
     assert answer.json()["preview"]["to"] == [MIRA]
     assert mailhub.rest("GET", "/actions").json() == before
@@ -51,7 +53,9 @@ def test_same_key_gives_same_action_or_refuses_other_body(mailhub: Mailhub) -> N
     assert second.headers["Idempotency-Replayed"] == "true"
     assert second.json()["action"] == first.json()["action"]
 
-    other = mailhub.rest("POST", "/tools/send_email", mail | {"body": "Goodbye."}, Idempotency_Key=key)
+    other = mailhub.rest(
+        "POST", "/tools/send_email", mail | {"body": "Goodbye."}, Idempotency_Key=key
+    )
     assert (other.status, other.json()["code"]) == (422, "idempotency_mismatch")
     assert mailhub.action(first.json()["action"]["id"]) == first.json()["action"]
 
@@ -99,7 +103,10 @@ def test_one_time_link_signs_in_once_and_get_keeps_it(mailhub: Mailhub) -> None:
 
 
 def test_no_content_or_secret_is_in_any_process_log(mailhub: Mailhub) -> None:
-    canaries = {name: f"canary{name}{uuid.uuid4().hex}" for name in ("subject", "body", "path", "token", "field")}
+    canaries = {
+        name: f"canary{name}{uuid.uuid4().hex}"
+        for name in ("subject", "body", "path", "token", "field")
+    }
     link = mailhub.new_link()
     person = mailhub.person(link)
     sent = mailhub.propose(canaries["subject"], body=canaries["body"])
@@ -116,7 +123,10 @@ def test_no_content_or_secret_is_in_any_process_log(mailhub: Mailhub) -> None:
     assert mailhub.rest("POST", "/tools/send_email", canaries["body"].encode()).status == 400
     assert mailhub.rest("POST", f"/tools/{canaries['path']}", {}).status == 404
     assert mailhub.rest("GET", f"/actions/{canaries['path']}").status == 404
-    assert mailhub.rest("GET", "/actions", Authorization=f"Bearer mh_{canaries['token']}").status == 401
+    assert (
+        mailhub.rest("GET", "/actions", Authorization=f"Bearer mh_{canaries['token']}").status
+        == 401
+    )
     assert person.get(f"/{canaries['path']}/?q={canaries['field']}").status == 404
     assert person.get(f"/sign-in/{canaries['token']}/").status == 410
 

@@ -19,20 +19,30 @@ CHANGED: dict[str, Any] = {**NOTE, "bcc": ["eve@out.example"], "body": "Please p
 
 @pytest.fixture
 def other_program(office: Office) -> Api:
-    return make_api(office.mailbox.memberships.get().user, office.mailbox, name="other", scopes=["mail:draft"])
+    return make_api(
+        office.mailbox.memberships.get().user, office.mailbox, name="other", scopes=["mail:draft"]
+    )
 
 
 def persons_draft(office: Office) -> str:
     """A draft that Ada wrote in her own mail program; returns its id."""
     message = letter(
-        to="mira@northwind.example", sender=office.ada, subject="Invoice", text="IBAN 1234\n", Bcc="jo@x.example"
+        to="mira@northwind.example",
+        sender=office.ada,
+        subject="Invoice",
+        text="IBAN 1234\n",
+        Bcc="jo@x.example",
     )
     office.imap.signed_in(office.ada).append("Drafts", message.as_bytes(), flags=[rb"\Draft"])
     return str(office.tool("list_drafts")["drafts"][0]["id"])
 
 
 def events(office: Office) -> list[str]:
-    return list(AuditEvent.objects.filter(mailbox=office.mailbox).order_by("sequence").values_list("event", flat=True))
+    return list(
+        AuditEvent.objects.filter(mailbox=office.mailbox)
+        .order_by("sequence")
+        .values_list("event", flat=True)
+    )
 
 
 def only_draft(office: Office) -> EmailMessage:
@@ -48,7 +58,13 @@ def test_update_of_a_persons_draft_waits_for_approval(office: Office) -> None:
     assert proposal["status"] == "pending"
     assert only_draft(office).get_content() == "IBAN 1234\n"
     page = office.reviewer.page(proposal["action"]["id"]).content.decode()
-    for shown in ("Replace this draft", "IBAN 1234", "Please pay to IBAN 4711.", "eve@out.example", "jo@x.example"):
+    for shown in (
+        "Replace this draft",
+        "IBAN 1234",
+        "Please pay to IBAN 4711.",
+        "eve@out.example",
+        "jo@x.example",
+    ):
         assert shown in page
     assert office.approve(proposal)["state"] == "succeeded"
     assert only_draft(office).get_content() == CHANGED["body"]

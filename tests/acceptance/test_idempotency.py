@@ -100,7 +100,9 @@ def test_key_is_separate_for_proposer_mailbox_and_token(
         assert answer.json()["action"]["id"] != first
 
 
-def test_rotated_token_of_the_same_name_keeps_its_keys(api: Api, alice: User, mailbox: Mailbox) -> None:
+def test_rotated_token_of_the_same_name_keeps_its_keys(
+    api: Api, alice: User, mailbox: Mailbox
+) -> None:
     first = api.propose(key="k")
     alice.tokens.update(revoked_at=timezone.now())
 
@@ -111,7 +113,9 @@ def test_rotated_token_of_the_same_name_keeps_its_keys(api: Api, alice: User, ma
 
 @pytest.mark.fault(5)
 @pytest.mark.parametrize("ending", ["sent", "rejected", "expired", "purged"])
-def test_key_answers_with_the_current_state(api: Api, reviewer: Reviewer, server: MemoryServer, ending: str) -> None:
+def test_key_answers_with_the_current_state(
+    api: Api, reviewer: Reviewer, server: MemoryServer, ending: str
+) -> None:
     action_id = api.propose(key="k")
     match ending:
         case "rejected":
@@ -133,7 +137,9 @@ def test_key_answers_with_the_current_state(api: Api, reviewer: Reviewer, server
     assert answer.status_code == 200
     assert answer["Idempotency-Replayed"] == "true"
     assert answer.json()["action"]["id"] == action_id
-    assert answer.json()["status"] == {"sent": "succeeded", "purged": "succeeded"}.get(ending, ending)
+    assert answer.json()["status"] == {"sent": "succeeded", "purged": "succeeded"}.get(
+        ending, ending
+    )
     told = {"rejected": "Already rejected by a person", "expired": "Already expired"}
     assert answer.json()["action"]["message"] == told.get(ending, "Already executed")
     assert PendingAction.objects.count() == IdempotencyRecord.objects.count() == 1
@@ -142,7 +148,11 @@ def test_key_answers_with_the_current_state(api: Api, reviewer: Reviewer, server
 
 @pytest.mark.fault(6)
 def test_same_mail_with_a_new_key_is_accepted_and_flagged(api: Api, reviewer: Reviewer) -> None:
-    first = {**ASK, "to": ["mira@northwind.example", "jo@northwind.example"], "body": "x" * 200 + " first"}
+    first = {
+        **ASK,
+        "to": ["mira@northwind.example", "jo@northwind.example"],
+        "body": "x" * 200 + " first",
+    }
     again = {**first, "to": first["to"][::-1], "subject": "HELLO", "body": "x" * 200 + " second"}
     api.tool("send_email", key="1", **first)
 
@@ -150,7 +160,9 @@ def test_same_mail_with_a_new_key_is_accepted_and_flagged(api: Api, reviewer: Re
 
     assert answer.status_code == 202
     assert "possible_duplicate" in {warning["code"] for warning in answer.json()["warnings"]}
-    assert "Possibly the same again" in reviewer.page(answer.json()["action"]["id"]).content.decode()
+    assert (
+        "Possibly the same again" in reviewer.page(answer.json()["action"]["id"]).content.decode()
+    )
 
 
 @pytest.mark.fault(6)
@@ -166,6 +178,12 @@ def test_duplicate_flag_ends_with_the_window(api: Api, reviewer: Reviewer) -> No
 
 def test_other_subject_recipient_or_start_is_no_duplicate(api: Api) -> None:
     api.propose()
-    for change in ({"subject": "Hello!"}, {"to": ["jo@northwind.example"]}, {"body": "Another beginning"}):
+    for change in (
+        {"subject": "Hello!"},
+        {"to": ["jo@northwind.example"]},
+        {"body": "Another beginning"},
+    ):
         answer = api.tool("send_email", **{**ASK, **change})
-        assert "possible_duplicate" not in {warning["code"] for warning in answer.json()["warnings"]}, change
+        assert "possible_duplicate" not in {
+            warning["code"] for warning in answer.json()["warnings"]
+        }, change

@@ -1,4 +1,6 @@
-"""The database goes away in the COMMIT of a proposal: the client's second try, with its key, finds or makes the one."""
+"""The database goes away in the COMMIT of a proposal: the client's second try, with its key, finds
+or makes the one.
+"""
 
 import json
 from pathlib import Path
@@ -19,16 +21,27 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres_only
 
 
 @pytest.mark.fault(7)
-@pytest.mark.parametrize("committed", [False, True], ids=["before the server has it", "after the server has it"])
-def test_retry_after_lost_commit_makes_one_action(api: Api, mailbox: Mailbox, tmp_path: Path, committed: bool) -> None:
+@pytest.mark.parametrize(
+    "committed", [False, True], ids=["before the server has it", "after the server has it"]
+)
+def test_retry_after_lost_commit_makes_one_action(
+    api: Api, mailbox: Mailbox, tmp_path: Path, committed: bool
+) -> None:
     database = connection.settings_dict
     port = free_port()
-    # The mailbox is looked into for who is known there; one that cannot be reached keeps nobody from proposing.
-    nowhere = ImapAccess(imap=plain(free_port()), smtp=plain(free_port()), username=mailbox.address, password="none")
+    # The mailbox is looked into for who is known there; one that cannot be reached keeps nobody
+    # from proposing.
+    nowhere = ImapAccess(
+        imap=plain(free_port()), smtp=plain(free_port()), username=mailbox.address, password="none"
+    )
     mailbox.credentials = credentials.encrypt(nowhere.as_secrets(), mailbox_id=mailbox.pk)
     mailbox.provider = Mailbox.Provider.IMAP
     mailbox.save(update_fields=["credentials", "provider"])
-    headers = {"Authorization": f"Bearer {api.secret}", "Idempotency-Key": "k", "Content-Type": "application/json"}
+    headers = {
+        "Authorization": f"Bearer {api.secret}",
+        "Idempotency-Key": "k",
+        "Content-Type": "application/json",
+    }
     url, body = f"http://127.0.0.1:{port}", json.dumps(HELLO | {"confirm": True}).encode()
     with (
         CuttingProxy((database["HOST"], int(database["PORT"])), forward=committed) as proxy,
@@ -42,9 +55,14 @@ def test_retry_after_lost_commit_makes_one_action(api: Api, mailbox: Mailbox, tm
                 return False
 
         until(answers, say=web.log)
-        proxy.arm(after=b'INSERT INTO "approvals_pendingaction"')  # not the COMMIT that counts the request
+        proxy.arm(
+            after=b'INSERT INTO "approvals_pendingaction"'
+        )  # not the COMMIT that counts the request
         lost = request(f"{url}/api/v1/tools/send_email", "POST", body=body, headers=headers)
-        assert (lost.status >= 500, lost.headers["Content-Type"]) == (True, "application/problem+json")
+        assert (lost.status >= 500, lost.headers["Content-Type"]) == (
+            True,
+            "application/problem+json",
+        )
         assert proxy.cuts == 1
         until(lambda: PendingAction.objects.count() == committed)
 

@@ -1,4 +1,6 @@
-"""Reading a mailbox on a real IMAP server: folders, searches, conversations, attachments, and mail that is odd."""
+"""Reading a mailbox on a real IMAP server: folders, searches, conversations, attachments, and mail
+that is odd.
+"""
 
 import base64
 import io
@@ -28,12 +30,20 @@ def test_folders_are_named_with_role_and_counts(office: Office) -> None:
 
     folders = {folder["name"]: folder for folder in office.tool("list_folders")["folders"]}
 
-    assert folders["INBOX"] == {"id": "INBOX", "name": "INBOX", "role": "inbox", "unread": 1, "total": 2}
+    assert folders["INBOX"] == {
+        "id": "INBOX",
+        "name": "INBOX",
+        "role": "inbox",
+        "unread": 1,
+        "total": 2,
+    }
     assert folders["Drafts"]["role"] == "drafts"
     assert folders["Sent Messages"]["role"] == "sent"
 
 
-def test_read_needs_three_queries_at_most(office: Office, django_assert_max_num_queries: Any) -> None:
+def test_read_needs_three_queries_at_most(
+    office: Office, django_assert_max_num_queries: Any
+) -> None:
     office.receive(letter(to=office.ada))
     office.tool("list_emails")  # the token's first use is noted, once a minute
     with django_assert_max_num_queries(3):
@@ -45,8 +55,17 @@ def full(office: Office) -> Office:
     """An inbox with something to look for."""
     with_file = letter(to=office.ada, subject="Invoice with file", text="Please pay.\n")
     with_file.add_attachment(b"%PDF", "application", "pdf", filename="invoice.pdf")
-    office.receive(letter(to=office.ada, subject="Invoice 1", text="Pay the first one.\n"), unread=False)
-    office.receive(letter(to=office.ada, subject="Grüße aus Zürich", sender="Zoë <zoe@alps.example>", text="Schnee!\n"))
+    office.receive(
+        letter(to=office.ada, subject="Invoice 1", text="Pay the first one.\n"), unread=False
+    )
+    office.receive(
+        letter(
+            to=office.ada,
+            subject="Grüße aus Zürich",
+            sender="Zoë <zoe@alps.example>",
+            text="Schnee!\n",
+        )
+    )
     office.receive(with_file)
     return office
 
@@ -59,21 +78,45 @@ def full(office: Office) -> Office:
         pytest.param({"text": "Schnee"}, ["Grüße aus Zürich"], id="text"),
         pytest.param({"subject": "Zürich"}, ["Grüße aus Zürich"], id="non-ascii"),
         pytest.param({"unread": False}, ["Invoice 1"], id="read"),
-        pytest.param({"unread": True, "subject": "invoice"}, ["Invoice with file"], id="unread-and-subject"),
+        pytest.param(
+            {"unread": True, "subject": "invoice"}, ["Invoice with file"], id="unread-and-subject"
+        ),
         pytest.param({"has_attachments": True}, ["Invoice with file"], id="with-attachments"),
-        pytest.param({"has_attachments": False, "subject": "invoice"}, ["Invoice 1"], id="without-attachments"),
-        pytest.param({"newer_than_days": 1}, ["Invoice with file", "Grüße aus Zürich", "Invoice 1"], id="newer"),
+        pytest.param(
+            {"has_attachments": False, "subject": "invoice"},
+            ["Invoice 1"],
+            id="without-attachments",
+        ),
+        pytest.param(
+            {"newer_than_days": 1},
+            ["Invoice with file", "Grüße aus Zürich", "Invoice 1"],
+            id="newer",
+        ),
         pytest.param({"before": "2020-01-01"}, [], id="before"),
-        pytest.param({"since": "2020-01-01", "max_results": 1}, ["Invoice with file"], id="since-first-page"),
+        pytest.param(
+            {"since": "2020-01-01", "max_results": 1}, ["Invoice with file"], id="since-first-page"
+        ),
         pytest.param({"query": "first pay"}, ["Invoice 1"], id="plain-words"),
-        pytest.param({"query": 'FROM mira UNSEEN SUBJECT "with file"'}, ["Invoice with file"], id="search-keys"),
-        pytest.param({"query": "OR FROM zoe SUBJECT 1"}, ["Grüße aus Zürich", "Invoice 1"], id="or"),
+        pytest.param(
+            {"query": 'FROM mira UNSEEN SUBJECT "with file"'},
+            ["Invoice with file"],
+            id="search-keys",
+        ),
+        pytest.param(
+            {"query": "OR FROM zoe SUBJECT 1"}, ["Grüße aus Zürich", "Invoice 1"], id="or"
+        ),
         pytest.param({"query": "NOT (SUBJECT invoice)"}, ["Grüße aus Zürich"], id="not"),
-        pytest.param({"query": "SINCE 1-Jan-2020 SMALLER 100000 FROM zoe"}, ["Grüße aus Zürich"], id="dates-sizes"),
+        pytest.param(
+            {"query": "SINCE 1-Jan-2020 SMALLER 100000 FROM zoe"},
+            ["Grüße aus Zürich"],
+            id="dates-sizes",
+        ),
         pytest.param({"query": 'it"s'}, [], id="a-lone-quote"),
     ],
 )
-def test_search_finds_matches_newest_first(full: Office, asked: dict[str, Any], found: list[str]) -> None:
+def test_search_finds_matches_newest_first(
+    full: Office, asked: dict[str, Any], found: list[str]
+) -> None:
     result = full.tool("search_emails", **asked)
     assert subjects(result) == found
     assert ("hint" in result) is (not found)
@@ -95,7 +138,9 @@ def test_search_finds_matches_newest_first(full: Office, asked: dict[str, Any], 
         pytest.param({"colour": "red"}, id="unknown-parameter"),
     ],
 )
-def test_impossible_search_is_refused_with_a_next_step(office: Office, asked: dict[str, Any]) -> None:
+def test_impossible_search_is_refused_with_a_next_step(
+    office: Office, asked: dict[str, Any]
+) -> None:
     problem = office.refused("search_emails", **asked)
     assert problem["code"] in ("invalid_input", "not_found")
     assert len(problem["detail"]) > 20
@@ -108,7 +153,12 @@ def test_search_pages_neither_overlap_nor_leave_gaps(office: Office) -> None:
 
     seen, token = [], None
     while True:
-        page = office.tool("search_emails", subject="order", max_results=3, **({"page_token": token} if token else {}))
+        page = office.tool(
+            "search_emails",
+            subject="order",
+            max_results=3,
+            **({"page_token": token} if token else {}),
+        )
         seen += subjects(page)
         token = page.get("next_page_token")
         if not token:
@@ -122,13 +172,23 @@ def test_thread_is_found_by_references_across_folders(office: Office) -> None:
     message_id = office.receive(first)
     office.imap.deliver(
         office.ada,
-        letter(to="mira@northwind.example", sender=office.ada, subject="Re: Crane", text="Two.\n",
-               References=first["Message-ID"], In_Reply_To=first["Message-ID"], message_id="<two@lovelace.example>",
-               ).as_bytes(),
+        letter(
+            to="mira@northwind.example",
+            sender=office.ada,
+            subject="Re: Crane",
+            text="Two.\n",
+            References=first["Message-ID"],
+            In_Reply_To=first["Message-ID"],
+            message_id="<two@lovelace.example>",
+        ).as_bytes(),
         folder="Sent Messages",
-    )  # fmt: skip
-    third = letter(to=office.ada, subject="Re: Crane", text="Three.\n",
-                   References=f"{first['Message-ID']} <two@lovelace.example>")  # fmt: skip
+    )
+    third = letter(
+        to=office.ada,
+        subject="Re: Crane",
+        text="Three.\n",
+        References=f"{first['Message-ID']} <two@lovelace.example>",
+    )
     third_id = office.receive(third)
     office.receive(letter(to=office.ada, subject="Crane", text="Another matter.\n"))
 
@@ -140,7 +200,9 @@ def test_thread_is_found_by_references_across_folders(office: Office) -> None:
 def test_long_thread_is_cut_and_keeps_the_newest(office: Office) -> None:
     first = letter(to=office.ada, text="old " * 500)
     office.receive(first)
-    newest = office.receive(letter(to=office.ada, text="new " * 500, References=first["Message-ID"]))
+    newest = office.receive(
+        letter(to=office.ada, text="new " * 500, References=first["Message-ID"])
+    )
 
     thread = office.tool("read_thread", message_id=newest, max_chars=2100)
 
@@ -176,9 +238,15 @@ def test_cut_body_names_where_to_continue(office: Office) -> None:
         pytest.param('<p style="opacity: 0">SECRET</p>', True, id="opacity"),
         pytest.param('<p style="position:absolute;left:-9999px">SECRET</p>', True, id="off-screen"),
         pytest.param("<p>\U000e0053\U000e0045\U000e0043</p>", True, id="tag-characters"),
-        pytest.param('<table bgcolor="#000"><td><p style="color:#fff">Shown</p></table>', False, id="white-on-dark"),
+        pytest.param(
+            '<table bgcolor="#000"><td><p style="color:#fff">Shown</p></table>',
+            False,
+            id="white-on-dark",
+        ),
         pytest.param('<p style="font-size:10px">Shown</p>', False, id="small-but-there"),
-        pytest.param('<div style="display:none">&zwnj;&nbsp;&zwnj;</div>', False, id="nothing-hidden"),
+        pytest.param(
+            '<div style="display:none">&zwnj;&nbsp;&zwnj;</div>', False, id="nothing-hidden"
+        ),
         pytest.param("<p>family 👨\u200d👩\u200d👧</p>", False, id="joined-emoji"),
     ],
 )
@@ -201,7 +269,10 @@ def test_hidden_text_is_removed_and_reported(office: Office, hidden: str, flagge
 
 def test_html_about_signs_is_read_as_it_is_shown(office: Office) -> None:
     mail = letter(to=office.ada)
-    mail.set_content("<p>Write &amp;lt;b&amp;gt; for &lt;b&gt;, &amp;amp; for &amp; &#8364;&nbsp;5</p>", subtype="html")
+    mail.set_content(
+        "<p>Write &amp;lt;b&amp;gt; for &lt;b&gt;, &amp;amp; for &amp; &#8364;&nbsp;5</p>",
+        subtype="html",
+    )
     read = office.tool("read_email", message_id=office.receive(mail))
     assert read["body"].split() == "Write &lt;b&gt; for <b>, &amp; for & € 5".split()
 
@@ -210,7 +281,10 @@ def test_quoted_lines_are_folded(office: Office) -> None:
     quoted = "".join(f"> line {number}\n" for number in range(12))
     message_id = office.receive(letter(to=office.ada, text=f"Yes.\n\nYou wrote:\n{quoted}\nMira\n"))
 
-    assert office.tool("read_email", message_id=message_id)["body"] == "Yes.\n\nYou wrote:\n[12 quoted lines]\n\nMira"
+    assert (
+        office.tool("read_email", message_id=message_id)["body"]
+        == "Yes.\n\nYou wrote:\n[12 quoted lines]\n\nMira"
+    )
 
 
 def word() -> bytes:
@@ -259,7 +333,9 @@ def bomb() -> bytes:
     return stream.getvalue()
 
 
-def attached(office: Office, name: str, content: bytes, media_type: str = "application/octet-stream") -> dict[str, Any]:
+def attached(
+    office: Office, name: str, content: bytes, media_type: str = "application/octet-stream"
+) -> dict[str, Any]:
     """Ada gets a file; returns what names it."""
     mail = letter(to=office.ada)
     maintype, subtype = media_type.split("/")
@@ -281,7 +357,9 @@ def attached(office: Office, name: str, content: bytes, media_type: str = "appli
         pytest.param("a.txt", "Zoë".encode("windows-1252"), "Zoë", id="text-in-another-charset"),
     ],
 )
-def test_text_of_an_attachment_is_extracted(office: Office, name: str, content: bytes, text: str) -> None:
+def test_text_of_an_attachment_is_extracted(
+    office: Office, name: str, content: bytes, text: str
+) -> None:
     result = office.tool("download_attachment", **attached(office, name, content))
     assert text in result["text"]
     assert result["size"] == len(content)
@@ -297,7 +375,9 @@ def test_text_of_an_attachment_is_extracted(office: Office, name: str, content: 
         pytest.param("a.bin", b"\0\1\2", id="no-text-in-it"),
     ],
 )
-def test_file_without_readable_text_is_refused_with_advice(office: Office, name: str, content: bytes) -> None:
+def test_file_without_readable_text_is_refused_with_advice(
+    office: Office, name: str, content: bytes
+) -> None:
     named = attached(office, name, content)
     assert office.refused("download_attachment", **named)["code"] == "invalid_input"
     assert "url" in office.tool("download_attachment", **named, **{"as": "link"})
@@ -354,8 +434,13 @@ def test_one_bad_mail_does_not_hide_the_rest_of_a_list(office: Office) -> None:
 
 
 def nested(depth: int) -> bytes:
-    head = b"".join(b"--b%d\r\nContent-Type: multipart/mixed; boundary=b%d\r\n\r\n" % (n, n + 1) for n in range(depth))
-    return b"Subject: Nested\r\nContent-Type: multipart/mixed; boundary=b0\r\n\r\n" + head + b"x\r\n"
+    head = b"".join(
+        b"--b%d\r\nContent-Type: multipart/mixed; boundary=b%d\r\n\r\n" % (n, n + 1)
+        for n in range(depth)
+    )
+    return (
+        b"Subject: Nested\r\nContent-Type: multipart/mixed; boundary=b0\r\n\r\n" + head + b"x\r\n"
+    )
 
 
 @pytest.mark.fault(54)
@@ -364,10 +449,13 @@ def nested(depth: int) -> bytes:
     [
         pytest.param(nested(1000), id="nested-1000-deep"),
         pytest.param(
-            b"Content-Type: multipart/mixed; boundary=b\r\n\r\n" + b"--b\r\n\r\nx\r\n" * 3000, id="3000-parts"
+            b"Content-Type: multipart/mixed; boundary=b\r\n\r\n" + b"--b\r\n\r\nx\r\n" * 3000,
+            id="3000-parts",
         ),
         pytest.param(b"Subject: " + b"x " * 2_000_000 + b"\r\n\r\nx\r\n", id="header-of-4-MB"),
-        pytest.param(b"Content-Type: text/html\r\n\r\n" + b"<div>" * 100_000 + b"x", id="html-nested-100000"),
+        pytest.param(
+            b"Content-Type: text/html\r\n\r\n" + b"<div>" * 100_000 + b"x", id="html-nested-100000"
+        ),
     ],
 )
 def test_mail_made_to_break_readers_does_not_break_lists(office: Office, source: bytes) -> None:
@@ -399,7 +487,9 @@ def test_nested_mail_is_an_attachment_and_is_sent_along(office: Office) -> None:
 
     (listed,) = office.tool("list_attachments", message_id=message_id)["attachments"]
     assert listed["type"] == "message/rfc822"
-    office.approve(office.tool("forward_email", message_id=message_id, to=[office.mira], confirm=True))
+    office.approve(
+        office.tool("forward_email", message_id=message_id, to=[office.mira], confirm=True)
+    )
 
     (arrived,) = office.inbox(office.mira)
     (file,) = arrived.iter_attachments()
@@ -411,10 +501,17 @@ def test_cards_and_newsletter_stay_in_budget(office: Office) -> None:
     for number in range(10):
         sender = "A Rather Long Name of a Company <newsletter@long-company-name.example>"
         office.receive(
-            letter(to=office.ada, subject=f"Number {number} " + "long " * 60, sender=sender, text="lorem " * 500)
+            letter(
+                to=office.ada,
+                subject=f"Number {number} " + "long " * 60,
+                sender=sender,
+                text="lorem " * 500,
+            )
         )
     page = letter(to=office.ada)
-    page.set_content("<p>" + "offer <a href='https://x.example'>now</a> " * 5000 + "</p>", subtype="html")
+    page.set_content(
+        "<p>" + "offer <a href='https://x.example'>now</a> " * 5000 + "</p>", subtype="html"
+    )
 
     listed = office.api.tool("list_emails", max_results=10)
     read = office.tool("read_email", message_id=office.receive(page))

@@ -17,7 +17,9 @@ from tools.providers.memory import MemoryServer
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_approved_mail_is_sent_once_and_reported(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_approved_mail_is_sent_once_and_reported(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     action_id = api.propose()
     work()
     assert server.ledger == []
@@ -36,7 +38,9 @@ def test_approved_mail_is_sent_once_and_reported(api: Api, reviewer: Reviewer, s
 
 
 def test_preview_stores_nothing_and_names_everything(api: Api, server: MemoryServer) -> None:
-    answer = api.tool("send_email", **HELLO, cc=["bob@lovelace.example"], bcc=["eve@lovelace.example"])
+    answer = api.tool(
+        "send_email", **HELLO, cc=["bob@lovelace.example"], bcc=["eve@lovelace.example"]
+    )
 
     assert answer.status_code == 200
     result = answer.json()
@@ -50,7 +54,13 @@ def test_preview_stores_nothing_and_names_everything(api: Api, server: MemorySer
     assert preview["subject"] == "Hello"
     assert preview["body_excerpt"] == HELLO["body"]
     assert preview["body_chars"] == len(HELLO["body"])
-    for said in ("3 recipients", "mira@northwind.example", "bob@lovelace.example", "eve@lovelace.example", "Hello"):
+    for said in (
+        "3 recipients",
+        "mira@northwind.example",
+        "bob@lovelace.example",
+        "eve@lovelace.example",
+        "Hello",
+    ):
         assert said in preview["text"]
     assert preview["text"].endswith("Nothing has been sent.")
     assert len(preview["digest"]) == 64
@@ -84,7 +94,9 @@ def test_rejected_mail_never_leaves_and_agent_sees_the_reason(
     assert action["review"] == {"by": "Alice", "verdict": "rejected", "note": "Not this week."}
 
 
-def test_undone_approval_must_be_given_again(api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any) -> None:
+def test_undone_approval_must_be_given_again(
+    api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any
+) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
@@ -102,7 +114,9 @@ def test_undone_approval_must_be_given_again(api: Api, reviewer: Reviewer, serve
     assert len(server.ledger) == 1
 
 
-def test_cancelled_mail_cannot_be_approved(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_cancelled_mail_cannot_be_approved(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     action_id = api.propose()
 
     assert api.post(f"/actions/{action_id}/cancel").json()["state"] == "cancelled"
@@ -122,7 +136,9 @@ def test_sent_mail_cannot_be_cancelled(api: Api, reviewer: Reviewer) -> None:
     assert api.get(f"/actions/{action_id}").json()["state"] == "succeeded"
 
 
-def test_unreachable_mailbox_is_transient_and_marked(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_unreachable_mailbox_is_transient_and_marked(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     server.reachable = False
 
     answer = api.tool("list_emails")
@@ -146,7 +162,9 @@ def test_refused_sign_in_is_an_auth_error_without_retry(api: Api, server: Memory
     assert (answer.status_code, answer.json()["code"]) == (424, "auth_error")
 
 
-def test_mail_for_a_mailbox_that_is_down_leaves_once_later(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_mail_for_a_mailbox_that_is_down_leaves_once_later(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     action_id = api.propose()
     server.reachable = False
     reviewer.decide(action_id, "approve")
@@ -161,7 +179,9 @@ def test_mail_for_a_mailbox_that_is_down_leaves_once_later(api: Api, reviewer: R
     assert len(server.ledger) == 1
 
 
-def test_scheduled_mail_waits_and_does_not_expire_early(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_scheduled_mail_waits_and_does_not_expire_early(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     moment = timezone.now() + timedelta(days=3)
     action_id = api.propose(send_at=moment.isoformat())
     reviewer.decide(action_id, "approve")
@@ -178,11 +198,18 @@ def test_scheduled_mail_waits_and_does_not_expire_early(api: Api, reviewer: Revi
 
 
 def test_time_too_far_in_the_future_is_refused(api: Api) -> None:
-    answer = api.tool("send_email", **HELLO, send_at=(timezone.now() + timedelta(days=31)).isoformat(), confirm=True)
+    answer = api.tool(
+        "send_email",
+        **HELLO,
+        send_at=(timezone.now() + timedelta(days=31)).isoformat(),
+        confirm=True,
+    )
     assert answer.json()["errors"][0]["field"] == "send_at"
 
 
-def test_paused_mailbox_is_reported_and_its_mail_waits(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_paused_mailbox_is_reported_and_its_mail_waits(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
     call_command("pause", "--mailbox", "alice@lovelace.example", stdout=StringIO())

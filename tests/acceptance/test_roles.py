@@ -1,7 +1,8 @@
-"""Who may do what: each role, on one's own mailbox and on somebody else's, on pages, over REST and over MCP.
+"""Who may do what: each role, on one's own mailbox and on somebody else's, on pages, over REST and
+over MCP.
 
-A table: what a role may do stands in one place, and all that is not listed is refused. Strangers see 404, whatever they
-try, and the same answer as for what does not exist.
+A table: what a role may do stands in one place, and all that is not listed is refused. Strangers
+see 404, whatever they try, and the same answer as for what does not exist.
 """
 
 import json
@@ -30,14 +31,18 @@ UNKNOWN = str(uuid.UUID(int=7))
 
 @contextmanager
 def undone() -> Iterator[None]:
-    """What happens inside leaves no trace: each line of the table begins anew, without another database."""
+    """What happens inside leaves no trace: each line of the table begins anew, without another
+    database.
+    """
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
 
 
 class Scene:
-    """Ada's mailbox with one waiting action, a second member, and somebody with the role that is looked at."""
+    """Ada's mailbox with one waiting action, a second member, and somebody with the role that is
+    looked at.
+    """
 
     def __init__(self, server: MemoryServer, role: Role | None) -> None:
         owner, self.other, self.person = (
@@ -48,14 +53,22 @@ class Scene:
         Membership.objects.create(mailbox=self.mailbox, user=self.other, role=Role.VIEWER)
         if role is not None:
             Membership.objects.create(mailbox=self.mailbox, user=self.person, role=role)
-        _, secret = ApiToken.issue(user=owner, name="agent", scopes=list(SCOPES), mailboxes=[self.mailbox])
+        _, secret = ApiToken.issue(
+            user=owner, name="agent", scopes=list(SCOPES), mailboxes=[self.mailbox]
+        )
         self.action = PendingAction.objects.get(pk=Api(secret=secret).propose())
         self.invitation = Invitation.objects.create(
-            mailbox=self.mailbox, email="x@lovelace.example", role=Role.VIEWER, digest="0" * 64, invited_by=owner,
+            mailbox=self.mailbox,
+            email="x@lovelace.example",
+            role=Role.VIEWER,
+            digest="0" * 64,
+            invited_by=owner,
             expires_at=self.action.expires_at,
-        )  # fmt: skip
+        )
         bound = [self.mailbox, own] if role else [own]
-        _, self.secret = ApiToken.issue(user=self.person, name="mine", scopes=list(SCOPES), mailboxes=bound)
+        _, self.secret = ApiToken.issue(
+            user=self.person, name="mine", scopes=list(SCOPES), mailboxes=bound
+        )
         self.window = browser(self.person)
 
 
@@ -78,16 +91,37 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
     "undo": ("post", "/actions/{action}/undo/", {}, Role.APPROVER),
     "look at the mailbox": ("get", "/mailboxes/{mailbox}/", {}, Role.VIEWER),
     "see the rules' form": ("get", "/mailboxes/{mailbox}/rules/", {}, Role.MANAGER),
-    "change the rules": ("post", "/mailboxes/{mailbox}/rules/", {**RULES, "daily_cap": 5}, Role.MANAGER),
+    "change the rules": (
+        "post",
+        "/mailboxes/{mailbox}/rules/",
+        {**RULES, "daily_cap": 5},
+        Role.MANAGER,
+    ),
     "pause": ("post", "/mailboxes/{mailbox}/pause/", {"pause": "on"}, Role.MANAGER),
-    "invite": ("post", "/mailboxes/{mailbox}/invite/", {"email": "n@x.example", "role": "viewer"}, Role.MANAGER),
-    "withdraw an invitation": ("post", "/mailboxes/{mailbox}/invitations/{invitation}/withdraw/", {}, Role.MANAGER),
-    "change a role": ("post", "/mailboxes/{mailbox}/members/{other}/role/", {"role": "manager"}, Role.MANAGER),
+    "invite": (
+        "post",
+        "/mailboxes/{mailbox}/invite/",
+        {"email": "n@x.example", "role": "viewer"},
+        Role.MANAGER,
+    ),
+    "withdraw an invitation": (
+        "post",
+        "/mailboxes/{mailbox}/invitations/{invitation}/withdraw/",
+        {},
+        Role.MANAGER,
+    ),
+    "change a role": (
+        "post",
+        "/mailboxes/{mailbox}/members/{other}/role/",
+        {"role": "manager"},
+        Role.MANAGER,
+    ),
     "remove a member": ("post", "/mailboxes/{mailbox}/members/{other}/remove/", {}, Role.MANAGER),
     "leave": ("post", "/mailboxes/{mailbox}/members/{person}/remove/", {}, Role.VIEWER),
     "disconnect": ("post", "/mailboxes/{mailbox}/disconnect/", {}, Role.MANAGER),
 }
-# Refused with another word than 403 although the role is enough: there is nothing to undo, and no HTML to show.
+# Refused with another word than 403 although the role is enough: there is nothing to undo, and no
+# HTML to show.
 OTHERWISE = {"undo": 409, "look at its body": 404, "look at the conversation": 404, "rule": 409}
 
 TOOLS: dict[str, tuple[dict[str, Any], Role]] = {
@@ -101,7 +135,10 @@ TOOLS: dict[str, tuple[dict[str, Any], Role]] = {
     "gmail_search_messages": ({"query": "x"}, Role.VIEWER),
     "gmail_get_message": ({"message_id": "no-such-message"}, Role.VIEWER),
     "draft_reply": ({"message_id": "no-such-message", "body": "b"}, Role.PROPOSER),
-    "update_draft": ({"draft_id": "no-such-draft", "subject": "s", "to": ["a@b.example"], "body": "b"}, Role.PROPOSER),
+    "update_draft": (
+        {"draft_id": "no-such-draft", "subject": "s", "to": ["a@b.example"], "body": "b"},
+        Role.PROPOSER,
+    ),
     "delete_draft": ({"draft_id": "no-such-draft"}, Role.PROPOSER),
     "m365_run_command": ({"command": "m365 status"}, Role.PROPOSER),
     "create_draft": ({"to": ["a@b.example"], "subject": "s", "body": "b"}, Role.PROPOSER),
@@ -120,14 +157,20 @@ NOT_HERE = {
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.value if role else "stranger")
-def test_role_does_on_pages_only_what_the_table_allows(server: MemoryServer, role: Role | None) -> None:
+def test_role_does_on_pages_only_what_the_table_allows(
+    server: MemoryServer, role: Role | None
+) -> None:
     for verb, (method, path, form, least) in PAGES.items():
         with undone():
             scene = Scene(server, role)
             names = {
-                "action": scene.action.pk, "digest": scene.action.digest, "mailbox": scene.mailbox.pk,
-                "other": scene.other.pk, "person": scene.person.pk, "invitation": scene.invitation.pk,
-            }  # fmt: skip
+                "action": scene.action.pk,
+                "digest": scene.action.digest,
+                "mailbox": scene.mailbox.pk,
+                "other": scene.other.pk,
+                "person": scene.person.pk,
+                "invitation": scene.invitation.pk,
+            }
             given = {name: str(value).format(**names) for name, value in form.items()}
             answer = getattr(scene.window, method)(path.format(**names), given)
             if role is None:
@@ -138,7 +181,10 @@ def test_role_does_on_pages_only_what_the_table_allows(server: MemoryServer, rol
                 expected = (OTHERWISE[verb],) if verb in OTHERWISE else (200, 302)
             assert answer.status_code in expected, f"{verb} as {role}: {answer.status_code}"
             if role is None and "{" in path:
-                nothing = {name: UNKNOWN if len(str(value)) == 36 else 999_999 for name, value in names.items()}
+                nothing = {
+                    name: UNKNOWN if len(str(value)) == 36 else 999_999
+                    for name, value in names.items()
+                }
                 unknown = getattr(scene.window, method)(path.format(**nothing), given)
                 assert unknown.status_code == 404, verb
                 assert unknown.content == answer.content, verb
@@ -165,20 +211,30 @@ def test_token_does_only_what_the_role_of_its_owner_allows(
             assert (code == "not_found") is ("no-such" in str(arguments)), tool
     # What another token proposed is nobody's but that token's and, on pages, the members'.
     for tool in ("get_action", "cancel_action"):
-        assert called(surface, scene.secret, tool, {"action_id": str(scene.action.pk)}) == "not_found"
+        assert (
+            called(surface, scene.secret, tool, {"action_id": str(scene.action.pk)}) == "not_found"
+        )
     assert called(surface, scene.secret, "list_actions", {}) == "ok"
 
 
 def test_every_tool_is_in_the_table() -> None:
     """These take no mailbox, and are asked about a stranger's action above."""
-    assert set(TOOLS) == set(CATALOG) - {"list_mailboxes", "get_action", "list_actions", "cancel_action"}
+    assert set(TOOLS) == set(CATALOG) - {
+        "list_mailboxes",
+        "get_action",
+        "list_actions",
+        "cancel_action",
+    }
 
 
 def test_token_reaches_only_its_bound_mailboxes(server: MemoryServer) -> None:
     scene = Scene(server, Role.MANAGER)
     _, secret = ApiToken.issue(user=scene.person, name="narrow", scopes=list(SCOPES), mailboxes=[])
     for surface in ("rest", "mcp"):
-        assert called(surface, secret, "list_emails", {"mailbox": str(scene.mailbox.pk)}) == "not_found"
+        assert (
+            called(surface, secret, "list_emails", {"mailbox": str(scene.mailbox.pk)})
+            == "not_found"
+        )
 
 
 def called(surface: str, secret: str, tool: str, arguments: dict[str, Any]) -> str:
@@ -194,9 +250,16 @@ def called(surface: str, secret: str, tool: str, arguments: dict[str, Any]) -> s
 
 def test_every_mailbox_or_action_address_is_in_the_table() -> None:
     """A page that is added later must be given a role here."""
-    routes = {route for route in _routes(get_resolver()) if "mailbox_id" in route or "action_id" in route}
+    routes = {
+        route for route in _routes(get_resolver()) if "mailbox_id" in route or "action_id" in route
+    }
     listed = {path.lstrip("/") for _, path, _, _ in PAGES.values()} | ELSEWHERE
-    plain = {"mailbox_id": "{mailbox}", "action_id": "{action}", "user_id": "{other}", "invitation_id": "{invitation}"}
+    plain = {
+        "mailbox_id": "{mailbox}",
+        "action_id": "{action}",
+        "user_id": "{other}",
+        "invitation_id": "{invitation}",
+    }
     for route in routes:
         shown = route
         for name, put in plain.items():
@@ -206,7 +269,11 @@ def test_every_mailbox_or_action_address_is_in_the_table() -> None:
 
 
 # REST's own addresses, which are looked at through the tools above and in the tests of tenancy.
-ELSEWHERE = {"api/v1/actions/<action_id>", "api/v1/actions/<action_id>/cancel", "api/v1/mailboxes/<mailbox_id>"}
+ELSEWHERE = {
+    "api/v1/actions/<action_id>",
+    "api/v1/actions/<action_id>/cancel",
+    "api/v1/mailboxes/<mailbox_id>",
+}
 
 
 def _routes(resolver: URLResolver, prefix: str = "") -> list[str]:

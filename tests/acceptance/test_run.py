@@ -25,12 +25,23 @@ def test_credentials_file_is_readable_only_by_its_owner(mailhub: Mailhub) -> Non
     sandbox = mailhub.sandbox
     assert stat.S_IMODE((mailhub.home / "sandbox.json").stat().st_mode) == 0o600
     assert stat.S_IMODE(mailhub.home.stat().st_mode) & 0o077 == 0
-    assert set(sandbox) == {"url", "user", "sign_in_url", "api_token", "mailbox", "imap", "smtp", "others"}
+    assert set(sandbox) == {
+        "url",
+        "user",
+        "sign_in_url",
+        "api_token",
+        "mailbox",
+        "imap",
+        "smtp",
+        "others",
+    }
     assert set(sandbox["imap"]) == {"host", "port", "user", "password"}
     assert set(sandbox["smtp"]) == {"host", "port"}
     assert [other["address"] for other in sandbox["others"]] == [CHARLES, MIRA]
     assert [set(other["imap"]) for other in sandbox["others"]] == [set(sandbox["imap"])] * 2
-    assert sandbox["user"] == sandbox["mailbox"] == sandbox["imap"]["user"] == "ada@lovelace.example"
+    assert (
+        sandbox["user"] == sandbox["mailbox"] == sandbox["imap"]["user"] == "ada@lovelace.example"
+    )
     assert sandbox["url"] == mailhub.url
     assert sandbox["sign_in_url"].startswith(f"{mailhub.url}/sign-in/")
     assert sandbox["sign_in_url"] in mailhub.stdout()
@@ -51,7 +62,12 @@ def test_second_start_continues_and_signals_end_both(tmp_path: Path) -> None:
         assert (home / "mailhub.env").read_text() == keys
         assert second.pop("sign_in_url") != first.pop("sign_in_url")
         assert second == first
-        assert mailhub.person(mailhub.sandbox["sign_in_url"]).submit(action["review_url"], "approve").status == 302
+        assert (
+            mailhub.person(mailhub.sandbox["sign_in_url"])
+            .submit(action["review_url"], "approve")
+            .status
+            == 302
+        )
         assert mailhub.ended(action["id"])["state"] == "succeeded"
         assert len(mailhub.mail(MIRA, "INBOX", "Kept over the night")) == 1
 
@@ -126,7 +142,12 @@ def test_second_mailhub_on_one_home_is_refused(mailhub: Mailhub, tmp_path: Path)
 
 def test_commands_see_the_same_data_and_print_only_results(mailhub: Mailhub) -> None:
     # The link of a new person signs in at the running server.
-    assert manage(mailhub.home, "create_user", "--email", CHARLES, "--name", "Charles Babbage").returncode == 0
+    assert (
+        manage(
+            mailhub.home, "create_user", "--email", CHARLES, "--name", "Charles Babbage"
+        ).returncode
+        == 0
+    )
     (link,) = manage(mailhub.home, "sign_in_link", "--user", CHARLES).stdout.splitlines()
     assert link.startswith(f"{mailhub.url}/sign-in/")
     charles = mailhub.person(link)
@@ -137,7 +158,16 @@ def test_commands_see_the_same_data_and_print_only_results(mailhub: Mailhub) -> 
         f"--imap={sandbox['imap']['host']}:{sandbox['imap']['port']}:plain",
         f"--smtp={sandbox['smtp']['host']}:{sandbox['smtp']['port']}:plain",
     ]
-    connect = ["connect_mailbox", "imap", "--address", CHARLES, "--owner", CHARLES, *mail_servers, "--password-stdin"]
+    connect = [
+        "connect_mailbox",
+        "imap",
+        "--address",
+        CHARLES,
+        "--owner",
+        CHARLES,
+        *mail_servers,
+        "--password-stdin",
+    ]
     password = sandbox["others"][0]["imap"]["password"]
 
     wrong = manage(mailhub.home, *connect, stdin=f"{password}x\n")
@@ -152,13 +182,29 @@ def test_commands_see_the_same_data_and_print_only_results(mailhub: Mailhub) -> 
     connected = manage(mailhub.home, *connect, stdin=f"{password}\n")
     assert (connected.returncode, connected.stderr) == (0, "")
     (mailbox_id,) = connected.stdout.splitlines()
-    token = ["create_token", "--user", CHARLES, "--name", "t", "--scopes", "mail:read", "--mailboxes", CHARLES]
+    token = [
+        "create_token",
+        "--user",
+        CHARLES,
+        "--name",
+        "t",
+        "--scopes",
+        "mail:read",
+        "--mailboxes",
+        CHARLES,
+    ]
     (secret,) = manage(mailhub.home, *token).stdout.splitlines()
-    (seen,) = mailhub.rest("GET", "/mailboxes", Authorization=f"Bearer {secret}").json()["mailboxes"]
+    (seen,) = mailhub.rest("GET", "/mailboxes", Authorization=f"Bearer {secret}").json()[
+        "mailboxes"
+    ]
     assert (seen["id"], seen["address"]) == (mailbox_id, CHARLES)
 
 
 def test_killed_mailhub_takes_its_children_along(tmp_path: Path) -> None:
     with Mailhub(tmp_path / "home") as mailhub:
         os.kill(mailhub.pid, signal.SIGKILL)
-        until(lambda: not session_of(mailhub.pid), seconds=END_SECONDS, say=lambda: f"{session_of(mailhub.pid)}")
+        until(
+            lambda: not session_of(mailhub.pid),
+            seconds=END_SECONDS,
+            say=lambda: f"{session_of(mailhub.pid)}",
+        )

@@ -26,15 +26,22 @@ def test_reply_preview_shows_the_original_and_stores_nothing(office: Office) -> 
 
     assert preview["kind"] == "reply"
     assert preview["to"] == ["mira@northwind.example"]
-    assert preview["original"] == {"subject": "Delivery on Thursday?", "from": "mira@northwind.example"}
+    assert preview["original"] == {
+        "subject": "Delivery on Thursday?",
+        "from": "mira@northwind.example",
+    }
     assert preview["text"].endswith("Nothing has been sent.")
     assert not PendingAction.objects.exists()
 
 
 def test_reply_to_all_preview_names_everybody(office: Office) -> None:
-    message_id = office.receive(letter(to=f"{office.ada}, jo@northwind.example", Cc="sam@northwind.example"))
+    message_id = office.receive(
+        letter(to=f"{office.ada}, jo@northwind.example", Cc="sam@northwind.example")
+    )
 
-    preview = office.tool("reply_email", message_id=message_id, comment="Hi", reply_all=True)["preview"]
+    preview = office.tool("reply_email", message_id=message_id, comment="Hi", reply_all=True)[
+        "preview"
+    ]
 
     assert preview["cc"] == ["jo@northwind.example", "sam@northwind.example"]
     assert preview["original"]["to"] == [office.ada, "jo@northwind.example"]
@@ -65,10 +72,14 @@ def test_reply_arrives_in_its_thread_and_marks_the_original(office: Office) -> N
 
 def test_reply_to_html_quotes_html_without_dangerous_parts(office: Office) -> None:
     original = letter(to=office.ada, sender=office.mira)
-    original.add_alternative("<p>When do <b>you</b> come?</p><script>alert(1)</script>", subtype="html")
+    original.add_alternative(
+        "<p>When do <b>you</b> come?</p><script>alert(1)</script>", subtype="html"
+    )
     message_id = office.receive(original)
 
-    office.approve(office.tool("reply_email", message_id=message_id, comment="Soon & safe", confirm=True))
+    office.approve(
+        office.tool("reply_email", message_id=message_id, comment="Soon & safe", confirm=True)
+    )
 
     (arrived,) = office.inbox(office.mira)
     page = arrived.get_body(("html",))
@@ -80,9 +91,12 @@ def test_reply_to_html_quotes_html_without_dangerous_parts(office: Office) -> No
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments"), [("reply_email", {"comment": "x"}), ("forward_email", {"to": ["jo@northwind.example"]})]
+    ("tool", "arguments"),
+    [("reply_email", {"comment": "x"}), ("forward_email", {"to": ["jo@northwind.example"]})],
 )
-def test_unknown_original_is_not_found(office: Office, tool: str, arguments: dict[str, Any]) -> None:
+def test_unknown_original_is_not_found(
+    office: Office, tool: str, arguments: dict[str, Any]
+) -> None:
     message_id = office.receive(letter(to=office.ada))
     client = office.imap.signed_in(office.ada)
     client.select_folder("INBOX")
@@ -126,10 +140,14 @@ def test_forward_carries_files_and_pictures_unchanged(office: Office) -> None:
     message_id = office.receive(with_attachments(office))
 
     preview = office.tool("forward_email", message_id=message_id, to=[office.mira])["preview"]
-    proposal = office.tool("forward_email", message_id=message_id, to=[office.mira], comment="FYI", confirm=True)
+    proposal = office.tool(
+        "forward_email", message_id=message_id, to=[office.mira], comment="FYI", confirm=True
+    )
     action = office.approve(proposal)
 
-    assert preview["text"].startswith("Forward of: Accident report 4711 (from mira@northwind.example) to: ")
+    assert preview["text"].startswith(
+        "Forward of: Accident report 4711 (from mira@northwind.example) to: "
+    )
     assert "Attachments: yes." in preview["text"]
     assert preview["original"]["has_attachments"] is True
     assert {a["name"]: a["size"] for a in preview["attachments"]} == {
@@ -148,7 +166,9 @@ def test_forward_carries_files_and_pictures_unchanged(office: Office) -> None:
     assert 'src="cid:photo"' in body.get_content()
     text = arrived.get_body(("plain",))
     assert text is not None
-    assert text.get_content().startswith("FYI\n\n---------- Forwarded message ----------\nFrom: Mira Holm")
+    assert text.get_content().startswith(
+        "FYI\n\n---------- Forwarded message ----------\nFrom: Mira Holm"
+    )
     client = office.imap.signed_in(office.ada)
     client.select_folder("INBOX")
     assert rb"$Forwarded" in client.get_flags([1])[1]
@@ -157,7 +177,9 @@ def test_forward_carries_files_and_pictures_unchanged(office: Office) -> None:
 def test_forward_without_comment_or_attachments_says_so(office: Office) -> None:
     message_id = office.receive(letter(to=office.ada))
 
-    preview = office.tool("forward_email", message_id=message_id, to=[office.mira, office.ada])["preview"]
+    preview = office.tool("forward_email", message_id=message_id, to=[office.mira, office.ada])[
+        "preview"
+    ]
 
     assert "Attachments: no." in preview["text"]
     assert preview["to"] == [office.mira, office.ada]
@@ -178,7 +200,11 @@ def test_attachments_by_handle_and_base64_arrive_unchanged(office: Office) -> No
         "body": "Two files.",
         "attachments": [
             {"handle": handle},
-            {"name": "notes.txt", "type": "text/plain", "content_base64": base64.b64encode(b"a\r\nb\n").decode()},
+            {
+                "name": "notes.txt",
+                "type": "text/plain",
+                "content_base64": base64.b64encode(b"a\r\nb\n").decode(),
+            },
         ],
     }
 
@@ -191,7 +217,11 @@ def test_attachments_by_handle_and_base64_arrive_unchanged(office: Office) -> No
         "sha256": upload.json()["sha256"],
     }
     (arrived,) = office.inbox(office.mira)
-    files = {part.get_filename(): part.get_payload(decode=True) for part in arrived.walk() if part.get_filename()}
+    files = {
+        part.get_filename(): part.get_payload(decode=True)
+        for part in arrived.walk()
+        if part.get_filename()
+    }
     assert files == {"Größe.pdf": PDF, "notes.txt": b"a\r\nb\n"}
 
 
@@ -205,16 +235,28 @@ def _file(name: str, content: bytes) -> Any:
 @pytest.mark.parametrize(
     ("given", "code"),
     [
-        pytest.param({"handle": "7d444840-9dc0-11d1-b245-5ffdce74fad2"}, "invalid_input", id="unknown-handle"),
+        pytest.param(
+            {"handle": "7d444840-9dc0-11d1-b245-5ffdce74fad2"}, "invalid_input", id="unknown-handle"
+        ),
         pytest.param({"name": "x", "content_base64": "%%%"}, "invalid_input", id="not-base64"),
         pytest.param({"content_base64": "aaaa"}, "invalid_input", id="no-name"),
-        pytest.param({"name": "a\u202egpj.exe", "content_base64": "aaaa"}, "invalid_input", id="bidi-name"),
-        pytest.param({"name": "a\r\nb", "content_base64": "aaaa"}, "invalid_input", id="newline-name"),
-        pytest.param({"name": "x", "content_base64": "A" * 4 * (4 * 1024**2 // 3 + 1)}, "too_large", id="too-large"),
+        pytest.param(
+            {"name": "a\u202egpj.exe", "content_base64": "aaaa"}, "invalid_input", id="bidi-name"
+        ),
+        pytest.param(
+            {"name": "a\r\nb", "content_base64": "aaaa"}, "invalid_input", id="newline-name"
+        ),
+        pytest.param(
+            {"name": "x", "content_base64": "A" * 4 * (4 * 1024**2 // 3 + 1)},
+            "too_large",
+            id="too-large",
+        ),
     ],
 )
 def test_invalid_attachment_is_refused(office: Office, given: dict[str, str], code: str) -> None:
-    problem = office.refused("send_email", to=[office.mira], subject="s", body="b", attachments=[given], confirm=True)
+    problem = office.refused(
+        "send_email", to=[office.mira], subject="s", body="b", attachments=[given], confirm=True
+    )
     assert problem["code"] == code
     if code == "too_large":
         assert "4 MB" in problem["detail"]
@@ -233,9 +275,13 @@ def test_search_result_can_be_answered_in_both_mailboxes(office: Office) -> None
     draft = office.tool("draft_reply", message_id=found["id"], body="Here it is.")
     content = base64.b64encode(PDF).decode()
     draft = office.tool(
-        "update_draft", draft_id=draft["id"], to=[office.mira], subject=draft["subject"], body="Here it is, attached.",
+        "update_draft",
+        draft_id=draft["id"],
+        to=[office.mira],
+        subject=draft["subject"],
+        body="Here it is, attached.",
         attachments=[{"name": "list.pdf", "type": "application/pdf", "content_base64": content}],
-    )  # fmt: skip
+    )
     action = office.approve(office.tool("send_draft", draft_id=draft["id"], confirm=True))
 
     assert action["state"] == "succeeded"
@@ -255,7 +301,9 @@ def test_search_result_can_be_answered_in_both_mailboxes(office: Office) -> None
 def test_draft_changed_after_its_proposal_is_not_sent(office: Office) -> None:
     draft = office.tool("create_draft", to=[office.mira], subject="Offer", body="10 %")
     proposal = office.tool("send_draft", draft_id=draft["id"], confirm=True)
-    office.tool("update_draft", draft_id=draft["id"], to=[office.mira], subject="Offer", body="20 %")
+    office.tool(
+        "update_draft", draft_id=draft["id"], to=[office.mira], subject="Offer", body="20 %"
+    )
 
     action = office.approve(proposal)
 
@@ -268,8 +316,12 @@ def test_draft_changed_after_its_proposal_is_not_sent(office: Office) -> None:
     "source",
     [
         pytest.param(b"From: a@b.example\r\nSubject: x\r\n\r\nx\r\n", id="nobody-to-send-to"),
-        pytest.param(b'To: Team:a@b.example;,"x" <c>\r\nSubject: x\r\n\r\nx\r\n', id="no-plain-address"),
-        pytest.param(b"To: a@b.example\r\nReply-To: c@d.example\r\nSubject: x\r\n\r\nx\r\n", id="reply-to"),
+        pytest.param(
+            b'To: Team:a@b.example;,"x" <c>\r\nSubject: x\r\n\r\nx\r\n', id="no-plain-address"
+        ),
+        pytest.param(
+            b"To: a@b.example\r\nReply-To: c@d.example\r\nSubject: x\r\n\r\nx\r\n", id="reply-to"
+        ),
         pytest.param(
             b"To: a@b.example\r\nContent-Type: multipart/signed; boundary=x\r\n\r\n--x\r\n\r\nx\r\n--x--\r\n",
             id="signed",
@@ -280,5 +332,7 @@ def test_draft_that_cannot_be_sent_unchanged_is_refused(office: Office, source: 
     office.imap.deliver(office.ada, source, folder="Drafts")
     (draft,) = office.tool("list_drafts")["drafts"]
 
-    assert office.refused("send_draft", draft_id=draft["id"], confirm=True)["code"] == "invalid_input"
+    assert (
+        office.refused("send_draft", draft_id=draft["id"], confirm=True)["code"] == "invalid_input"
+    )
     assert not PendingAction.objects.exists()

@@ -1,4 +1,7 @@
-"""Workers that die: real processes, killed at the one moment that matters. The mail server's ledger is the witness."""
+"""Workers that die: real processes, killed at the one moment that matters.
+
+The mail server's ledger is the witness.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,17 +26,22 @@ from tests.smtpserver import FaultySmtp, Point
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ON_SQLITE = pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only])
-LONG_ON_SQLITE = pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only, pytest.mark.long])
+LONG_ON_SQLITE = pytest.param(
+    "SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only, pytest.mark.long]
+)
 ON_POSTGRES = pytest.param("PostgreSQL", marks=pytest.mark.postgres_only)
 on_both = pytest.mark.parametrize("database", [LONG_ON_SQLITE, ON_POSTGRES])
-# Long on the second database: processes are slow to start, and what is said there is said by the proof too.
+# Long on the second database: processes are slow to start, and what is said there is said by the
+# proof too.
 LONG_ON_POSTGRES = pytest.param("PostgreSQL", marks=[pytest.mark.postgres_only, pytest.mark.long])
 on_both_in_the_end = pytest.mark.parametrize("database", [ON_SQLITE, LONG_ON_POSTGRES])
 
 
 @dataclass(kw_only=True)
 class Scene:
-    """Two mailboxes whose SMTP server is in the hands of the test, an agent, a person, and workers to be killed."""
+    """Two mailboxes whose SMTP server is in the hands of the test, an agent, a person, and workers
+    to be killed.
+    """
 
     home: Path
     smtp: FaultySmtp
@@ -45,9 +53,14 @@ class Scene:
 
     def worker(self) -> WorkerProcess:
         """One more worker, once it lives."""
-        worker = self.workers.enter_context(WorkerProcess(self.home, MAILHUB_LEASE_SECONDS=3, **this_test()))
+        worker = self.workers.enter_context(
+            WorkerProcess(self.home, MAILHUB_LEASE_SECONDS=3, **this_test())
+        )
         self.started.append(worker)
-        until(lambda: Heartbeat.objects.filter(worker__endswith=f":{worker.pid}").exists(), say=worker.log)
+        until(
+            lambda: Heartbeat.objects.filter(worker__endswith=f":{worker.pid}").exists(),
+            say=worker.log,
+        )
         return worker
 
     def approved(self, subject: str = "Hello", *, mailbox: str = ADA) -> PendingAction:
@@ -65,7 +78,9 @@ class Scene:
 
     def sent(self) -> list[str]:
         """The Message-IDs in the ledger of the SMTP server."""
-        return [str(message_from_bytes(accepted.content)["Message-ID"]) for accepted in self.smtp.ledger]
+        return [
+            str(message_from_bytes(accepted.content)["Message-ID"]) for accepted in self.smtp.ledger
+        ]
 
     def in_sent(self, action: PendingAction) -> int:
         messages = [message_from_bytes(raw) for raw in self.sandbox.messages(ADA, "Sent")]
@@ -81,15 +96,22 @@ def scene(tmp_path: Path, sandbox: SandboxServer, alice: User, settings: Any) ->
     with FaultySmtp() as smtp, ExitStack() as workers:
         mailboxes = [
             connect_mailbox(
-                owner=alice, address=address, provider="imap", scopes=["read", "send"],
+                owner=alice,
+                address=address,
+                provider="imap",
+                scopes=["read", "send"],
                 secrets=sandbox.access(address, smtp_port=smtp.port).as_secrets(),
             )
             for address in (ADA, CHARLES)
-        ]  # fmt: skip
+        ]
         yield Scene(
-            home=tmp_path, smtp=smtp, sandbox=sandbox, api=make_api(alice, *mailboxes),
-            reviewer=Reviewer.signed_in(alice), workers=workers,
-        )  # fmt: skip
+            home=tmp_path,
+            smtp=smtp,
+            sandbox=sandbox,
+            api=make_api(alice, *mailboxes),
+            reviewer=Reviewer.signed_in(alice),
+            workers=workers,
+        )
 
 
 def let_the_lease_run_out(action: PendingAction) -> None:
@@ -111,7 +133,9 @@ def probed(action: PendingAction) -> bool:
 
 
 def killed_at(scene: Scene, point: Point) -> PendingAction:
-    """An action whose worker died while the mail server held it at that point; another worker is there."""
+    """An action whose worker died while the mail server held it at that point; another worker is
+    there.
+    """
     worker = scene.worker()
     silent = scene.smtp.silence(at=point)
     action = scene.approved()
@@ -130,7 +154,9 @@ def test_worker_killed_before_the_wire_is_replaced_once(scene: Scene, database: 
     # The lease of three seconds runs out by itself here; the back-off after it does not have to.
     scene.reaches(action, "approved")
     assert action.attempts.get().verdict == "not_sent"
-    PendingAction.objects.filter(pk=action.pk).update(not_before=timezone.now() - timedelta(seconds=1))
+    PendingAction.objects.filter(pk=action.pk).update(
+        not_before=timezone.now() - timedelta(seconds=1)
+    )
 
     scene.reaches(action, "succeeded")
     assert scene.sent() == [action.message_id]
@@ -155,7 +181,9 @@ def test_worker_killed_with_nothing_accepted_stays_unknown(scene: Scene, databas
 @pytest.mark.fault(24)
 @on_both
 def test_server_copy_proves_a_send_after_a_kill(scene: Scene, database: str) -> None:
-    scene.smtp.on_accept = lambda accepted: scene.sandbox.deliver(ADA, accepted.content, folder="Sent")
+    scene.smtp.on_accept = lambda accepted: scene.sandbox.deliver(
+        ADA, accepted.content, folder="Sent"
+    )
     action = killed_at(scene, "accepted")
     let_the_lease_run_out(action)
     scene.reaches(action, "unknown")
@@ -163,7 +191,9 @@ def test_server_copy_proves_a_send_after_a_kill(scene: Scene, database: str) -> 
 
     scene.reaches(action, "succeeded")
     assert action.attempts.get().evidence == "probe"
-    until(lambda: PendingAction.objects.filter(pk=action.pk, settle_at=None).exists(), say=scene.log)
+    until(
+        lambda: PendingAction.objects.filter(pk=action.pk, settle_at=None).exists(), say=scene.log
+    )
     assert scene.sent() == [action.message_id]
     assert scene.in_sent(action) == 1
 
@@ -215,7 +245,9 @@ def test_mail_approved_without_a_worker_is_sent_once_later(scene: Scene, databas
 @pytest.mark.fault(19)
 @on_both
 def test_two_workers_share_twenty_mails_without_duplicates(scene: Scene, database: str) -> None:
-    actions = [scene.approved(f"Mail {number}", mailbox=(ADA, CHARLES)[number % 2]) for number in range(20)]
+    actions = [
+        scene.approved(f"Mail {number}", mailbox=(ADA, CHARLES)[number % 2]) for number in range(20)
+    ]
     holds = [scene.smtp.hold(at="data") for _ in range(2)]
     for _ in range(2):
         scene.worker()

@@ -14,7 +14,9 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True, kw_only=True)
 class Authority:
-    """A certificate authority that lives as long as its folder; `file` is what SSL_CERT_FILE may name."""
+    """A certificate authority that lives as long as its folder; `file` is what SSL_CERT_FILE may
+    name.
+    """
 
     folder: Path
     key: ec.EllipticCurvePrivateKey
@@ -29,7 +31,9 @@ class Authority:
             _builder(subject=name, issuer=name, key=key)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_signs_certificates(), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+            )
             .sign(key, hashes.SHA256())
         )
         authority = cls(folder=folder, key=key, certificate=certificate)
@@ -54,7 +58,11 @@ class Authority:
         # The key identifier is what the strict checks of Python 3.13 and later ask for.
         issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
         certificate = (
-            _builder(subject=subject, issuer=subject if self_signed else self.certificate.subject, key=key)
+            _builder(
+                subject=subject,
+                issuer=subject if self_signed else self.certificate.subject,
+                key=key,
+            )
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(issued_by, critical=False)
@@ -85,7 +93,9 @@ def _alternative(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _builder(*, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    *, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()

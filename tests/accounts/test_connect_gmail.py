@@ -1,4 +1,6 @@
-"""Connecting a Gmail mailbox: by a token file, or by a link and a pasted answer; nothing opens a browser."""
+"""Connecting a Gmail mailbox: by a token file, or by a link and a pasted answer; nothing opens a
+browser.
+"""
 
 import io
 import json
@@ -38,22 +40,30 @@ def token_file(gmail: GmailServer, tmp_path: Path) -> Path:
     path = tmp_path / "token.json"
     path.write_text(
         Credentials(  # type: ignore[no-untyped-call]
-            token="ya29.old", refresh_token=gmail.signed_in(ADA), token_uri="https://oauth2.googleapis.com/token",
-            client_id=OURS.id, client_secret=OURS.secret, scopes=[READ_SCOPE, COMPOSE_SCOPE],
+            token="ya29.old",
+            refresh_token=gmail.signed_in(ADA),
+            token_uri="https://oauth2.googleapis.com/token",
+            client_id=OURS.id,
+            client_secret=OURS.secret,
+            scopes=[READ_SCOPE, COMPOSE_SCOPE],
         ).to_json()
-    )  # fmt: skip
+    )
     return path
 
 
 class Pastes:
-    """A person who opens the link that was printed, allows the access, and pastes what the browser then shows."""
+    """A person who opens the link that was printed, allows the access, and pastes what the browser
+    then shows.
+    """
 
     def __init__(self, shown: io.StringIO, answer: Callable[[dict[str, str]], str]) -> None:
         self.shown, self.answer = shown, answer
         self.asked: dict[str, str] = {}
 
     def readline(self) -> str:
-        link = next(line for line in self.shown.getvalue().splitlines() if line.startswith("https://"))
+        link = next(
+            line for line in self.shown.getvalue().splitlines() if line.startswith("https://")
+        )
         self.asked = asked_by(link)
         return self.answer(self.asked) + "\n"
 
@@ -64,7 +74,9 @@ def asked_by(link: str) -> dict[str, str]:
 
 def connect(*arguments: str, stderr: io.StringIO | None = None) -> str:
     stdout = io.StringIO()
-    call_command("connect_mailbox", "gmail", "--address", ADA, *arguments, stdout=stdout, stderr=stderr)
+    call_command(
+        "connect_mailbox", "gmail", "--address", ADA, *arguments, stdout=stdout, stderr=stderr
+    )
     return stdout.getvalue()
 
 
@@ -78,11 +90,17 @@ def refused(*arguments: str) -> str:
 # By a file
 
 
-def test_token_file_connects_mailbox_and_prints_only_its_id(alice: User, gmail: GmailServer, token_file: Path) -> None:
+def test_token_file_connects_mailbox_and_prints_only_its_id(
+    alice: User, gmail: GmailServer, token_file: Path
+) -> None:
     printed = connect("--owner", alice.email, "--token-file", str(token_file))
     mailbox = Mailbox.objects.get()
     assert printed == f"{mailbox.id}\n"
-    assert (mailbox.provider, mailbox.status, mailbox.scopes) == ("gmail", "active", ["read", "draft", "send"])
+    assert (mailbox.provider, mailbox.status, mailbox.scopes) == (
+        "gmail",
+        "active",
+        ["read", "draft", "send"],
+    )
     assert Membership.objects.get().role == "manager"
     gmail.deliver(ADA, letter("First"))
     listed = make_api(alice, mailbox).tool("list_emails").json()
@@ -115,7 +133,9 @@ def test_existing_configured_file_is_the_default(
         pytest.param(None, "There is no token file", id="missing"),
         pytest.param("{not json", "no valid JSON", id="broken"),
         pytest.param("[]", "no such file", id="no-object"),
-        pytest.param(json.dumps({"token": "x"}), "no authorized-user file", id="without-refresh-token"),
+        pytest.param(
+            json.dumps({"token": "x"}), "no authorized-user file", id="without-refresh-token"
+        ),
     ],
 )
 def test_useless_file_is_named_with_the_helping_command(
@@ -129,7 +149,9 @@ def test_useless_file_is_named_with_the_helping_command(
     assert "manage.py connect_mailbox gmail" in sentence
 
 
-def test_token_that_google_no_longer_accepts_is_named(alice: User, gmail: GmailServer, token_file: Path) -> None:
+def test_token_that_google_no_longer_accepts_is_named(
+    alice: User, gmail: GmailServer, token_file: Path
+) -> None:
     gmail.grant_ended = True
     assert "manage.py connect_mailbox gmail" in refused("--token-file", str(token_file))
     assert gmail.count("token") == 1
@@ -141,7 +163,9 @@ def test_unexpected_account_is_refused(alice: User, gmail: GmailServer, token_fi
 
 
 @pytest.mark.parametrize("status", [0, 403, 503])
-def test_access_that_does_not_work_is_not_saved(alice: User, gmail: GmailServer, token_file: Path, status: int) -> None:
+def test_access_that_does_not_work_is_not_saved(
+    alice: User, gmail: GmailServer, token_file: Path, status: int
+) -> None:
     gmail.fail("getProfile", status)
     assert "Not saved." in refused("--token-file", str(token_file))
 
@@ -164,21 +188,30 @@ def test_client_refused_by_google_is_named_with_advice(
     assert "later" not in sentence + str(caught.value)
 
 
-def test_missing_redirect_address_is_named(alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_redirect_address_is_named(
+    alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gmail.token_error = "redirect_uri_mismatch"
     with pytest.raises(CommandError) as caught:
         pasted(gmail, lambda asked: gmail.code(ADA, asked), monkeypatch)
     assert google.PASTED_REDIRECT in str(caught.value)
 
 
-def test_connecting_again_revives_a_mailbox(alice: User, gmail: GmailServer, token_file: Path) -> None:
+def test_connecting_again_revives_a_mailbox(
+    alice: User, gmail: GmailServer, token_file: Path
+) -> None:
     connect("--owner", alice.email, "--token-file", str(token_file))
     Mailbox.objects.update(status="needs_reauth")
     connect("--owner", alice.email, "--token-file", str(token_file))
-    assert (Mailbox.objects.get().status, Mailbox.objects.get().credentials_version) == ("active", 2)
+    assert (Mailbox.objects.get().status, Mailbox.objects.get().credentials_version) == (
+        "active",
+        2,
+    )
 
 
-def test_permission_that_was_not_granted_is_no_ability(alice: User, gmail: GmailServer, token_file: Path) -> None:
+def test_permission_that_was_not_granted_is_no_ability(
+    alice: User, gmail: GmailServer, token_file: Path
+) -> None:
     gmail.granted_scope = READ_SCOPE
     connect("--owner", alice.email, "--token-file", str(token_file))
     assert Mailbox.objects.get().scopes == ["read"]
@@ -198,7 +231,9 @@ def test_mailbox_without_read_permission_is_not_connected(
 # By a pasted answer
 
 
-def pasted(gmail: GmailServer, answer: Callable[[dict[str, str]], str], monkeypatch: pytest.MonkeyPatch) -> Pastes:
+def pasted(
+    gmail: GmailServer, answer: Callable[[dict[str, str]], str], monkeypatch: pytest.MonkeyPatch
+) -> Pastes:
     shown = io.StringIO()
     person = Pastes(shown, answer)
     monkeypatch.setattr("sys.stdin", person)
@@ -206,7 +241,9 @@ def pasted(gmail: GmailServer, answer: Callable[[dict[str, str]], str], monkeypa
     return person
 
 
-@pytest.mark.parametrize("form", ["the-whole-address", "the-code-alone", "the-code-as-the-address-bar-shows-it"])
+@pytest.mark.parametrize(
+    "form", ["the-whole-address", "the-code-alone", "the-code-as-the-address-bar-shows-it"]
+)
 def test_printed_link_and_pasted_answer_connect(
     alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
@@ -223,25 +260,41 @@ def test_printed_link_and_pasted_answer_connect(
     assert asked["redirect_uri"].startswith("http://127.0.0.1:")
     assert set(asked["scope"].split()) == {READ_SCOPE, COMPOSE_SCOPE}
     told = {
-        name: asked[name] for name in ("access_type", "include_granted_scopes", "code_challenge_method", "login_hint")
+        name: asked[name]
+        for name in ("access_type", "include_granted_scopes", "code_challenge_method", "login_hint")
     }
     assert told == {
-        "access_type": "offline", "include_granted_scopes": "true", "code_challenge_method": "S256", "login_hint": ADA,
-    }  # fmt: skip
+        "access_type": "offline",
+        "include_granted_scopes": "true",
+        "code_challenge_method": "S256",
+        "login_hint": ADA,
+    }
 
 
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
         pytest.param(lambda asked: "", "Nothing was pasted", id="nothing"),
-        pytest.param(lambda asked: "http://127.0.0.1/?error=access_denied", "not allowed", id="refused"),
-        pytest.param(lambda asked: "http://127.0.0.1/?code=x&state=another", "another sign-in", id="other-state"),
-        pytest.param(lambda asked: f"http://127.0.0.1/?state={asked['state']}", "no code", id="no-code"),
+        pytest.param(
+            lambda asked: "http://127.0.0.1/?error=access_denied", "not allowed", id="refused"
+        ),
+        pytest.param(
+            lambda asked: "http://127.0.0.1/?code=x&state=another",
+            "another sign-in",
+            id="other-state",
+        ),
+        pytest.param(
+            lambda asked: f"http://127.0.0.1/?state={asked['state']}", "no code", id="no-code"
+        ),
         pytest.param(lambda asked: "4/never-given", "did not take", id="unknown-code"),
     ],
 )
 def test_useless_answer_is_reported_and_not_saved(
-    alice: User, gmail: GmailServer, monkeypatch: pytest.MonkeyPatch, answer: Callable[[dict[str, str]], str], told: str
+    alice: User,
+    gmail: GmailServer,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: Callable[[dict[str, str]], str],
+    told: str,
 ) -> None:
     with pytest.raises(CommandError) as caught:
         pasted(gmail, answer, monkeypatch)
@@ -262,7 +315,9 @@ def test_client_can_be_in_the_file_of_the_google_console(tmp_path: Path, setting
     assert "GMAIL_CREDENTIALS_PATH" in str(caught.value)
     settings.GMAIL_CREDENTIALS_PATH = str(tmp_path / "credentials.json")
     for kind in ("installed", "web"):
-        (tmp_path / "credentials.json").write_text(json.dumps({kind: {"client_id": "i", "client_secret": "s"}}))
+        (tmp_path / "credentials.json").write_text(
+            json.dumps({kind: {"client_id": "i", "client_secret": "s"}})
+        )
         assert google.configured_client() == Client(id="i", secret="s")
     (tmp_path / "credentials.json").write_text("{}")
     with pytest.raises(CannotConnect):
@@ -271,13 +326,17 @@ def test_client_can_be_in_the_file_of_the_google_console(tmp_path: Path, setting
 
 def test_no_secret_is_printed_during_a_sign_in() -> None:
     begun = google.begin(OURS)
-    shown = f"{OURS!r} {begun!r} {google.Grant(secrets=Secrets(refresh_token='canary'), scopes=())!r}"
+    shown = (
+        f"{OURS!r} {begun!r} {google.Grant(secrets=Secrets(refresh_token='canary'), scopes=())!r}"
+    )
     assert OURS.secret not in shown
     assert begun.verifier not in shown
     assert "canary" not in shown
 
 
-def test_client_secret_changed_in_the_environment_is_used(gmail: GmailServer, settings: Any) -> None:
+def test_client_secret_changed_in_the_environment_is_used(
+    gmail: GmailServer, settings: Any
+) -> None:
     settings.GOOGLE_CLIENT_SECRET = "changed"
     gmail.clients |= {OURS.id: "changed", "another": "its-own"}
     token = gmail.signed_in(ADA)

@@ -1,4 +1,6 @@
-"""Opening IMAP and SMTP sessions: nothing secret before TLS stands (fault 48), and what each failure is called."""
+"""Opening IMAP and SMTP sessions: nothing secret before TLS stands (fault 48), and what each
+failure is called.
+"""
 
 import socket
 import ssl
@@ -76,7 +78,11 @@ class Server:
     def heard_a_secret(self) -> bool:
         everything = b"".join(self.heard)
         in_base64 = b"AGFkYUBsb3ZlbGFjZS5leGFtcGxlAGNhbmFyeS1wYXNzd29yZA=="
-        return PASSWORD.encode() in everything or in_base64 in everything or b"AUTH PLAIN" in everything
+        return (
+            PASSWORD.encode() in everything
+            or in_base64 in everything
+            or b"AUTH PLAIN" in everything
+        )
 
 
 @contextmanager
@@ -126,10 +132,18 @@ def tag(line: bytes) -> bytes:
 
 
 def imap(
-    *, capability: bytes = b"IMAP4rev1 STARTTLS AUTH=PLAIN", tls: ssl.SSLContext | None = None,
-    before_tls: bytes = b"", after_tls_answer: bytes = b"", login: bytes = b"OK welcome", greeting: bytes = b"* OK hi",
-) -> Callable[[Script], None]:  # fmt: skip
-    """An IMAP server. `before_tls` is slipped in before the answer to STARTTLS, `after_tls_answer` behind it."""
+    *,
+    capability: bytes = b"IMAP4rev1 STARTTLS AUTH=PLAIN",
+    tls: ssl.SSLContext | None = None,
+    before_tls: bytes = b"",
+    after_tls_answer: bytes = b"",
+    login: bytes = b"OK welcome",
+    greeting: bytes = b"* OK hi",
+) -> Callable[[Script], None]:
+    """An IMAP server.
+
+    `before_tls` is slipped in before the answer to STARTTLS, `after_tls_answer` behind it.
+    """
 
     def talk(script: Script) -> None:
         script.say(greeting + b"\r\n")
@@ -137,7 +151,9 @@ def imap(
             command = line.split(b" ")[1].strip().upper()
             match command:
                 case b"CAPABILITY":
-                    script.say(b"* CAPABILITY " + capability + b"\r\n" + tag(line) + b" OK done\r\n")
+                    script.say(
+                        b"* CAPABILITY " + capability + b"\r\n" + tag(line) + b" OK done\r\n"
+                    )
                 case b"STARTTLS" if tls:
                     script.say(before_tls + tag(line) + b" OK go ahead\r\n" + after_tls_answer)
                     script.start_tls(tls)
@@ -156,10 +172,14 @@ def imap(
 
 
 def smtp(
-    *, features: bytes = b"250-mail.example\r\n250 STARTTLS\r\n", tls: ssl.SSLContext | None = None,
-    inside: bytes = b"250-mail.example\r\n250 AUTH PLAIN\r\n", after_tls_answer: bytes = b"",
-    auth: bytes = b"235 2.7.0 OK", starttls: bytes = b"220 go ahead\r\n",
-) -> Callable[[Script], None]:  # fmt: skip
+    *,
+    features: bytes = b"250-mail.example\r\n250 STARTTLS\r\n",
+    tls: ssl.SSLContext | None = None,
+    inside: bytes = b"250-mail.example\r\n250 AUTH PLAIN\r\n",
+    after_tls_answer: bytes = b"",
+    auth: bytes = b"235 2.7.0 OK",
+    starttls: bytes = b"220 go ahead\r\n",
+) -> Callable[[Script], None]:
     """An SMTP server that offers AUTH inside TLS alone, unless `features` say otherwise."""
 
     def talk(script: Script) -> None:
@@ -249,8 +269,12 @@ def test_missing_starttls_gets_no_secret(
 
 @pytest.mark.fault(48)
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-@pytest.mark.parametrize("host", [["mail.example"], ["127.0.0.2"], "self-signed"], ids=["name", "address", "unsigned"])
-@pytest.mark.parametrize(("call", "kind"), [(open_imap, imap), (open_smtp, smtp)], ids=["imap", "smtp"])
+@pytest.mark.parametrize(
+    "host", [["mail.example"], ["127.0.0.2"], "self-signed"], ids=["name", "address", "unsigned"]
+)
+@pytest.mark.parametrize(
+    ("call", "kind"), [(open_imap, imap), (open_smtp, smtp)], ids=["imap", "smtp"]
+)
 def test_wrong_certificate_gets_no_secret(
     trusted: Authority, call: Callable[[ImapAccess], Any], kind: Any, host: Any, security: Security
 ) -> None:
@@ -281,7 +305,9 @@ def test_imap_answer_injected_before_tls_is_dropped(trusted: Authority) -> None:
 @pytest.mark.fault(48)
 def test_smtp_answers_injected_before_tls_are_dropped(trusted: Authority) -> None:
     context = trusted.server_context("127.0.0.1")
-    with serving(smtp(tls=context, after_tls_answer=b"250-mail.example\r\n250 SIZE 1\r\n")) as server:
+    with serving(
+        smtp(tls=context, after_tls_answer=b"250-mail.example\r\n250 SIZE 1\r\n")
+    ) as server:
         client = open_smtp(server.access("starttls"))
         assert set(client.esmtp_features) == {"auth"}
         client.quit()
@@ -327,7 +353,10 @@ def test_smtp_answers_injected_before_tls_are_dropped(trusted: Authority) -> Non
     ],
 )  # fmt: skip
 def test_refused_sign_in_differs_from_an_undecided_server(
-    call: Callable[[ImapAccess], Any], talk: Callable[[Script], None], error: type[ConnectError], step: str
+    call: Callable[[ImapAccess], Any],
+    talk: Callable[[Script], None],
+    error: type[ConnectError],
+    step: str,
 ) -> None:
     # EHLO's first line is the server's name, not a feature.
     with serving(_with_a_name(talk)) as server:
@@ -338,7 +367,11 @@ def test_refused_sign_in_differs_from_an_undecided_server(
 def _with_a_name(talk: Callable[[Script], None]) -> Callable[[Script], None]:
     def named(script: Script) -> None:
         say = script.say
-        script.say = lambda text: say(b"250-mail.example\r\n" + text if text.startswith(b"250 AUTH") else text)  # type: ignore[method-assign]
+
+        def say_with_a_name(text: bytes) -> None:
+            say(b"250-mail.example\r\n" + text if text.startswith(b"250 AUTH") else text)
+
+        script.say = say_with_a_name  # type: ignore[method-assign]
         talk(script)
 
     return named
@@ -350,7 +383,10 @@ def test_password_that_cannot_be_sent_is_refused(call: Callable[[ImapAccess], An
     with serving(talk) as server:
         access = server.access("plain")
         raised = refused(
-            call, ImapAccess(imap=access.imap, smtp=access.smtp, username=USER, password="canary-password-é")
+            call,
+            ImapAccess(
+                imap=access.imap, smtp=access.smtp, username=USER, password="canary-password-é"
+            ),
         )
     assert isinstance(raised, LoginRefused)
 
@@ -358,23 +394,33 @@ def test_password_that_cannot_be_sent_is_refused(call: Callable[[ImapAccess], An
 @pytest.mark.parametrize("call", [open_imap, open_smtp])
 def test_port_without_a_listener_is_unreachable(call: Callable[[ImapAccess], Any]) -> None:
     endpoint = Endpoint(host="127.0.0.1", port=free_port(), security="plain")
-    raised = refused(call, ImapAccess(imap=endpoint, smtp=endpoint, username=USER, password=PASSWORD))
+    raised = refused(
+        call, ImapAccess(imap=endpoint, smtp=endpoint, username=USER, password=PASSWORD)
+    )
     assert isinstance(raised, Unreachable)
     assert str(raised) == "The host does not answer."
 
 
 @pytest.mark.parametrize("call", [open_imap, open_smtp])
 @pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "::ffff:10.0.0.1"])
-def test_blocked_address_is_unreachable_in_the_same_words(call: Callable[[ImapAccess], Any], host: str) -> None:
+def test_blocked_address_is_unreachable_in_the_same_words(
+    call: Callable[[ImapAccess], Any], host: str
+) -> None:
     endpoint = Endpoint(host=host, port=993, security="tls")
-    raised = refused(call, ImapAccess(imap=endpoint, smtp=endpoint, username=USER, password=PASSWORD))
+    raised = refused(
+        call, ImapAccess(imap=endpoint, smtp=endpoint, username=USER, password=PASSWORD)
+    )
     assert isinstance(raised, Unreachable)
     assert str(raised) == "This host cannot be used."
 
 
 @pytest.mark.parametrize("call", [open_imap, open_smtp])
-@pytest.mark.parametrize("greeting", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"554 go away\r\n", b"* NO\r\n"])
-def test_server_without_mail_is_unreachable(call: Callable[[ImapAccess], Any], greeting: bytes) -> None:
+@pytest.mark.parametrize(
+    "greeting", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"554 go away\r\n", b"* NO\r\n"]
+)
+def test_server_without_mail_is_unreachable(
+    call: Callable[[ImapAccess], Any], greeting: bytes
+) -> None:
     def talk(script: Script) -> None:
         script.say(greeting)
         script.sock.shutdown(socket.SHUT_WR)

@@ -1,4 +1,6 @@
-"""Connecting a mailbox of Microsoft 365: device code, browser, application; against a sign-in service over TLS."""
+"""Connecting a mailbox of Microsoft 365: device code, browser, application; against a sign-in
+service over TLS.
+"""
 
 from collections.abc import Iterator
 from io import StringIO
@@ -31,7 +33,9 @@ def graph(settings: Any) -> Iterator[GraphServer]:
 
 
 @pytest.fixture
-def service(graph: GraphServer, tmp_path: Path, settings: Any, monkeypatch: Any) -> Iterator[SignInService]:
+def service(
+    graph: GraphServer, tmp_path: Path, settings: Any, monkeypatch: Any
+) -> Iterator[SignInService]:
     with SignInService(tmp_path, lambda given: graph.token(ADA)) as running:
         settings.MICROSOFT_CLIENT_ID, settings.MICROSOFT_AUTHORITY = "client", running.url
         settings.MICROSOFT_TENANT = TENANT
@@ -43,7 +47,15 @@ def connect(*options: str, address: str = ADA) -> tuple[str, str]:
     out, err = StringIO(), StringIO()
     owner = "alice@lovelace.example"
     call_command(
-        "connect_mailbox", "microsoft", "--address", address, "--owner", owner, *options, stdout=out, stderr=err
+        "connect_mailbox",
+        "microsoft",
+        "--address",
+        address,
+        "--owner",
+        owner,
+        *options,
+        stdout=out,
+        stderr=err,
     )
     return out.getvalue(), err.getvalue()
 
@@ -52,7 +64,9 @@ def secrets_of(mailbox: Mailbox) -> credentials.Secrets:
     return credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
 
 
-def test_device_code_connects_the_mailbox_that_signed_in(alice: User, service: SignInService) -> None:
+def test_device_code_connects_the_mailbox_that_signed_in(
+    alice: User, service: SignInService
+) -> None:
     service.errors.append("authorization_pending")
     printed, said = connect()
     mailbox = Mailbox.objects.get()
@@ -66,7 +80,9 @@ def test_device_code_connects_the_mailbox_that_signed_in(alice: User, service: S
 FEW = "https://graph.microsoft.com/Mail.Send https://graph.microsoft.com/Mail.Read User.Read"
 
 
-def test_other_scopes_can_be_requested_after_a_refusal(alice: User, service: SignInService, settings: Any) -> None:
+def test_other_scopes_can_be_requested_after_a_refusal(
+    alice: User, service: SignInService, settings: Any
+) -> None:
     service.scope = FEW
     with pytest.raises(CommandError, match="invalid_grant"):
         connect()
@@ -75,8 +91,13 @@ def test_other_scopes_can_be_requested_after_a_refusal(alice: User, service: Sig
     settings.MICROSOFT_PERMISSIONS = ["Mail.Send", "Mail.Read"]
     asked = parse_qs(urlsplit(microsoft.begin_sign_in(REDIRECT)["auth_uri"]).query)["scope"][0]
     assert {name.rpartition("/")[2] for name in asked.split()} == {
-        "Mail.Send", "Mail.Read", "User.Read", "openid", "profile", "offline_access",
-    }  # fmt: skip
+        "Mail.Send",
+        "Mail.Read",
+        "User.Read",
+        "openid",
+        "profile",
+        "offline_access",
+    }
 
 
 def test_granted_scopes_decide_and_not_requested_ones(alice: User, service: SignInService) -> None:
@@ -94,7 +115,9 @@ def test_refresh_asks_for_the_granted_scopes(alice: User, service: SignInService
     assert len(service.grants) == 2
 
 
-def test_withdrawn_permission_is_gone_and_mailbox_stays(alice: User, service: SignInService) -> None:
+def test_withdrawn_permission_is_gone_and_mailbox_stays(
+    alice: User, service: SignInService
+) -> None:
     connect()
     mailbox = Mailbox.objects.get()
     service.scope = FEW
@@ -103,7 +126,9 @@ def test_withdrawn_permission_is_gone_and_mailbox_stays(alice: User, service: Si
     mailbox.refresh_from_db()
     assert (mailbox.scopes, mailbox.status) == (["Mail.Read", "Mail.Send"], "active")
 
-    service.scope = "Mail.ReadWrite Mail.Send User.Read Mail.Read"  # given back: the next token has it
+    service.scope = (
+        "Mail.ReadWrite Mail.Send User.Read Mail.Read"  # given back: the next token has it
+    )
     token = access_token(mailbox.pk, microsoft.refresh, rejected=token)
     mailbox.refresh_from_db()
     assert mailbox.scopes == ["Mail.Read", "Mail.ReadWrite", "Mail.Send"]
@@ -151,7 +176,9 @@ def test_missing_app_registration_is_explained(alice: User, settings: Any) -> No
         connect()
 
 
-def test_unavailable_sign_in_service_is_explained(alice: User, service: SignInService, settings: Any) -> None:
+def test_unavailable_sign_in_service_is_explained(
+    alice: User, service: SignInService, settings: Any
+) -> None:
     settings.MICROSOFT_AUTHORITY = "https://127.0.0.1:9"
     with pytest.raises(CommandError, match="cannot be reached"):
         connect()
@@ -160,7 +187,10 @@ def test_unavailable_sign_in_service_is_explained(alice: User, service: SignInSe
 def test_application_mailbox_is_renewed_without_a_person(
     alice: User, service: SignInService, graph: GraphServer, settings: Any
 ) -> None:
-    settings.MICROSOFT_CLIENT_SECRET, settings.MICROSOFT_TENANT = "kept from everybody", "contoso.example"
+    settings.MICROSOFT_CLIENT_SECRET, settings.MICROSOFT_TENANT = (
+        "kept from everybody",
+        "contoso.example",
+    )
     connect("--application")
     mailbox = Mailbox.objects.get()
     assert graph.hits[-1].path == f"/v1.0/users/{ADA}/mailFolders/inbox"
@@ -179,7 +209,10 @@ def test_application_mailbox_is_renewed_without_a_person(
 def test_send_only_application_is_connected_with_a_note(
     alice: User, service: SignInService, graph: GraphServer, settings: Any
 ) -> None:
-    settings.MICROSOFT_CLIENT_SECRET, settings.MICROSOFT_TENANT = "kept from everybody", "contoso.example"
+    settings.MICROSOFT_CLIENT_SECRET, settings.MICROSOFT_TENANT = (
+        "kept from everybody",
+        "contoso.example",
+    )
     service.issue = lambda given: graph.token(ADA, "Mail.Send")
     with pytest.raises(CommandError, match="403"):
         connect("--application")
@@ -204,7 +237,9 @@ def test_browser_sign_in_has_a_challenge_and_its_own_answer(service: SignInServi
     assert caught.value.code == "invalid_state"
     assert service.grants == []
 
-    granted = microsoft.finish_sign_in(flow, {"code": f"c:{asked['nonce'][0]}", "state": flow["state"]})
+    granted = microsoft.finish_sign_in(
+        flow, {"code": f"c:{asked['nonce'][0]}", "state": flow["state"]}
+    )
     assert service.grants[-1]["code_verifier"] == flow["code_verifier"]
     assert granted.scopes == ("Mail.ReadWrite", "Mail.Send")
     assert granted.secrets["access_token"] not in repr(granted)

@@ -1,4 +1,6 @@
-"""The wizard: what an address suggests, what each wrong step says, and that nothing is saved before it works."""
+"""The wizard: what an address suggests, what each wrong step says, and that nothing is saved before
+it works.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -61,13 +63,18 @@ def test_table_knows_the_large_providers(address: str, provider: str, imap: str,
     ],
 )  # fmt: skip
 def test_company_domain_is_recognised_by_its_mx_record(mx: str, provider: str) -> None:
-    found = discovery.discover("a@x.example", lookup=zone({("x.example", "MX"): [mx]}), fetch=lambda host, path: "")
+    found = discovery.discover(
+        "a@x.example", lookup=zone({("x.example", "MX"): [mx]}), fetch=lambda host, path: ""
+    )
     assert found.provider == provider
 
 
 def test_domain_records_are_asked_for_tls_before_starttls() -> None:
     records = {
-        ("_imaps._tcp.x.example", "SRV"): ["20 1 993 second.x.example.", "10 1 993 Mail.x.example."],
+        ("_imaps._tcp.x.example", "SRV"): [
+            "20 1 993 second.x.example.",
+            "10 1 993 Mail.x.example.",
+        ],
         ("_imap._tcp.x.example", "SRV"): ["0 1 143 old.x.example."],
         ("_submissions._tcp.x.example", "SRV"): ["0 0 0 ."],
         ("_submission._tcp.x.example", "SRV"): ["0 1 587 mail.x.example."],
@@ -111,8 +118,13 @@ def test_no_file_is_fetched_from_inside() -> None:
 
 
 def by_imap(person: User, **changes: str) -> Any:
-    form = {"address": "new@x.example", "imap": "imap.x.example:993", "smtp": "smtp.x.example:465", "username": "new",
-            "password": "canary-secret"}  # fmt: skip
+    form = {
+        "address": "new@x.example",
+        "imap": "imap.x.example:993",
+        "smtp": "smtp.x.example:465",
+        "username": "new",
+        "password": "canary-secret",
+    }
     return browser(person).post("/mailboxes/connect/imap/", {**form, **changes})
 
 
@@ -130,7 +142,9 @@ def by_imap(person: User, **changes: str) -> Any:
         ({"password": ""}, "required"),
     ],
 )
-def test_wrong_step_is_explained_and_nothing_is_saved(alice: User, wrong: dict[str, str], words: str) -> None:
+def test_wrong_step_is_explained_and_nothing_is_saved(
+    alice: User, wrong: dict[str, str], words: str
+) -> None:
     answer = by_imap(alice, **wrong)
     text = answer.content.decode()
     assert answer.status_code == 422
@@ -149,18 +163,29 @@ def come_back(window: Client, **answer: str) -> Any:
     return window.get("/mailboxes/connect/microsoft/answer/", answer, follow=True)
 
 
-def test_consent_lists_only_requested_permissions(alice: User, service: SignInService, settings: Any) -> None:
+def test_consent_lists_only_requested_permissions(
+    alice: User, service: SignInService, settings: Any
+) -> None:
     settings.MICROSOFT_PERMISSIONS = ["Mail.Read", "Mail.Send"]
     page = browser(alice).post("/mailboxes/connect/", {"address": "alice@outlook.com"}, follow=True)
     text = page.content.decode()
-    assert [words in text for words in ("read mail", "write drafts", "send mail")] == [True, False, True]
+    assert [words in text for words in ("read mail", "write drafts", "send mail")] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_consent_lists_permissions_and_connects(alice: User, service: SignInService) -> None:
     window = browser(alice)
     page = window.post("/mailboxes/connect/", {"address": "alice@outlook.com"}, follow=True)
     text = page.content.decode()
-    for words in ("read mail", "write drafts", "only what a person has approved here", "never sees your password"):
+    for words in (
+        "read mail",
+        "write drafts",
+        "only what a person has approved here",
+        "never sees your password",
+    ):
         assert words in text
     assert f"form-action 'self' {service.url}" in page["Content-Security-Policy"]
 
@@ -190,7 +215,9 @@ def test_unexpected_answer_saves_nothing_and_says_why(
 ) -> None:
     window = browser(alice)
     state = ask(window, ADA)["state"]
-    refused = come_back(window, **{name: value.format(state=state) for name, value in answer.items()})
+    refused = come_back(
+        window, **{name: value.format(state=state) for name, value in answer.items()}
+    )
     assert refused.status_code == 403
     assert words in refused.content.decode()
     assert not Mailbox.objects.exists()
@@ -206,7 +233,9 @@ def test_sign_in_as_another_person_connects_nothing(alice: User, service: SignIn
     assert not Mailbox.objects.exists()
 
 
-def test_answer_in_a_browser_that_asked_nothing_is_refused(alice: User, service: SignInService) -> None:
+def test_answer_in_a_browser_that_asked_nothing_is_refused(
+    alice: User, service: SignInService
+) -> None:
     other = User.objects.create_user("other@lovelace.example")
     state = ask(browser(other), ADA)["state"]
     assert come_back(browser(alice), state=state, code="good").status_code == 403
@@ -235,7 +264,10 @@ def test_missing_set_up_is_reported(alice: User, settings: Any) -> None:
 
 
 def test_unknown_provider_is_not_found(alice: User) -> None:
-    assert browser(alice).post("/mailboxes/connect/aol/", {"address": "a@x.example"}).status_code == 404
+    assert (
+        browser(alice).post("/mailboxes/connect/aol/", {"address": "a@x.example"}).status_code
+        == 404
+    )
 
 
 @pytest.mark.parametrize(
@@ -243,15 +275,29 @@ def test_unknown_provider_is_not_found(alice: User) -> None:
     [
         ("state={state}&code={code}", "ada@gmail.com", "", "ada@gmail.com is connected."),
         ("state={state}&code={code}", "other@gmail.com", "", "Google names another address"),
-        ("state={state}&code={code}", "ada@gmail.com", COMPOSE_SCOPE, "gmail.readonly was not given"),
+        (
+            "state={state}&code={code}",
+            "ada@gmail.com",
+            COMPOSE_SCOPE,
+            "gmail.readonly was not given",
+        ),
         ("state=wrong&code={code}", "ada@gmail.com", "", "belongs to another sign-in"),
         ("error=access_denied&state={state}", "ada@gmail.com", "", "The access was not allowed"),
     ],
 )
 def test_google_connects_only_the_asked_address(
-    alice: User, gmail: GmailServer, settings: Any, answer: str, named: str, granted: str, words: str
+    alice: User,
+    gmail: GmailServer,
+    settings: Any,
+    answer: str,
+    named: str,
+    granted: str,
+    words: str,
 ) -> None:
-    settings.GOOGLE_CLIENT_ID, settings.GOOGLE_CLIENT_SECRET = CLIENT["client_id"], CLIENT["client_secret"]
+    settings.GOOGLE_CLIENT_ID, settings.GOOGLE_CLIENT_SECRET = (
+        CLIENT["client_id"],
+        CLIENT["client_secret"],
+    )
     window = browser(alice)
     begun = window.post("/mailboxes/connect/gmail/", {"address": "ada@gmail.com"})["Location"]
     asked = dict(parse_qsl(urlsplit(begun).query))

@@ -1,4 +1,6 @@
-"""Hosts that users name: what is refused, where a connection goes, what TLS accepts (faults 47 and 48)."""
+"""Hosts that users name: what is refused, where a connection goes, what TLS accepts (faults 47 and
+48).
+"""
 
 import pickle
 import socket
@@ -47,7 +49,9 @@ class Canary:
         self.port: int = sock.getsockname()[1]
 
     def connections(self) -> int:
-        """Count the connections since the last call; on loopback a connect that returned is in the queue."""
+        """Count the connections since the last call; on loopback a connect that returned is in the
+        queue.
+        """
         self.sock.settimeout(0)
         count = 0
         while True:
@@ -71,7 +75,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @contextmanager
 def serving(talk: Callable[[socket.socket], bytes]) -> Iterator[tuple[int, Future[bytes]]]:
-    """Serve one connection on loopback; gives the port and the bytes that `talk` reports, once it is over."""
+    """Serve one connection on loopback; gives the port and the bytes that `talk` reports, once it
+    is over.
+    """
     heard: Future[bytes] = Future()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(WAIT)
@@ -108,7 +114,9 @@ def tls_server(context: ssl.SSLContext, *, banner: bytes = b"") -> Callable[[soc
     return talk
 
 
-def endpoint(host: str = NAME, *, port: int = 993, security: safe_hosts.Security = "tls") -> Endpoint:
+def endpoint(
+    host: str = NAME, *, port: int = 993, security: safe_hosts.Security = "tls"
+) -> Endpoint:
     return Endpoint(host=host, port=port, security=security)
 
 
@@ -206,7 +214,9 @@ def test_one_blocked_address_refuses_the_host(address: str, canary: Canary) -> N
     # The canary's address is allowed, so it would be reached if its neighbour were only skipped.
     for answer in ([address], [address, "127.0.0.1"], ["127.0.0.1", address]):
         with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
-            safe_hosts.connect(endpoint(port=canary.port), timeout=WAIT, allow_loopback=True, resolve=Names(answer))
+            safe_hosts.connect(
+                endpoint(port=canary.port), timeout=WAIT, allow_loopback=True, resolve=Names(answer)
+            )
     assert canary.connections() == 0
 
 
@@ -215,7 +225,9 @@ def test_blocked_address_is_refused_on_a_mail_port_too(address: str) -> None:
     with pytest.raises(HostRefused):
         safe_hosts.connect(endpoint(), timeout=WAIT, allow_loopback=True, resolve=Names([address]))
     with pytest.raises(HostRefused):
-        safe_hosts.connect(endpoint(address), timeout=WAIT, allow_loopback=True, resolve=Names([address]))
+        safe_hosts.connect(
+            endpoint(address), timeout=WAIT, allow_loopback=True, resolve=Names([address])
+        )
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10", "::1"])
@@ -223,9 +235,13 @@ def test_blocked_address_is_refused_on_a_mail_port_too(address: str) -> None:
 def test_loopback_is_refused_unless_allowed(address: str, literal: bool, canary: Canary) -> None:
     host = endpoint(address if literal else "localhost", port=canary.port)
     with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
-        safe_hosts.connect(host, timeout=WAIT, allow_loopback=False, resolve=Names([address]), ports={canary.port})
+        safe_hosts.connect(
+            host, timeout=WAIT, allow_loopback=False, resolve=Names([address]), ports={canary.port}
+        )
     assert canary.connections() == 0
-    judged = safe_hosts.judged_addresses(host, timeout=WAIT, allow_loopback=True, resolve=Names([address]))
+    judged = safe_hosts.judged_addresses(
+        host, timeout=WAIT, allow_loopback=True, resolve=Names([address])
+    )
     assert [str(each) for each in judged] == [address]
 
 
@@ -233,7 +249,9 @@ def test_loopback_is_refused_unless_allowed(address: str, literal: bool, canary:
 def test_invalid_host_name_is_refused_before_any_lookup(host: str, canary: Canary) -> None:
     names = Names(["127.0.0.1"])
     with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
-        safe_hosts.connect(endpoint(host, port=canary.port), timeout=WAIT, allow_loopback=True, resolve=names)
+        safe_hosts.connect(
+            endpoint(host, port=canary.port), timeout=WAIT, allow_loopback=True, resolve=names
+        )
     assert names.questions == []
     assert canary.connections() == 0
 
@@ -244,7 +262,9 @@ def test_invalid_host_name_is_refused_before_any_lookup(host: str, canary: Canar
         pytest.param("Mail.Example.COM", "mail.example.com", id="capitals"),
         pytest.param("mail.example.com.", "mail.example.com", id="dot at the end"),
         pytest.param("b\u00fccher.example", "xn--bcher-kva.example", id="international name"),
-        pytest.param("B\u00dcCHER\u3002example", "xn--bcher-kva.example", id="international name in capitals"),
+        pytest.param(
+            "B\u00dcCHER\u3002example", "xn--bcher-kva.example", id="international name in capitals"
+        ),
         pytest.param("xn--bcher-kva.example", "xn--bcher-kva.example", id="A-label"),
         pytest.param("r3---sn-4g5e.example.com", "r3---sn-4g5e.example.com", id="hyphens inside"),
         pytest.param("localhost", "localhost", id="one label"),
@@ -273,8 +293,12 @@ def test_name_is_looked_up_in_canonical_form(host: str, asked: str) -> None:
 )
 def test_public_addresses_can_be_used(address: str) -> None:
     names = Names([address])
-    judged = safe_hosts.judged_addresses(endpoint(), timeout=WAIT, allow_loopback=False, resolve=names)
-    assert judged == safe_hosts.judged_addresses(endpoint(address), timeout=WAIT, allow_loopback=False, resolve=names)
+    judged = safe_hosts.judged_addresses(
+        endpoint(), timeout=WAIT, allow_loopback=False, resolve=names
+    )
+    assert judged == safe_hosts.judged_addresses(
+        endpoint(address), timeout=WAIT, allow_loopback=False, resolve=names
+    )
     assert names.questions == [(NAME, 993)]
 
 
@@ -312,9 +336,13 @@ def test_blocked_address_in_ipv6_stays_blocked(address: IPv4Address) -> None:
     ]
     for form in forms:
         with pytest.raises(HostRefused):
-            safe_hosts.judged_addresses(endpoint(str(form)), timeout=WAIT, allow_loopback=True, resolve=Names())
+            safe_hosts.judged_addresses(
+                endpoint(str(form)), timeout=WAIT, allow_loopback=True, resolve=Names()
+            )
     with pytest.raises(HostRefused):
-        safe_hosts.judged_addresses(endpoint(str(address)), timeout=WAIT, allow_loopback=False, resolve=Names())
+        safe_hosts.judged_addresses(
+            endpoint(str(address)), timeout=WAIT, allow_loopback=False, resolve=Names()
+        )
 
 
 @settings(deadline=None)
@@ -322,7 +350,9 @@ def test_blocked_address_in_ipv6_stays_blocked(address: IPv4Address) -> None:
 def test_any_host_text_is_looked_up_as_a_name_or_refused(host: str) -> None:
     names = Names(["10.0.0.1"])
     with pytest.raises(HostRefused):
-        safe_hosts.judged_addresses(endpoint(host), timeout=WAIT, allow_loopback=True, resolve=names)
+        safe_hosts.judged_addresses(
+            endpoint(host), timeout=WAIT, allow_loopback=True, resolve=names
+        )
     for name, _ in names.questions:
         assert name.isascii()
         assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")
@@ -332,8 +362,12 @@ def test_any_host_text_is_looked_up_as_a_name_or_refused(host: str) -> None:
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(Names(socket.gaierror(socket.EAI_NONAME, "Name or service not known")), id="unknown"),
-        pytest.param(Names(socket.gaierror(socket.EAI_AGAIN, "Temporary failure")), id="name server down"),
+        pytest.param(
+            Names(socket.gaierror(socket.EAI_NONAME, "Name or service not known")), id="unknown"
+        ),
+        pytest.param(
+            Names(socket.gaierror(socket.EAI_AGAIN, "Temporary failure")), id="name server down"
+        ),
         pytest.param(Names([]), id="no address"),
         pytest.param(Names(["10.0.0.1"]), id="private"),
     ],
@@ -394,7 +428,9 @@ def test_next_address_is_tried_if_one_does_not_answer(canary: Canary) -> None:
 def test_no_answering_address_is_a_plain_connect_failure(canary: Canary) -> None:
     host = endpoint(port=canary.port, security="starttls")
     with pytest.raises(ConnectFailed) as failure:
-        safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.2", "127.0.0.3"]))
+        safe_hosts.connect(
+            host, timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.2", "127.0.0.3"])
+        )
     assert str(failure.value) == "The host does not answer."
     assert failure.value.__context__ is None
 
@@ -415,10 +451,15 @@ def test_no_answering_address_is_a_plain_connect_failure(canary: Canary) -> None
     ],
 )
 @pytest.mark.parametrize("allow_loopback", [True, False])
-def test_public_host_is_used_only_on_mail_ports(port: int, allowed: bool, allow_loopback: bool) -> None:
+def test_public_host_is_used_only_on_mail_ports(
+    port: int, allowed: bool, allow_loopback: bool
+) -> None:
     def judge() -> object:
         return safe_hosts.judged_addresses(
-            endpoint(port=port), timeout=WAIT, allow_loopback=allow_loopback, resolve=Names(["9.9.9.9"])
+            endpoint(port=port),
+            timeout=WAIT,
+            allow_loopback=allow_loopback,
+            resolve=Names(["9.9.9.9"]),
         )
 
     if allowed:
@@ -430,13 +471,19 @@ def test_public_host_is_used_only_on_mail_ports(port: int, allowed: bool, allow_
 
 def test_caller_can_name_other_ports() -> None:
     assert safe_hosts.judged_addresses(
-        endpoint(port=443), timeout=WAIT, allow_loopback=False, resolve=Names(["9.9.9.9"]), ports={443}
+        endpoint(port=443),
+        timeout=WAIT,
+        allow_loopback=False,
+        resolve=Names(["9.9.9.9"]),
+        ports={443},
     )
 
 
 def test_unencrypted_host_must_be_allowed_loopback(canary: Canary) -> None:
     host = endpoint(port=canary.port, security="plain")
-    safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.1"])).close()
+    safe_hosts.connect(
+        host, timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.1"])
+    ).close()
     assert canary.connections() == 1
     with pytest.raises(HostRefused):
         safe_hosts.connect(host, timeout=WAIT, allow_loopback=False, resolve=Names(["127.0.0.1"]))
@@ -473,10 +520,14 @@ def test_valid_certificate_is_accepted(authority: Authority) -> None:
 def test_literal_must_match_the_certificate_addresses(authority: Authority) -> None:
     context = authority.client_context()
     with serving(tls_server(authority.server_context("127.0.0.1"))) as (port, _):
-        safe_hosts.connect(endpoint("127.0.0.1", port=port), timeout=WAIT, allow_loopback=True, context=context).close()
+        safe_hosts.connect(
+            endpoint("127.0.0.1", port=port), timeout=WAIT, allow_loopback=True, context=context
+        ).close()
     with serving(tls_server(authority.server_context(NAME))) as (port, heard):
         with pytest.raises(TlsFailed):
-            safe_hosts.connect(endpoint("127.0.0.1", port=port), timeout=WAIT, allow_loopback=True, context=context)
+            safe_hosts.connect(
+                endpoint("127.0.0.1", port=port), timeout=WAIT, allow_loopback=True, context=context
+            )
         assert heard.result(WAIT) == b""
 
 
@@ -515,7 +566,11 @@ def test_invalid_certificate_gets_no_data(
             resolve=Names(["127.0.0.1"]),
             context=context,
         )
-        return safe_hosts.start_tls(sock, host=NAME, context=context) if security == "starttls" else sock
+        return (
+            safe_hosts.start_tls(sock, host=NAME, context=context)
+            if security == "starttls"
+            else sock
+        )
 
     with serving(server(authority)) as (port, heard):
         with pytest.raises(TlsFailed) as failure:
@@ -534,7 +589,9 @@ def test_connection_upgrades_to_tls_for_the_name(authority: Authority) -> None:
             allow_loopback=True,
             resolve=Names(["127.0.0.1"]),
         )
-        with safe_hosts.start_tls(sock, host=f"{NAME.upper()}.", context=authority.client_context()) as secure:
+        with safe_hosts.start_tls(
+            sock, host=f"{NAME.upper()}.", context=authority.client_context()
+        ) as secure:
             secure.sendall(b"EHLO me")
         assert heard.result(WAIT) == b"EHLO me"
 
@@ -586,7 +643,9 @@ def test_silent_name_server_ends_in_a_neutral_refusal() -> None:
 
 @pytest.fixture
 def silent(canary: Canary) -> Iterator[str]:
-    """An address that answers no connect on the canary's port: Linux drops them while the queue is full."""
+    """An address that answers no connect on the canary's port: Linux drops them while the queue is
+    full.
+    """
     with ExitStack() as stack:
         address = "127.0.0.2"
         stack.enter_context(socket.create_server((address, canary.port), backlog=0))
@@ -649,17 +708,31 @@ def test_slow_handshake_cannot_extend_the_timeout(authority: Authority) -> None:
         pytest.param("imap.example.com:993", ("imap.example.com", 993, "tls"), id="IMAPS"),
         pytest.param("smtp.example.com:465", ("smtp.example.com", 465, "tls"), id="SMTPS"),
         pytest.param("imap.example.com:143", ("imap.example.com", 143, "starttls"), id="IMAP"),
-        pytest.param("smtp.example.com:587", ("smtp.example.com", 587, "starttls"), id="submission"),
-        pytest.param("mail.example.com:8993:tls", ("mail.example.com", 8993, "tls"), id="named TLS"),
-        pytest.param("mail.example.com:993:starttls", ("mail.example.com", 993, "starttls"), id="named STARTTLS"),
+        pytest.param(
+            "smtp.example.com:587", ("smtp.example.com", 587, "starttls"), id="submission"
+        ),
+        pytest.param(
+            "mail.example.com:8993:tls", ("mail.example.com", 8993, "tls"), id="named TLS"
+        ),
+        pytest.param(
+            "mail.example.com:993:starttls",
+            ("mail.example.com", 993, "starttls"),
+            id="named STARTTLS",
+        ),
         pytest.param("localhost:1143:plain", ("localhost", 1143, "plain"), id="named plain"),
         pytest.param("127.0.0.1:1143:plain", ("127.0.0.1", 1143, "plain"), id="IPv4"),
         pytest.param("[::1]:993", ("::1", 993, "tls"), id="IPv6"),
-        pytest.param("[2620:FE:0::fe]:143:tls", ("2620:fe::fe", 143, "tls"), id="IPv6 with security"),
-        pytest.param("B\u00fccher.example.:993", ("xn--bcher-kva.example", 993, "tls"), id="international"),
+        pytest.param(
+            "[2620:FE:0::fe]:143:tls", ("2620:fe::fe", 143, "tls"), id="IPv6 with security"
+        ),
+        pytest.param(
+            "B\u00fccher.example.:993", ("xn--bcher-kva.example", 993, "tls"), id="international"
+        ),
     ],
 )
-def test_endpoint_is_parsed_from_text(text: str, expected: tuple[str, int, safe_hosts.Security]) -> None:
+def test_endpoint_is_parsed_from_text(
+    text: str, expected: tuple[str, int, safe_hosts.Security]
+) -> None:
     host, port, security = expected
     assert Endpoint.parse(text) == Endpoint(host=host, port=port, security=security)
 

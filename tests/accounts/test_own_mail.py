@@ -1,4 +1,6 @@
-"""Mail that mailhub itself sends, over the wire to a real server: invitations, sign-in codes, new passwords."""
+"""Mail that mailhub itself sends, over the wire to a real server: invitations, sign-in codes, new
+passwords.
+"""
 
 import re
 from collections.abc import Iterator
@@ -43,7 +45,9 @@ def link_in(message: EmailMessage) -> str:
     return str(link)
 
 
-def test_invitation_link_is_shown_only_to_the_invited(smtp: FaultySmtp, alice: User, mailbox: Mailbox) -> None:
+def test_invitation_link_is_shown_only_to_the_invited(
+    smtp: FaultySmtp, alice: User, mailbox: Mailbox
+) -> None:
     page = browser(alice).post(f"/mailboxes/{mailbox.pk}/invite/", INVITED)
 
     message = the_mail(smtp, "new@lovelace.example")
@@ -89,7 +93,9 @@ def test_mailed_code_signs_in_once(smtp: FaultySmtp, alice: User) -> None:
     assert "If <b>alice@lovelace.example</b> is known here" in asked.content.decode()
     (code,) = re.findall(r"\r\n([A-Z]{4}-[A-Z]{4})\r\n", the_mail(smtp, alice.email).get_content())
     assert "_auth_user_id" not in window.session
-    assert Client().post("/sign-in/code/confirm/", {"code": code}).status_code == 302, "it is for one browser"
+    assert Client().post("/sign-in/code/confirm/", {"code": code}).status_code == 302, (
+        "it is for one browser"
+    )
 
     assert window.post("/sign-in/code/confirm/", {"code": code}).status_code == 302
     assert window.session["_auth_user_id"] == str(alice.pk)
@@ -123,7 +129,9 @@ def test_forgotten_password_is_reset_on_the_public_host(smtp: FaultySmtp, alice:
     assert "/account/password/reset/" in link
 
 
-@pytest.mark.parametrize("path", ["/sign-in/code/", "/sign-in/code/confirm/", "/account/password/reset/"])
+@pytest.mark.parametrize(
+    "path", ["/sign-in/code/", "/sign-in/code/confirm/", "/account/password/reset/"]
+)
 def test_no_sign_in_by_mail_without_a_mail_server(client: Client, db: None, path: str) -> None:
     assert client.get(path).status_code == 404
     assert b"/sign-in/code/" not in client.get("/sign-in/").content

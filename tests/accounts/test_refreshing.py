@@ -26,12 +26,20 @@ KEYS = ["a" * 42 + "w=", "b" * 42 + "w="]
 
 
 def connected(owner: User, *, left: float = 0.0, token: str = "token 0") -> Mailbox:
-    secrets = {"refresh_token": "refresh 0", "access_token": token, "expires_at": time.time() + left}
-    return connect_mailbox(owner=owner, address="ada@grid.example", provider="microsoft", secrets=secrets, scopes=[])
+    secrets = {
+        "refresh_token": "refresh 0",
+        "access_token": token,
+        "expires_at": time.time() + left,
+    }
+    return connect_mailbox(
+        owner=owner, address="ada@grid.example", provider="microsoft", secrets=secrets, scopes=[]
+    )
 
 
 def stored(mailbox: Mailbox) -> Secrets:
-    return credentials.decrypt(bytes(Mailbox.objects.get(pk=mailbox.pk).credentials), mailbox_id=mailbox.pk)
+    return credentials.decrypt(
+        bytes(Mailbox.objects.get(pk=mailbox.pk).credentials), mailbox_id=mailbox.pk
+    )
 
 
 class Provider:
@@ -49,9 +57,11 @@ class Provider:
             number = len(self.asked)
         self._meanwhile(number)
         return {
-            **secrets, "access_token": f"token {number}", "refresh_token": f"refresh {number}",
+            **secrets,
+            "access_token": f"token {number}",
+            "refresh_token": f"refresh {number}",
             "expires_at": time.time() + HOUR,
-        }  # fmt: skip
+        }
 
 
 def test_long_valid_token_is_used_without_asking(alice: User) -> None:
@@ -84,7 +94,10 @@ def test_valid_token_is_used_while_another_refreshes(alice: User) -> None:
 @pytest.mark.parametrize("first_to_come_back", [1, 2])
 def test_later_of_two_refreshes_is_kept(alice: User, first_to_come_back: int) -> None:
     mailbox = connected(alice)
-    begun, back = {1: threading.Event(), 2: threading.Event()}, {1: threading.Event(), 2: threading.Event()}
+    begun, back = (
+        {1: threading.Event(), 2: threading.Event()},
+        {1: threading.Event(), 2: threading.Event()},
+    )
 
     def meanwhile(number: int) -> None:
         begun[number].set()
@@ -212,7 +225,13 @@ def test_stored_token_is_unreadable_and_bound_to_its_row(alice: User) -> None:
     for secret in (b"token 1", b"refresh 1"):
         assert secret not in record
     with pytest.raises(CannotDecrypt):
-        credentials.decrypt(record, mailbox_id=alice.memberships.create(
-            mailbox=Mailbox.objects.create(address="b@grid.example", provider="imap", credentials=record), role="viewer"
-        ).mailbox_id)  # fmt: skip
+        credentials.decrypt(
+            record,
+            mailbox_id=alice.memberships.create(
+                mailbox=Mailbox.objects.create(
+                    address="b@grid.example", provider="imap", credentials=record
+                ),
+                role="viewer",
+            ).mailbox_id,
+        )
     assert "token 1" not in repr(stored(mailbox))

@@ -41,7 +41,9 @@ def link(alice: User) -> str:
     return f"/sign-in/{SignInLink.issue(user=alice, lifetime=timedelta(minutes=5))}/"
 
 
-@pytest.mark.parametrize(("password", "in_"), [(PASSWORD, True), ("another one", False), ("", False)])
+@pytest.mark.parametrize(
+    ("password", "in_"), [(PASSWORD, True), ("another one", False), ("", False)]
+)
 def test_password_signs_in(client: Client, alice: User, password: str, in_: bool) -> None:
     alice.set_password(PASSWORD)
     alice.save()
@@ -71,7 +73,9 @@ def test_link_signs_in_only_when_its_button_is_pressed(client: Client, link: str
 
 
 @pytest.mark.parametrize("reason", ["too old", "person inactive", "unknown"])
-def test_expired_link_says_so_and_signs_nobody_in(client: Client, alice: User, link: str, reason: str) -> None:
+def test_expired_link_says_so_and_signs_nobody_in(
+    client: Client, alice: User, link: str, reason: str
+) -> None:
     match reason:
         case "too old":
             SignInLink.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
@@ -111,7 +115,9 @@ def test_unknown_address_is_answered_like_a_wrong_password(client: Client, alice
     alice.set_password(PASSWORD)
     alice.save()
     answers = [
-        client.post("/sign-in/", {"login": email, "password": "wrong"}).content.replace(email.encode(), b"")
+        client.post("/sign-in/", {"login": email, "password": "wrong"}).content.replace(
+            email.encode(), b""
+        )
         for email in (alice.email, "nobody@lovelace.example")
     ]
     csrf = re.compile(rb'csrfmiddlewaretoken" value="[^"]*"')
@@ -138,9 +144,13 @@ def test_one_time_code_is_required_at_every_door(client: Client, alice: User, li
         assert answer["Location"] == "/account/factors/authenticate/", door
         assert not signed_in(browser_)
         assert browser_.get("/admin/")["Location"].startswith("/admin/login/")
-        assert browser_.post("/account/factors/authenticate/", {"code": "000000"}).status_code == 200
+        assert (
+            browser_.post("/account/factors/authenticate/", {"code": "000000"}).status_code == 200
+        )
         assert not signed_in(browser_)
-    recovery = Authenticator.objects.get(user=alice, type="recovery_codes").wrap().get_unused_codes()[0]
+    recovery = (
+        Authenticator.objects.get(user=alice, type="recovery_codes").wrap().get_unused_codes()[0]
+    )
     assert browser_.post("/account/factors/authenticate/", {"code": recovery}).status_code == 302
     assert signed_in(browser_)
     assert browser_.get("/admin/").status_code == 200
@@ -154,7 +164,10 @@ def test_admin_has_no_sign_in_of_its_own(client: Client, alice: User) -> None:
     assert asked["Location"].startswith("/sign-in/?next=")
     client.post("/admin/login/", {"username": alice.email, "password": PASSWORD})
     assert not signed_in(client)
-    assert browser(User.objects.create_user("bob@lovelace.example")).get("/admin/login/").status_code == 403
+    assert (
+        browser(User.objects.create_user("bob@lovelace.example")).get("/admin/login/").status_code
+        == 403
+    )
 
 
 def test_sessions_are_listed_and_can_be_ended(alice: User) -> None:
@@ -169,7 +182,10 @@ def test_sessions_are_listed_and_can_be_ended(alice: User) -> None:
 
     one = UserSession.objects.get(user_agent="Other/1.0")
     assert (
-        browser(User.objects.create_user("eve@x.example")).post(f"/account/sessions/{one.pk}/end/").status_code == 404
+        browser(User.objects.create_user("eve@x.example"))
+        .post(f"/account/sessions/{one.pk}/end/")
+        .status_code
+        == 404
     )
     here.post(f"/account/sessions/{one.pk}/end/")
     assert there.get("/").status_code == 302
@@ -194,7 +210,10 @@ def test_one_time_codes_survive_a_change_of_the_server_key(alice: User, settings
     call_command("rotate_keys", stdout=StringIO())
 
     settings.MAILHUB_ENCRYPTION_KEYS = [new]
-    totp, recovery = (Authenticator.objects.get(user=alice, type=each).wrap() for each in ("totp", "recovery_codes"))
+    totp, recovery = (
+        Authenticator.objects.get(user=alice, type=each).wrap()
+        for each in ("totp", "recovery_codes")
+    )
     cache.clear()  # a code is good once
     assert totp.validate_code(code_of(key))
     assert len(recovery.get_unused_codes()) == 10
@@ -209,7 +228,10 @@ def test_one_time_key_moved_to_another_person_is_invalid(alice: User, bob: User)
         mine, other = (Authenticator.objects.get(user=person, type=sort) for person in (bob, alice))
         Authenticator.objects.filter(pk=other.pk).update(data=mine.data)
 
-    moved, recovery = (Authenticator.objects.get(user=alice, type=each).wrap() for each in ("totp", "recovery_codes"))
+    moved, recovery = (
+        Authenticator.objects.get(user=alice, type=each).wrap()
+        for each in ("totp", "recovery_codes")
+    )
     cache.clear()  # a code is good once
     with pytest.raises(CannotDecrypt):
         moved.validate_code(code_of(key))

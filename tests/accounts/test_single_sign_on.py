@@ -22,13 +22,26 @@ def provider(httpserver: HTTPServer, settings: Any) -> HTTPServer:
     base = httpserver.url_for("").rstrip("/")
     httpserver.expect_request("/.well-known/openid-configuration").respond_with_json(
         {
-            "issuer": base, "authorization_endpoint": f"{base}/authorize", "token_endpoint": f"{base}/token",
-            "userinfo_endpoint": f"{base}/userinfo", "jwks_uri": f"{base}/keys",
+            "issuer": base,
+            "authorization_endpoint": f"{base}/authorize",
+            "token_endpoint": f"{base}/token",
+            "userinfo_endpoint": f"{base}/userinfo",
+            "jwks_uri": f"{base}/keys",
         }
-    )  # fmt: skip
-    httpserver.expect_request("/token").respond_with_json({"access_token": "canary", "token_type": "Bearer"})
-    app = {"provider_id": "sso", "name": "Lovelace", "client_id": "id", "secret": "s", "settings": {"server_url": base}}
-    settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"OAUTH_PKCE_ENABLED": True, "APPS": [app]}}
+    )
+    httpserver.expect_request("/token").respond_with_json(
+        {"access_token": "canary", "token_type": "Bearer"}
+    )
+    app = {
+        "provider_id": "sso",
+        "name": "Lovelace",
+        "client_id": "id",
+        "secret": "s",
+        "settings": {"server_url": base},
+    }
+    settings.SOCIALACCOUNT_PROVIDERS = {
+        "openid_connect": {"OAUTH_PKCE_ENABLED": True, "APPS": [app]}
+    }
     return httpserver
 
 
@@ -44,7 +57,9 @@ def come_in(provider: HTTPServer, *, state: str = "", **claims: Any) -> Client:
 def test_page_has_a_button_that_leads_to_the_provider(provider: HTTPServer) -> None:
     page = Client().get("/sign-in/")
     assert "Sign in with Lovelace" in page.content.decode()
-    assert f"form-action 'self' {provider.url_for('').rstrip('/')}" in page["Content-Security-Policy"]
+    assert (
+        f"form-action 'self' {provider.url_for('').rstrip('/')}" in page["Content-Security-Policy"]
+    )
 
 
 def test_person_with_a_verified_address_signs_in(provider: HTTPServer, alice: User) -> None:
@@ -61,7 +76,9 @@ def test_person_with_a_verified_address_signs_in(provider: HTTPServer, alice: Us
         {},
     ],
 )
-def test_unknown_person_stays_outside(provider: HTTPServer, alice: User, claims: dict[str, Any]) -> None:
+def test_unknown_person_stays_outside(
+    provider: HTTPServer, alice: User, claims: dict[str, Any]
+) -> None:
     assert not signed_in(come_in(provider, **claims))
     assert User.objects.count() == 1
 
@@ -71,7 +88,9 @@ def test_answer_with_another_state_is_refused(provider: HTTPServer, alice: User)
 
 
 @pytest.mark.parametrize("way", ["password", "a sign-in", "nothing"])
-def test_account_of_an_unproven_address_is_not_shared(provider: HTTPServer, alice: User, way: str) -> None:
+def test_account_of_an_unproven_address_is_not_shared(
+    provider: HTTPServer, alice: User, way: str
+) -> None:
     """Its maker could have left a password or a session in it and wait for the owner to arrive."""
     if way == "password":
         alice.set_password("the maker's own password")

@@ -23,10 +23,17 @@ ASKED = re.compile(r"^/sign-in/again/\?next=")
 def risky(api: Api) -> PendingAction:
     """A waiting action with a warning that asks for more."""
     action_id = api.propose()
-    warning = {"code": "lookalike_domain", "title": "Careful.", "text": "It looks like another.", "severity": "risk"}
+    warning = {
+        "code": "lookalike_domain",
+        "title": "Careful.",
+        "text": "It looks like another.",
+        "severity": "risk",
+    }
     revision = Revision.objects.get(action__id=action_id)
     with guards.lifted(connection):
-        Revision.objects.filter(pk=revision.pk).update(preview={**revision.preview, "warnings": [warning]})
+        Revision.objects.filter(pk=revision.pk).update(
+            preview={**revision.preview, "warnings": [warning]}
+        )
     return PendingAction.objects.get(pk=action_id)
 
 
@@ -38,10 +45,15 @@ def test_only_a_risky_approval_needs_a_fresh_sign_in(api: Api, alice: User) -> N
     assert asked["Location"] == "/sign-in/again/?" + urlencode({"next": f"/actions/{action.pk}/"})
     action.refresh_from_db()
     assert action.status == "pending"
-    assert window.post(f"/actions/{action.pk}/reject/", {"note": "no"})["Location"] == f"/actions/{action.pk}/"
+    assert (
+        window.post(f"/actions/{action.pk}/reject/", {"note": "no"})["Location"]
+        == f"/actions/{action.pk}/"
+    )
 
     again = risky(api)
-    answer = browser(alice).post(f"/actions/{again.pk}/approve/", {"digest": again.digest, "revision": 1})
+    answer = browser(alice).post(
+        f"/actions/{again.pk}/approve/", {"digest": again.digest, "revision": 1}
+    )
     assert answer["Location"] == f"/actions/{again.pk}/"
     ordinary = PendingAction.objects.get(pk=api.propose(subject="ordinary"))
     window.post(f"/actions/{ordinary.pk}/approve/", {"digest": ordinary.digest, "revision": 1})
@@ -70,8 +82,10 @@ def test_action_that_grants_power_needs_a_fresh_sign_in(
     path, form = STEPS[step]
     names = {"mailbox": mailbox.pk, "bob": bob.pk, "token": ApiToken.objects.get().pk}
     path = path.format(**names)
-    form = {name: [str(v).format(**names) for v in value] if isinstance(value, list) else value
-            for name, value in form.items()}  # fmt: skip
+    form = {
+        name: [str(v).format(**names) for v in value] if isinstance(value, list) else value
+        for name, value in form.items()
+    }
     before = api.secret
 
     answer = browser(alice, fresh=False).post(path, form)
@@ -100,7 +114,9 @@ def test_password_refreshes_the_sign_in(alice: User, mailbox: Mailbox) -> None:
     assert 'data-way="reauthenticate"' in page
     assert window.post("/account/confirm/", {"password": "wrong", "next": back}).status_code == 200
     assert window.get(back).status_code == 302
-    assert window.post("/account/confirm/", {"password": PASSWORD, "next": back})["Location"] == back
+    assert (
+        window.post("/account/confirm/", {"password": PASSWORD, "next": back})["Location"] == back
+    )
     assert window.get(back).status_code == 200
 
 
@@ -116,6 +132,10 @@ def test_new_link_replaces_missing_password_and_passkey(alice: User, mailbox: Ma
 
 
 def test_return_address_never_leads_elsewhere(alice: User) -> None:
-    page = browser(alice, fresh=False).get("/sign-in/again/?next=https://evil.example/").content.decode()
+    page = (
+        browser(alice, fresh=False)
+        .get("/sign-in/again/?next=https://evil.example/")
+        .content.decode()
+    )
     assert "evil" not in page
     assert Client().get("/sign-in/again/?next=/")["Location"].startswith("/sign-in/?next=")

@@ -1,4 +1,6 @@
-"""Tokens on their page: shown once, rotated without losing their name, revoked; and the log of what they asked for."""
+"""Tokens on their page: shown once, rotated without losing their name, revoked; and the log of what
+they asked for.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -21,7 +23,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def made(person: User, mailbox: Mailbox, **changes: Any) -> Any:
-    form = {"name": "desk", "scopes": ["mail:read", "mail:propose"], "mailboxes": [str(mailbox.pk)], "days": "30"}
+    form = {
+        "name": "desk",
+        "scopes": ["mail:read", "mail:propose"],
+        "mailboxes": [str(mailbox.pk)],
+        "days": "30",
+    }
     return browser(person).post("/tokens/new/", {**form, **changes})
 
 
@@ -45,7 +52,12 @@ def test_token_is_shown_once_with_the_lines_to_paste(alice: User, mailbox: Mailb
 
     listed = browser(alice).get("/tokens/").content.decode()
     assert secret not in listed
-    for words in ("read and search mail", "propose mail that a person must approve", mailbox.address, "last used"):
+    for words in (
+        "read and search mail",
+        "propose mail that a person must approve",
+        mailbox.address,
+        "last used",
+    ):
         assert words in listed
 
 
@@ -76,7 +88,9 @@ def test_only_staff_give_a_token_microsoft_365(alice: User, mailbox: Mailbox, st
     assert ApiToken.objects.exists() is staff
 
 
-def test_token_for_a_foreign_mailbox_is_refused(charlie: User, foreign_mailbox: Mailbox, mailbox: Mailbox) -> None:
+def test_token_for_a_foreign_mailbox_is_refused(
+    charlie: User, foreign_mailbox: Mailbox, mailbox: Mailbox
+) -> None:
     answer = made(charlie, foreign_mailbox, mailboxes=[str(mailbox.pk)])
     assert "is not one of the available choices" in answer.content.decode()
     assert not ApiToken.objects.exists()
@@ -102,7 +116,11 @@ def test_new_secret_keeps_name_and_actions_of_a_token(
 
 def test_new_secret_is_valid_for_as_long_again(alice: User, mailbox: Mailbox) -> None:
     token, _ = ApiToken.issue(
-        user=alice, name="short", scopes=["mail:read"], mailboxes=[mailbox], lifetime=timedelta(days=7)
+        user=alice,
+        name="short",
+        scopes=["mail:read"],
+        mailboxes=[mailbox],
+        lifetime=timedelta(days=7),
     )
     ApiToken.objects.update(
         created_at=timezone.now() - timedelta(days=8), expires_at=timezone.now() - timedelta(days=1)
@@ -135,15 +153,21 @@ def test_foreign_token_does_not_exist(api: Api, charlie: User, verb: str) -> Non
 
 def test_log_names_call_and_outcome_and_no_content(api: Api, alice: User, charlie: User) -> None:
     api.tool("send_email", key="k", **{**HELLO, "subject": "canary", "confirm": True})
-    replay = api.post("/tools/send_email", {**HELLO, "subject": "canary", "confirm": True}, **{"Idempotency-Key": "k"})
+    replay = api.post(
+        "/tools/send_email",
+        {**HELLO, "subject": "canary", "confirm": True},
+        **{"Idempotency-Key": "k"},
+    )
     api.tool("send_email", to=["canary"])
     api.tool("canary_tool")
 
     rows = list(RequestRecord.objects.order_by("id"))
     assert [(row.tool, row.outcome, row.replayed) for row in rows] == [
-        ("send_email", "ok", False), ("send_email", "ok", True), ("send_email", "invalid_input", False),
+        ("send_email", "ok", False),
+        ("send_email", "ok", True),
+        ("send_email", "invalid_input", False),
         ("unknown", "not_found", False),
-    ]  # fmt: skip
+    ]
     assert rows[0].action_id == rows[1].action_id == UUID(replay.json()["action"]["id"])
     assert rows[1].request_id == replay["X-Request-ID"]
     window = browser(alice)
@@ -151,10 +175,16 @@ def test_log_names_call_and_outcome_and_no_content(api: Api, alice: User, charli
     assert "canary" not in everything
     assert everything.count(">replayed</span>") == 1
     for query, count in (
-        ("replayed=yes", 1), ("outcome=invalid_input", 1), ("tool=send_email", 3), ("token=agent", 4),
-        (f"request_id={rows[0].request_id}", 1), ("outcome=nothing", 0),
-    ):  # fmt: skip
-        assert len(window.get(f"/tokens/requests/?{query}").context["page"].object_list) == count, query
+        ("replayed=yes", 1),
+        ("outcome=invalid_input", 1),
+        ("tool=send_email", 3),
+        ("token=agent", 4),
+        (f"request_id={rows[0].request_id}", 1),
+        ("outcome=nothing", 0),
+    ):
+        assert len(window.get(f"/tokens/requests/?{query}").context["page"].object_list) == count, (
+            query
+        )
     assert "Nothing matches" in window.get("/tokens/requests/?tool=nothing").content.decode()
     assert len(browser(charlie).get("/tokens/requests/").context["page"].object_list) == 0
 
@@ -174,10 +204,14 @@ def test_old_requests_are_forgotten(api: Api) -> None:
     assert RequestRecord.objects.count() == 1
 
 
-def test_token_proposing_too_often_is_throttled(alice: User, mailbox: Mailbox, settings: Any) -> None:
+def test_token_proposing_too_often_is_throttled(
+    alice: User, mailbox: Mailbox, settings: Any
+) -> None:
     api = make_api(alice, mailbox, name="eager")
     for number in range(120):
-        answer = api.tool("send_email", to=["a@b.example"], subject=f"{number}", body="b", confirm=False)
+        answer = api.tool(
+            "send_email", to=["a@b.example"], subject=f"{number}", body="b", confirm=False
+        )
         assert answer.status_code == 200
     settings.MAILHUB_PROPOSALS_PER_MINUTE = 2
     api.propose(subject="one")

@@ -36,4 +36,6 @@ def approved(api: Api, alice: User) -> Callable[..., PendingAction]:
 
 def approve(action_id: str | UUID, person: User) -> PendingAction:
     action = PendingAction.objects.get(pk=action_id)
-    return verdicts.approve(action_id=action.pk, person=person, digest=action.digest, revision=action.revision)
+    return verdicts.approve(
+        action_id=action.pk, person=person, digest=action.digest, revision=action.revision
+    )

@@ -9,7 +9,9 @@ from tools.sending.kinds import SendMail
 
 @dataclass
 class Script(SendMail):
-    """`before` runs when the kind begins, `instead` takes its place, `later` runs when the provider has answered."""
+    """`before` runs when the kind begins, `instead` takes its place, `later` runs when the provider
+    has answered.
+    """
 
     before: Callable[[ApprovedAction], None] = lambda approved: None
     instead: Callable[[ApprovedAction], Outcome] | None = None

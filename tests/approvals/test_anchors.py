@@ -1,4 +1,6 @@
-"""The heads of the chains outside the database, and what they and the keyed chain prove about orders."""
+"""The heads of the chains outside the database, and what they and the keyed chain prove about
+orders.
+"""
 
 import json
 import time
@@ -54,14 +56,20 @@ def say(mailbox: Mailbox, times: int = 1) -> None:
         audit.record(mailbox=mailbox, event="paused", actor="command")
 
 
-def test_approval_is_anchored_when_it_is_given(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
+def test_approval_is_anchored_when_it_is_given(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox
+) -> None:
     action_id = api.propose()
     assert not anchors.heads_file().exists()
     reviewer.decide(action_id, "approve")
 
     approval = AuditEvent.objects.get(event="approved")
     (line,) = lines()
-    assert (line["chain"], line["length"], line["head"]) == (str(mailbox.pk), approval.sequence, approval.hash)
+    assert (line["chain"], line["length"], line["head"]) == (
+        str(mailbox.pk),
+        approval.sequence,
+        approval.hash,
+    )
     assert anchors.heads_file().stat().st_mode & 0o077 == 0
     cut(mailbox, 1)
     assert compared() == [(2, "cut")]
@@ -78,8 +86,12 @@ def test_approval_is_given_when_it_cannot_be_anchored(
     assert PendingAction.objects.get().status == "approved"
 
 
-def test_anchored_end_that_grew_again_is_reported(approved: Callable[..., PendingAction], mailbox: Mailbox) -> None:
-    """Five anchored events are cut off, five harmless ones happen, and the next round anchors the same length."""
+def test_anchored_end_that_grew_again_is_reported(
+    approved: Callable[..., PendingAction], mailbox: Mailbox
+) -> None:
+    """Five anchored events are cut off, five harmless ones happen, and the next round anchors the
+    same length.
+    """
     approved()
     say(mailbox, 5)
     anchors.anchor()
@@ -95,7 +107,9 @@ def test_anchored_end_that_grew_again_is_reported(approved: Callable[..., Pendin
     assert len([line for line in lines() if line["length"] == length]) == 2
 
 
-def test_database_that_was_set_back_is_noticed(approved: Callable[..., PendingAction], mailbox: Mailbox) -> None:
+def test_database_that_was_set_back_is_noticed(
+    approved: Callable[..., PendingAction], mailbox: Mailbox
+) -> None:
     approved()
     say(mailbox, 3)
     anchors.anchor()
@@ -108,7 +122,9 @@ def test_database_that_was_set_back_is_noticed(approved: Callable[..., PendingAc
     assert compared() == [(5, "rewritten")]
 
 
-def test_file_is_read_on_from_the_last_position(mailbox: Mailbox, approved: Callable[..., PendingAction]) -> None:
+def test_file_is_read_on_from_the_last_position(
+    mailbox: Mailbox, approved: Callable[..., PendingAction]
+) -> None:
     approved()
     say(mailbox)
     anchors.anchor()
@@ -129,13 +145,17 @@ def test_file_is_read_on_from_the_last_position(mailbox: Mailbox, approved: Call
     assert reader.newest() == {}
 
 
-def test_replaced_file_is_read_from_its_beginning(mailbox: Mailbox, approved: Callable[..., PendingAction]) -> None:
+def test_replaced_file_is_read_from_its_beginning(
+    mailbox: Mailbox, approved: Callable[..., PendingAction]
+) -> None:
     approved()
     reader = anchors.Reader()
     assert reader.newest() == {mailbox.pk: head_of(mailbox)}
     other = anchors.Head(chain=uuid4(), length=1, hash="0")
     # It is written over, so it keeps its inode, and is no shorter.
-    anchors.heads_file().write_text("".join(f"{other.line(timezone.now().isoformat())}\n" for _ in range(9)))
+    anchors.heads_file().write_text(
+        "".join(f"{other.line(timezone.now().isoformat())}\n" for _ in range(9))
+    )
     assert reader.newest() == {other.chain: other}
 
 
@@ -165,7 +185,9 @@ def test_full_file_is_followed_by_one_with_every_head(
     anchors.anchor()
     second = anchors.heads_file()
     assert (first.name, second.name) == ("audit-heads.jsonl", "audit-heads-000001.jsonl")
-    assert {UUID(line["chain"]) for line in lines()} == set(AuditChain.objects.values_list("pk", flat=True))
+    assert {UUID(line["chain"]) for line in lines()} == set(
+        AuditChain.objects.values_list("pk", flat=True)
+    )
     monkeypatch.undo()
     say(mailbox)
     anchors.append(head_of(mailbox))
@@ -213,15 +235,22 @@ def test_anchoring_takes_under_two_milliseconds(mailbox: Mailbox) -> None:
     assert sorted(took)[len(took) // 2] < 0.002
 
 
-# --- Orders ----------------------------------------------------------------------------------------------------------
+# --- Orders
+# ----------------------------------------------------------------------------------------------------------
 
 
-def test_claim_without_approvals_is_reported(approved: Callable[..., PendingAction], alice: User) -> None:
+def test_claim_without_approvals_is_reported(
+    approved: Callable[..., PendingAction], alice: User
+) -> None:
     action = approved()
     work()
     assert wrong() == []
-    audit.record(mailbox=action.mailbox_id, event="undone", actor=f"user:{alice.pk}", action_id=action.pk)
-    audit.record(mailbox=action.mailbox_id, event="claimed", actor="worker", action_id=action.pk, fence=2)
+    audit.record(
+        mailbox=action.mailbox_id, event="undone", actor=f"user:{alice.pk}", action_id=action.pk
+    )
+    audit.record(
+        mailbox=action.mailbox_id, event="claimed", actor="worker", action_id=action.pk, fence=2
+    )
     assert wrong() == ["unapproved"]
 
 
@@ -238,9 +267,13 @@ def test_attempt_without_a_claim_is_reported(approved: Callable[..., PendingActi
     action = approved()
     with guards.lifted(connection):
         Attempt.objects.create(
-            action=action, fence=7, worker="nobody", started_at=timezone.now(), ended_at=timezone.now(),
+            action=action,
+            fence=7,
+            worker="nobody",
+            started_at=timezone.now(),
+            ended_at=timezone.now(),
             verdict="not_sent",
-        )  # fmt: skip
+        )
     assert wrong() == ["unclaimed"]
 
 
@@ -254,9 +287,14 @@ def test_forged_decision_is_reported_and_an_old_one_is_not(
         Decision.objects.update(seal="", method="")
     assert wrong() == []
     Decision.objects.create(
-        action=action, person=bob, verdict="rejected", revision=1, approval_round=1, digest=action.digest,
+        action=action,
+        person=bob,
+        verdict="rejected",
+        revision=1,
+        approval_round=1,
+        digest=action.digest,
         created_at=timezone.now(),
-    )  # fmt: skip
+    )
     assert wrong() == ["unsealed"]
     with guards.lifted(connection):
         Decision.objects.update(seal="0" * 64)

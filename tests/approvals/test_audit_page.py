@@ -1,4 +1,6 @@
-"""The page of the audit: what it shows to whom, its filters, pages and export, and what its button finds."""
+"""The page of the audit: what it shows to whom, its filters, pages and export, and what its button
+finds.
+"""
 
 import ast
 import csv
@@ -70,7 +72,9 @@ def exported(person: User, query: str = "") -> list[dict[str, Any]]:
 def verified(person: User) -> str:
     answer = browser(person).post("/audit/verify/")
     assert answer.status_code == 200
-    return re.sub(r"\s+", " ", unescape(re.sub("<[^>]+>", "", answer.content.decode().partition("<main")[2])))
+    return re.sub(
+        r"\s+", " ", unescape(re.sub("<[^>]+>", "", answer.content.decode().partition("<main")[2]))
+    )
 
 
 def many(mailbox: Mailbox | None, count: int, event: str = "paused") -> None:
@@ -78,7 +82,8 @@ def many(mailbox: Mailbox | None, count: int, event: str = "paused") -> None:
         chain.record(mailbox=mailbox, event=event, actor="command")
 
 
-# --- Who sees what ---------------------------------------------------------------------------------------------------
+# --- Who sees what
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("who", ["a stranger", "viewer", "proposer", "approver"])
@@ -107,7 +112,9 @@ def test_no_page_or_export_holds_foreign_events(
     assert numbers(page(charlie)) == [2, 1]
     assert numbers(page(charlie, f"?action={sent.pk}")) == []
     window, seal = browser(charlie), r'name="csrfmiddlewaretoken" value="\w+"'
-    foreign, unknown = (re.sub(seal, "", page(window, f"?mailbox={key}")) for key in (mailbox.pk, NO_MAILBOX))
+    foreign, unknown = (
+        re.sub(seal, "", page(window, f"?mailbox={key}")) for key in (mailbox.pk, NO_MAILBOX)
+    )
     assert foreign.replace(str(mailbox.pk), str(NO_MAILBOX)) == unknown
     assert "You manage no such mailbox" in unknown
     assert {line["mailbox"] for line in exported(charlie)} == {foreign_mailbox.address}
@@ -124,9 +131,16 @@ def test_manager_sees_events_even_of_a_disconnected_mailbox(
 
     assert numbers(text) == [4, 3, 2, 1]
     for words in (
-        "Carried out", "A worker took it up", "Approved", "Proposed", "agent, a token of alice@lovelace.example",
-        "<bdi>alice@lovelace.example</bdi>", "a worker", f'href="/actions/{sent.pk}/"', f"{sent.digest[:10]}…",
-    ):  # fmt: skip
+        "Carried out",
+        "A worker took it up",
+        "Approved",
+        "Proposed",
+        "agent, a token of alice@lovelace.example",
+        "<bdi>alice@lovelace.example</bdi>",
+        "a worker",
+        f'href="/actions/{sent.pk}/"',
+        f"{sent.digest[:10]}…",
+    ):
         assert words in text, words
     assert 'href="/audit/"' in browser(alice).get("/").content.decode()
 
@@ -143,18 +157,27 @@ def test_staff_also_see_events_without_a_mailbox(sent: PendingAction, charlie: U
 def test_unknown_names_are_shown_as_stored(alice: User, mailbox: Mailbox) -> None:
     for actor in ("user:999", "user:x", "token:none", f"user:{'9' * 40}", "somebody"):
         chain.record(mailbox=mailbox, event="of_old", actor=actor)
-    chain.record(mailbox=mailbox, event="role_changed", actor=f"user:{alice.pk}", member=alice.pk, role="viewer")
+    chain.record(
+        mailbox=mailbox,
+        event="role_changed",
+        actor=f"user:{alice.pk}",
+        member=alice.pk,
+        role="viewer",
+    )
     with guards.lifted(connection):
         AuditEvent.objects.filter(sequence=1).update(data=["<b>odd</b>", {"member": 7}])
     answer = browser(alice).get("/audit/").content.decode()
 
     assert numbers(answer) == [6, 5, 4, 3, 2, 1]
-    assert all(actor in answer for actor in ("user:999", "user:x", "token:none", "somebody", "of_old"))
+    assert all(
+        actor in answer for actor in ("user:999", "user:x", "token:none", "somebody", "of_old")
+    )
     assert "<b>odd" not in answer
     assert answer.count("<bdi>alice@lovelace.example</bdi>") == 2
 
 
-# --- Filters and pages -----------------------------------------------------------------------------------------------
+# --- Filters and pages
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -165,7 +188,9 @@ def test_unknown_names_are_shown_as_stored(alice: User, mailbox: Mailbox) -> Non
         ("who=nobody@nowhere.example", []), ("event=approved&kind=worker", []), ("who=alice", []),
     ],
 )  # fmt: skip
-def test_filters_leave_only_matching_events(sent: PendingAction, alice: User, query: str, expected: list[int]) -> None:
+def test_filters_leave_only_matching_events(
+    sent: PendingAction, alice: User, query: str, expected: list[int]
+) -> None:
     assert numbers(page(alice, f"?{query}")) == expected
     assert [line["sequence"] for line in exported(alice, query)] == expected[::-1]
 
@@ -220,7 +245,10 @@ def test_unreadable_filter_is_reported_and_finds_nothing(
     assert said in text
     assert numbers(text) == []
     export = window.get(f"/audit/export/?{query}")
-    assert (export.status_code, said in page(window, export["Location"].removeprefix("/audit/"))) == (302, True)
+    assert (
+        export.status_code,
+        said in page(window, export["Location"].removeprefix("/audit/")),
+    ) == (302, True)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +270,11 @@ def test_pages_hold_each_event_once_while_new_ones_arrive(
         many(foreign_mailbox, 1)
     with guards.lifted(connection):  # of one moment: then the order is that of writing
         AuditEvent.objects.filter(chain=second.pk).update(at=timezone.now())
-    there = set(AuditEvent.objects.exclude(chain=foreign_mailbox.pk).values_list("chain__mailbox__address", "sequence"))
+    there = set(
+        AuditEvent.objects.exclude(chain=foreign_mailbox.pk).values_list(
+            "chain__mailbox__address", "sequence"
+        )
+    )
     window, query = browser(alice), ""
     seen: list[tuple[str, int]] = []
     row = r">#(\d+)</td>.*?<td><bdi>([^<]+@[^<]+)</bdi></td>"
@@ -275,7 +307,11 @@ def test_search_says_how_far_it_looked_and_continues(
 
 
 def test_page_is_read_by_index_among_many_events(
-    sent: PendingAction, alice: User, mailbox: Mailbox, foreign_mailbox: Mailbox, server: MemoryServer
+    sent: PendingAction,
+    alice: User,
+    mailbox: Mailbox,
+    foreign_mailbox: Mailbox,
+    server: MemoryServer,
 ) -> None:
     second = make_mailbox("second@lovelace.example", server, alice)
     window = browser(alice)
@@ -286,13 +322,20 @@ def test_page_is_read_by_index_among_many_events(
         many(box, count)
     day = timezone.localdate()
     cursor = f"{timezone.now().isoformat()}~999999".replace("+", "%2B")
-    for query in ("", f"?since={day}", f"?action={sent.pk}", f"?mailbox={second.pk}&cursor={cursor}", "?kind=worker"):
+    for query in (
+        "",
+        f"?since={day}",
+        f"?action={sent.pk}",
+        f"?mailbox={second.pk}&cursor={cursor}",
+        "?kind=worker",
+    ):
         with CaptureQueriesContext(connection) as queries:
             page(window, query)
         assert len(queries) <= len(few)
         with transaction.atomic(), connection.cursor() as cursor_:
             if connection.vendor == "postgresql":
-                # A table this small is read whole for good reasons. Now only what no index can serve is.
+                # A table this small is read whole for good reasons. Now only what no index can
+                # serve is.
                 cursor_.execute("SET LOCAL enable_seqscan = off")
             for asked in (query["sql"] for query in queries if query["sql"].startswith("SELECT")):
                 assert "OFFSET" not in asked
@@ -300,10 +343,13 @@ def test_page_is_read_by_index_among_many_events(
                 explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
                 cursor_.execute(explain + asked.replace("%", "%%"))
                 plan = "\n".join(str(row) for row in cursor_.fetchall())
-                assert not re.search(r"SCAN approvals_auditevent|Seq Scan on approvals_auditevent", plan), (asked, plan)
+                assert not re.search(
+                    r"SCAN approvals_auditevent|Seq Scan on approvals_auditevent", plan
+                ), (asked, plan)
 
 
-# --- The export ------------------------------------------------------------------------------------------------------
+# --- The export
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_export_holds_all_that_verification_needs(
@@ -314,14 +360,31 @@ def test_export_holds_all_that_verification_needs(
     lines = exported(alice)
     for number, line in enumerate(lines, start=1):
         assert (line["sequence"], line["previous"]) == (number, previous)
-        said = [line[name] for name in ("chain", "sequence", "at", "event", "action_id", "actor", "data", "previous")]
+        said = [
+            line[name]
+            for name in (
+                "chain",
+                "sequence",
+                "at",
+                "event",
+                "action_id",
+                "actor",
+                "data",
+                "previous",
+            )
+        ]
         assert chain.seal(json.dumps(said, sort_keys=True, separators=(",", ":"))) == line["hash"]
         previous = line["hash"]
     assert previous == AuditChain.objects.get(mailbox=mailbox).head
-    assert [line["who"] for line in lines][:2] == ["agent, a token of alice@lovelace.example", alice.email]
+    assert [line["who"] for line in lines][:2] == [
+        "agent, a token of alice@lovelace.example",
+        alice.email,
+    ]
 
     answer = browser(alice).get("/audit/export/?event=approved")
-    assert re.fullmatch(r'attachment; filename="mailhub-audit-[\d-]+\.csv"', answer["Content-Disposition"])
+    assert re.fullmatch(
+        r'attachment; filename="mailhub-audit-[\d-]+\.csv"', answer["Content-Disposition"]
+    )
     [row] = csv.DictReader(StringIO(b"".join(answer).decode()))
     told = {**lines[1], "sequence": "2", "data": json.dumps(lines[1]["data"], sort_keys=True)}
     assert row == told
@@ -332,14 +395,18 @@ def test_no_cell_of_the_export_is_a_formula(alice: User, server: MemoryServer) -
     mailbox = make_mailbox("+sum@lovelace.example", server, alice)
     for name in ("=1+1", "-1", "@sum", "+1", "\t=1"):
         make_api(alice, mailbox, name=name)
-        chain.record(mailbox=mailbox, event="paused", actor=f"token:{ApiToken.objects.get(name=name).pk}")
+        chain.record(
+            mailbox=mailbox, event="paused", actor=f"token:{ApiToken.objects.get(name=name).pk}"
+        )
 
     answer = browser(alice).get("/audit/export/")
     rows = list(csv.DictReader(StringIO(b"".join(answer).decode())))
 
     assert len(rows) == 5
     assert {row["mailbox"] for row in rows} == {"'+sum@lovelace.example"}
-    assert not [cell for row in rows for cell in row.values() if cell.startswith(("=", "+", "-", "@", "\t"))]
+    assert not [
+        cell for row in rows for cell in row.values() if cell.startswith(("=", "+", "-", "@", "\t"))
+    ]
 
 
 def test_export_streams_over_asgi_too(
@@ -357,7 +424,8 @@ def test_export_streams_over_asgi_too(
     assert [len(piece.splitlines()) for piece in got if piece] == [2, 2]
 
 
-# --- Verify now ------------------------------------------------------------------------------------------------------
+# --- Verify now
+# ------------------------------------------------------------------------------------------------------
 
 
 def by_force(change: Callable[[], Any]) -> None:
@@ -375,7 +443,12 @@ def by_force(change: Callable[[], Any]) -> None:
     ],
 )
 def test_button_names_the_broken_chain_and_the_problem(
-    sent: PendingAction, alice: User, server: MemoryServer, sequence: int, change: dict[str, Any] | None, said: str
+    sent: PendingAction,
+    alice: User,
+    server: MemoryServer,
+    sequence: int,
+    change: dict[str, Any] | None,
+    said: str,
 ) -> None:
     second = make_mailbox("second@lovelace.example", server, alice)
     many(second, 5)
@@ -449,14 +522,17 @@ def test_get_request_verifies_and_changes_nothing(sent: PendingAction, alice: Us
     assert proof.heads_file().read_text() == anchored
 
 
-# --- Words -----------------------------------------------------------------------------------------------------------
+# --- Words
+# -----------------------------------------------------------------------------------------------------------
 
 
 def recorded() -> set[str]:
     """Every text that the code hands on as `event`, and the first of `told`."""
     found: set[str] = set()
     for path in (
-        path for part in ("accounts", "approvals", "tools", "mailhub") for path in (ROOT / part).rglob("*.py")
+        path
+        for part in ("accounts", "approvals", "tools", "mailhub")
+        for path in (ROOT / part).rglob("*.py")
     ):
         if path.name == "guard_rules.py":  # there it is what a trigger is for
             continue

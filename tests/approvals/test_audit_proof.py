@@ -27,7 +27,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _history(approved: Callable[..., PendingAction], settings: Any, tmp_path: Path) -> None:
-    """created, approved, claimed, outcome_accepted in the mailbox's chain, paused in that of no mailbox.
+    """created, approved, claimed, outcome_accepted in the mailbox's chain, paused in that of no
+    mailbox.
 
     The file of heads is of one database, and each test has a new one.
     """
@@ -56,7 +57,14 @@ def event(sequence: int) -> Any:
 
 @pytest.mark.fault(60)
 @pytest.mark.parametrize(
-    "change", [{"actor": "user:0"}, {"data": {}}, {"event": "created"}, {"hash": "0" * 64}, {"action_id": None}]
+    "change",
+    [
+        {"actor": "user:0"},
+        {"data": {}},
+        {"event": "created"},
+        {"hash": "0" * 64},
+        {"action_id": None},
+    ],
 )
 def test_altered_event_is_reported(change: dict[str, Any]) -> None:
     by_force(lambda: event(2).update(**change))
@@ -175,7 +183,10 @@ def meanwhile(mailbox: Mailbox) -> Iterator[None]:
 
     def arrives(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         if sql.startswith("SELECT") and "approvals_auditevent" in sql:
-            all_at_once([partial(audit.record, mailbox=mailbox, event="paused", actor="command")], seconds=10)
+            all_at_once(
+                [partial(audit.record, mailbox=mailbox, event="paused", actor="command")],
+                seconds=10,
+            )
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(arrives):
@@ -208,22 +219,35 @@ def test_sixteen_anchors_at_once_write_each_head_once() -> None:
 
 @pytest.mark.fault(60)
 def test_two_writers_cannot_fork_the_chain(mailbox: Mailbox) -> None:
-    all_at_once([partial(audit.record, mailbox=mailbox, event="said", actor=f"user:{n}") for n in range(16)])
+    all_at_once(
+        [partial(audit.record, mailbox=mailbox, event="said", actor=f"user:{n}") for n in range(16)]
+    )
 
     chain = AuditChain.objects.get(mailbox=mailbox)
     assert chain.length == AuditEvent.objects.filter(mailbox=mailbox).count() == 20
     assert proof.verify() == []
     last = event(20).get()
-    for taken in ({"sequence": 20, "previous": "1" * 64}, {"sequence": 21, "previous": last.previous}):
+    for taken in (
+        {"sequence": 20, "previous": "1" * 64},
+        {"sequence": 21, "previous": last.previous},
+    ):
         fork = AuditEvent(
-            chain=chain, mailbox=mailbox, at=last.at, event="forked", actor="user:0", hash="2" * 64, **taken
-        )  # fmt: skip
+            chain=chain,
+            mailbox=mailbox,
+            at=last.at,
+            event="forked",
+            actor="user:0",
+            hash="2" * 64,
+            **taken,
+        )
         with pytest.raises(IntegrityError), transaction.atomic():
             fork.save()
 
 
 def test_first_two_writers_make_one_chain(foreign_mailbox: Mailbox) -> None:
-    all_at_once([partial(audit.record, mailbox=foreign_mailbox, event="said", actor="x") for _ in range(8)])
+    all_at_once(
+        [partial(audit.record, mailbox=foreign_mailbox, event="said", actor="x") for _ in range(8)]
+    )
 
     assert AuditChain.objects.get(mailbox=foreign_mailbox).length == 8
     assert proof.verify() == []

@@ -1,4 +1,6 @@
-"""Row 18: what would get round the gate is refused by the database itself, whoever asks, on both databases."""
+"""Row 18: what would get round the gate is refused by the database itself, whoever asks, on both
+databases.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -60,8 +62,12 @@ def only(action: PendingAction, **values: Any) -> Callable[[], object]:
 
 def claimed(action: PendingAction) -> PendingAction:
     """What a worker's claim writes."""
-    PendingAction.objects.filter(pk=action.pk).update(status="executing", fence=F("fence") + 1, lease_until=SOON)
-    Attempt.objects.create(action=action, fence=action.fence + 1, worker="test", started_at=timezone.now())
+    PendingAction.objects.filter(pk=action.pk).update(
+        status="executing", fence=F("fence") + 1, lease_until=SOON
+    )
+    Attempt.objects.create(
+        action=action, fence=action.fence + 1, worker="test", started_at=timezone.now()
+    )
     action.refresh_from_db()
     return action
 
@@ -85,8 +91,12 @@ def test_database_contains_all_guards(db: None) -> None:
             cursor.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name")
             wanted = sorted(guards.statements("sqlite")[0])
         else:
-            cursor.execute("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'O'")
-            wanted = sorted({f"{rule.table}_guard_{rule.event.lower()}" for rule in guard_rules.RULES})
+            cursor.execute(
+                "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'O'"
+            )
+            wanted = sorted(
+                {f"{rule.table}_guard_{rule.event.lower()}" for rule in guard_rules.RULES}
+            )
         assert sorted(row[0] for row in cursor.fetchall()) == wanted
 
 
@@ -96,7 +106,10 @@ def test_database_contains_all_guards(db: None) -> None:
     [
         ("status = 'approved', approvals_given = 1", "action_needs_decisions"),
         ("status = 'approved', approvals_given = 1, approvals_needed = 0", "action_frozen"),
-        ("status = 'executing', approvals_given = 1, fence = 1, lease_until = '2030-01-01'", "action_transition"),
+        (
+            "status = 'executing', approvals_given = 1, fence = 1, lease_until = '2030-01-01'",
+            "action_transition",
+        ),
         ("status = 'succeeded', approvals_given = 1, receipt = '{}'", "action_outcome_backed"),
         ("fence = 5", "action_fence"),
         ("approval_round = 3", "action_round"),
@@ -111,7 +124,9 @@ def test_database_contains_all_guards(db: None) -> None:
         ("proposer_id = proposer_id + 1", "action_frozen"),
     ],
 )
-def test_sql_that_changes_a_pending_action_is_refused(pending: PendingAction, change: str, rule: str) -> None:
+def test_sql_that_changes_a_pending_action_is_refused(
+    pending: PendingAction, change: str, rule: str
+) -> None:
     # On SQLite the order of triggers is not defined: what matters is that one of them refuses.
     name = refused(sql(f"UPDATE approvals_pendingaction SET {change} WHERE id = %s", pending))
 
@@ -136,10 +151,14 @@ def test_orm_update_that_changes_a_pending_action_fails(
 @pytest.mark.parametrize("born", ["approved", "executing", "unknown", "succeeded", "rejected"])
 def test_action_created_as_decided_is_refused(pending: PendingAction, born: str) -> None:
     values: dict[str, Any] = {
-        **PendingAction.objects.values().get(), "id": None, "message_id": "<new@mailhub.example>", "status": born,
-        "approvals_given": 0, "lease_until": SOON if born == "executing" else None,
+        **PendingAction.objects.values().get(),
+        "id": None,
+        "message_id": "<new@mailhub.example>",
+        "status": born,
+        "approvals_given": 0,
+        "lease_until": SOON if born == "executing" else None,
         "receipt": {} if born == "succeeded" else None,
-    }  # fmt: skip
+    }
     del values["id"]
 
     assert refused(lambda: PendingAction.objects.create(**values)) == "action_born_pending"
@@ -172,13 +191,17 @@ def test_only_state_changes_of_the_table_are_possible(api: Api) -> None:
 def _columns(status: Status) -> dict[str, Any]:
     """The columns that the check constraints ask for in this state."""
     return {
-        "status": status, "approvals_given": 1, "receipt": {} if status is Status.SUCCEEDED else None,
+        "status": status,
+        "approvals_given": 1,
+        "receipt": {} if status is Status.SUCCEEDED else None,
         "lease_until": SOON if status is Status.EXECUTING else None,
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.fault(18)
-def test_decisions_about_another_revision_do_not_count(pending: PendingAction, alice: User, mailbox: Mailbox) -> None:
+def test_decisions_about_another_revision_do_not_count(
+    pending: PendingAction, alice: User, mailbox: Mailbox
+) -> None:
     now = timezone.now()
     said = {"action": pending, "person": alice, "verdict": "approved", "created_at": now}
     right = {"revision": 1, "approval_round": 1, "digest": pending.digest}
@@ -190,21 +213,35 @@ def test_decisions_about_another_revision_do_not_count(pending: PendingAction, a
 
 
 @pytest.mark.fault(18)
-def test_quorum_needs_different_people_and_no_author(api: Api, mailbox: Mailbox, bob: User, alice: User) -> None:
+def test_quorum_needs_different_people_and_no_author(
+    api: Api, mailbox: Mailbox, bob: User, alice: User
+) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     action = PendingAction.objects.get(pk=api.propose())
-    yes = {"action": action, "verdict": "approved", "revision": 1, "approval_round": 1, "digest": action.digest}
+    yes = {
+        "action": action,
+        "verdict": "approved",
+        "revision": 1,
+        "approval_round": 1,
+        "digest": action.digest,
+    }
     approve(action.pk, bob)
 
-    assert "decision_one_approval_a_person" in refused(
-        lambda: Decision.objects.create(**yes, person=bob, created_at=timezone.now())
-    ) or connection.vendor == "sqlite"  # fmt: skip
-    Decision.objects.create(**yes, person=alice, created_at=timezone.now())  # the owner of the proposing token
+    assert (
+        "decision_one_approval_a_person"
+        in refused(lambda: Decision.objects.create(**yes, person=bob, created_at=timezone.now()))
+        or connection.vendor == "sqlite"
+    )
+    Decision.objects.create(
+        **yes, person=alice, created_at=timezone.now()
+    )  # the owner of the proposing token
     assert refused(only(action, status="approved", approvals_given=2)) == "action_needs_decisions"
 
 
 @pytest.mark.fault(18)
-def test_payload_never_changes_after_its_proposal(approved: Callable[..., PendingAction], alice: User) -> None:
+def test_payload_never_changes_after_its_proposal(
+    approved: Callable[..., PendingAction], alice: User
+) -> None:
     action = approved()
     revision = Revision.objects.get()
     changed = {**revision.payload, "to": ["eve@evil.example"]}
@@ -219,19 +256,40 @@ def test_payload_never_changes_after_its_proposal(approved: Callable[..., Pendin
     assert refused(lambda: Revision.objects.update(number=2)) == "revision_final"
     empty = "UPDATE approvals_revision SET sealed_payload = NULL WHERE action_id = %s"
     assert refused(sql(empty, action)) == "revision_final"
-    assert refused(sql("DELETE FROM approvals_revision WHERE action_id = %s", action)) == "revision_never_deleted"
+    assert (
+        refused(sql("DELETE FROM approvals_revision WHERE action_id = %s", action))
+        == "revision_never_deleted"
+    )
     assert refused(lambda: Blob.objects.update(content=b"else")) == "blob_never_changed"
     assert refused(lambda: Blob.objects.all().delete()) == "blob_deleted_after_the_end"
-    assert refused(lambda: Blob.objects.create(action=action, sha256="1" * 64, content=b"")) == "blob_of_pending"
-    new = {"payload": changed, "preview": {}, "digest": "1" * 64, "author": alice, "created_at": timezone.now()}
-    assert refused(lambda: Revision.objects.create(action=action, number=2, **new)) == "revision_of_pending"
+    assert (
+        refused(lambda: Blob.objects.create(action=action, sha256="1" * 64, content=b""))
+        == "blob_of_pending"
+    )
+    new = {
+        "payload": changed,
+        "preview": {},
+        "digest": "1" * 64,
+        "author": alice,
+        "created_at": timezone.now(),
+    }
+    assert (
+        refused(lambda: Revision.objects.create(action=action, number=2, **new))
+        == "revision_of_pending"
+    )
     assert refused(only(action, digest="1" * 64, revision=2)) == "action_payload_frozen"
     assert refused(only(action, digest="1" * 64)) == "action_payload_frozen"
 
 
 @pytest.mark.fault(18)
 def test_edit_and_approval_in_one_statement_is_refused(pending: PendingAction, alice: User) -> None:
-    new = {"payload": {}, "preview": {}, "digest": "1" * 64, "author": alice, "created_at": timezone.now()}
+    new = {
+        "payload": {},
+        "preview": {},
+        "digest": "1" * 64,
+        "author": alice,
+        "created_at": timezone.now(),
+    }
     Revision.objects.create(action=pending, number=2, **new)
 
     rule = refused(only(pending, digest="1" * 64, revision=2, status="approved", approvals_given=1))
@@ -248,13 +306,18 @@ def test_decisions_are_append_only(approved: Callable[..., PendingAction], bob: 
     assert refused(lambda: Decision.objects.update(verdict="rejected")) == "decision_final"
     assert refused(lambda: Decision.objects.update(note="I never said that")) == "decision_final"
     assert refused(lambda: Decision.objects.all().delete()) == "decision_never_deleted"
-    assert refused(sql("DELETE FROM approvals_decision WHERE action_id = %s", action)) == "decision_never_deleted"
+    assert (
+        refused(sql("DELETE FROM approvals_decision WHERE action_id = %s", action))
+        == "decision_never_deleted"
+    )
     statement = "UPDATE approvals_decision SET digest = 'x' WHERE action_id = %s"
     assert refused(sql(statement, action)) == "decision_final"
 
 
 @pytest.mark.fault(18)
-def test_claim_needs_the_decisions_of_this_round(approved: Callable[..., PendingAction], alice: User) -> None:
+def test_claim_needs_the_decisions_of_this_round(
+    approved: Callable[..., PendingAction], alice: User
+) -> None:
     action = approved()
     back = {"status": "pending", "approvals_given": 0}
     assert refused(only(action, **back)) == "action_round"
@@ -315,8 +378,14 @@ def test_attempt_only_advances_and_its_verdict_is_final(
 
     assert refused(lambda: Attempt.objects.update(verdict="not_sent")) == "attempt_verdict_final"
     assert refused(lambda: Attempt.objects.update(verdict="unknown")) == "attempt_verdict_final"
-    assert refused(lambda: Attempt.objects.update(phase="prepared")) in ("attempt_forward", "attempt_verdict_final")
-    assert refused(lambda: Attempt.objects.update(fence=2)) in ("attempt_forward", "attempt_verdict_final")
+    assert refused(lambda: Attempt.objects.update(phase="prepared")) in (
+        "attempt_forward",
+        "attempt_verdict_final",
+    )
+    assert refused(lambda: Attempt.objects.update(fence=2)) in (
+        "attempt_forward",
+        "attempt_verdict_final",
+    )
     assert refused(lambda: Attempt.objects.all().delete()) == "attempt_never_deleted"
     assert refused(lambda: Attempt.objects.create(**new, fence=2)) == "attempt_of_a_claim"
 
@@ -326,8 +395,14 @@ def test_ended_action_stays_as_it_ended(approved: Callable[..., PendingAction]) 
     action = succeeded(approved())
 
     assert refused(only(action, receipt={"at": "never"})) == "action_receipt_final"
-    assert refused(only(action, status="pending", receipt=None)) in ("action_transition", "action_receipt_final")
-    assert refused(sql("DELETE FROM approvals_pendingaction WHERE id = %s", action)) == "action_never_deleted"
+    assert refused(only(action, status="pending", receipt=None)) in (
+        "action_transition",
+        "action_receipt_final",
+    )
+    assert (
+        refused(sql("DELETE FROM approvals_pendingaction WHERE id = %s", action))
+        == "action_never_deleted"
+    )
     assert refused(lambda: Revision.objects.update(payload={"to": []})) == "revision_final"
 
 
@@ -341,28 +416,44 @@ def test_audit_is_append_only(approved: Callable[..., PendingAction], mailbox: M
     assert refused(sql(statement, action)) == "auditevent_never_deleted"
     assert refused(lambda: AuditChain.objects.update(length=1)) == "auditchain_grows"
     assert refused(lambda: AuditChain.objects.update(head="0" * 64)) == "auditchain_grows"
-    assert refused(lambda: sql("DELETE FROM approvals_auditchain", action)()) == "auditchain_never_deleted"
+    assert (
+        refused(lambda: sql("DELETE FROM approvals_auditchain", action)())
+        == "auditchain_never_deleted"
+    )
     last = AuditEvent.objects.order_by("sequence").last()
     assert last is not None
     fork = AuditEvent(
-        chain=last.chain, mailbox=mailbox, sequence=last.sequence + 1, at=timezone.now(), event="forked", actor="x",
-        previous=last.previous, hash="1" * 64,
-    )  # fmt: skip
+        chain=last.chain,
+        mailbox=mailbox,
+        sequence=last.sequence + 1,
+        at=timezone.now(),
+        event="forked",
+        actor="x",
+        previous=last.previous,
+        hash="1" * 64,
+    )
     assert refused(fork.save)
     chain.record(mailbox=mailbox, event="goes_on", actor="test")
 
 
-def test_purge_empties_only_ended_actions(approved: Callable[..., PendingAction], api: Api, bob: User) -> None:
+def test_purge_empties_only_ended_actions(
+    approved: Callable[..., PendingAction], api: Api, bob: User
+) -> None:
     action = succeeded(approved())
-    rejected = verdicts.reject(action_id=PendingAction.objects.get(pk=api.propose()).pk, person=bob, note="Not so.")
+    rejected = verdicts.reject(
+        action_id=PendingAction.objects.get(pk=api.propose()).pk, person=bob, note="Not so."
+    )
     still_open = api.propose()
     PendingAction.objects.update(finished_at=timezone.now() - timedelta(days=400))
 
     maintenance.purge()
 
-    assert set(Revision.objects.filter(payload={}, preview={}).values_list("action", flat=True)) == {
-        action.pk, rejected.pk,
-    }  # fmt: skip
+    assert set(
+        Revision.objects.filter(payload={}, preview={}).values_list("action", flat=True)
+    ) == {
+        action.pk,
+        rejected.pk,
+    }
     assert {str(blob.action_id) for blob in Blob.objects.all()} == {still_open}
     assert not Decision.objects.exclude(note="").exists()
 
@@ -376,13 +467,22 @@ def test_guards_come_and_go_with_their_migration(db: None) -> None:
     test_database_contains_all_guards(None)
 
 
-def test_approver_role_is_checked_in_the_code(pending: PendingAction, mailbox: Mailbox, charlie: User) -> None:
-    """The database counts people; whether they may is judged where memberships are known: at the claim."""
+def test_approver_role_is_checked_in_the_code(
+    pending: PendingAction, mailbox: Mailbox, charlie: User
+) -> None:
+    """The database counts people; whether they may is judged where memberships are known: at the
+    claim.
+    """
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.VIEWER)
     Decision.objects.create(
-        action=pending, person=charlie, verdict="approved", revision=1, approval_round=1, digest=pending.digest,
+        action=pending,
+        person=charlie,
+        verdict="approved",
+        revision=1,
+        approval_round=1,
+        digest=pending.digest,
         created_at=timezone.now(),
-    )  # fmt: skip
+    )
     only(pending, status="approved", approvals_given=1, approved_at=timezone.now())()
 
     assert maintenance.due() == []
@@ -390,7 +490,11 @@ def test_approver_role_is_checked_in_the_code(pending: PendingAction, mailbox: M
     pending.refresh_from_db()
     assert (pending.status, pending.returned) == (
         "pending",
-        {"code": "approver_lost", "detail": pending.returned and pending.returned["detail"], "warnings": []},
+        {
+            "code": "approver_lost",
+            "detail": pending.returned and pending.returned["detail"],
+            "warnings": [],
+        },
     )
 
 
@@ -413,20 +517,29 @@ def guards_that_stand() -> list[str]:
         return [name for (name,) in cursor.fetchall()]
 
 
-def test_own_approval_of_an_author_is_refused_by_the_database(pending: PendingAction, alice: User) -> None:
+def test_own_approval_of_an_author_is_refused_by_the_database(
+    pending: PendingAction, alice: User
+) -> None:
     """The rules of the mailbox ask for somebody else, even where one approval is enough."""
     ApprovalPolicy.objects.create(mailbox=pending.mailbox, self_approval=False)
     Decision.objects.create(
-        action=pending, person=alice, verdict="approved", revision=1, approval_round=1, digest=pending.digest,
+        action=pending,
+        person=alice,
+        verdict="approved",
+        revision=1,
+        approval_round=1,
+        digest=pending.digest,
         created_at=timezone.now(),
-    )  # fmt: skip
+    )
     attack = only(pending, status="approved", approvals_given=1)
     assert refused(attack) == "action_needs_decisions"
     ApprovalPolicy.objects.update(self_approval=True)
     attack()
 
 
-def test_ruling_leads_to_no_copy_without_a_new_approval(pending: PendingAction, alice: User) -> None:
+def test_ruling_leads_to_no_copy_without_a_new_approval(
+    pending: PendingAction, alice: User
+) -> None:
     action = claimed(approve(pending.pk, alice))
     attempts = Attempt.objects.filter(action=action)
     attempts.update(phase="wire_started", wire_started_at=timezone.now())
@@ -447,11 +560,21 @@ def test_named_parts_of_an_order_never_change(pending: PendingAction, alice: Use
 def test_second_accepted_attempt_needs_an_order(pending: PendingAction, alice: User) -> None:
     action = claimed(approve(pending.pk, alice))
     first = Attempt.objects.filter(action=action, fence=1)
-    first.update(phase="wire_started", wire_started_at=timezone.now(), verdict="not_sent", ended_at=timezone.now())
+    first.update(
+        phase="wire_started",
+        wire_started_at=timezone.now(),
+        verdict="not_sent",
+        ended_at=timezone.now(),
+    )
     only(action, status="approved", lease_until=None)()
     claimed(action)
     second = Attempt.objects.filter(action=action, fence=2)
-    second.update(phase="wire_started", wire_started_at=timezone.now(), verdict="accepted", ended_at=timezone.now())
+    second.update(
+        phase="wire_started",
+        wire_started_at=timezone.now(),
+        verdict="accepted",
+        ended_at=timezone.now(),
+    )
     with guards.lifted(connection):
         first.update(verdict="unknown")
     assert refused(lambda: first.update(verdict="accepted")) == "attempt_second_copy_ordered"

@@ -1,4 +1,6 @@
-"""One row that the database refuses stops neither the sweep nor the other rows, and operators see it."""
+"""One row that the database refuses stops neither the sweep nor the other rows, and operators see
+it.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -25,7 +27,11 @@ def late(api: Api) -> list[PendingAction]:
         PendingAction.objects.update(expires_at=timezone.now() - timedelta(hours=1))
     poisoned = PendingAction.objects.order_by("created_at").first()
     assert poisoned is not None
-    refuse(f"NEW.id = '{poisoned.pk}'" if connection.vendor == "postgresql" else f"NEW.id = '{poisoned.pk.hex}'")
+    refuse(
+        f"NEW.id = '{poisoned.pk}'"
+        if connection.vendor == "postgresql"
+        else f"NEW.id = '{poisoned.pk.hex}'"
+    )
     return [PendingAction.objects.get(pk=action_id) for action_id in ids]
 
 
@@ -87,7 +93,9 @@ def test_row_that_works_again_is_no_longer_set_aside(late: list[PendingAction]) 
     assert not DeadLetter.objects.exists()
 
 
-def test_operators_see_rows_set_aside(late: list[PendingAction], settings: Any, alice: User) -> None:
+def test_operators_see_rows_set_aside(
+    late: list[PendingAction], settings: Any, alice: User
+) -> None:
     settings.MAILHUB_METRICS_TOKEN = "metrics"
     maintenance.sweep()
 

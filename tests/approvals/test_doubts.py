@@ -35,7 +35,8 @@ from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ACCEPTED = Outcome(
-    verdict="accepted", receipt={"at": "2026-05-04T12:00:00Z", "recipient_count": 1, "provider": "memory"}
+    verdict="accepted",
+    receipt={"at": "2026-05-04T12:00:00Z", "recipient_count": 1, "provider": "memory"},
 )
 
 
@@ -51,7 +52,9 @@ def sent_and_not_heard(server: MemoryServer) -> Callable[[ApprovedAction], Outco
 
 
 @pytest.fixture
-def lost(approved: Callable[..., PendingAction], script: Script, server: MemoryServer) -> PendingAction:
+def lost(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> PendingAction:
     """An action whose mail was sent and whose answer was lost."""
     action = approved()
     script.instead = sent_and_not_heard(server)
@@ -63,7 +66,9 @@ def lost(approved: Callable[..., PendingAction], script: Script, server: MemoryS
 
 
 def order_again(action: PendingAction, person: User) -> PendingAction:
-    return rulings.resolve(action_id=action.pk, person=person, ruling="not_sent", fence=action.fence)
+    return rulings.resolve(
+        action_id=action.pk, person=person, ruling="not_sent", fence=action.fence
+    )
 
 
 def text_of(page: Any) -> str:
@@ -99,9 +104,15 @@ def expired(action: PendingAction, api: Api, reviewer: Reviewer, script: Script)
     [(withdrawn, "cancelled"), (rejected, "rejected"), (refused, "failed"), (expired, "expired")],
 )
 def test_ruled_mail_may_have_been_sent_in_every_end_state(
-    lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, script: Script, settings: Any,
-    end: Callable[..., None], state: str,
-) -> None:  # fmt: skip
+    lost: PendingAction,
+    bob: User,
+    api: Api,
+    reviewer: Reviewer,
+    script: Script,
+    settings: Any,
+    end: Callable[..., None],
+    state: str,
+) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
     order_again(lost, bob)
 
@@ -109,7 +120,9 @@ def test_ruled_mail_may_have_been_sent_in_every_end_state(
 
     told = api.get(f"/actions/{lost.pk}").json()
     assert told["state"] == state
-    assert told["may_have_been_sent_at"] == Attempt.objects.get(fence=1).wire_started_at.isoformat().replace(  # type: ignore[union-attr]
+    assert told["may_have_been_sent_at"] == Attempt.objects.get(
+        fence=1
+    ).wire_started_at.isoformat().replace(  # type: ignore[union-attr]
         "+00:00", "Z"
     )
     page = text_of(reviewer.page(str(lost.pk)))
@@ -152,7 +165,9 @@ def test_next_approver_sees_the_lost_attempt(
     assert "May have been sent already" in page
     assert "the recipients get it twice" in page
     with pytest.raises(Problem) as refused:  # a page from before the loss approves nothing
-        verdicts.approve(action_id=lost.pk, person=reviewer.user, digest=before[0], revision=before[1])
+        verdicts.approve(
+            action_id=lost.pk, person=reviewer.user, digest=before[0], revision=before[1]
+        )
     assert refused.value.code == "conflict"
 
 
@@ -223,7 +238,9 @@ def test_no_second_copy_after_an_accepted_attempt(
 def test_ruling_of_sent_is_final(lost: PendingAction, bob: User) -> None:
     rulings.resolve(action_id=lost.pk, person=bob, ruling="sent", fence=1)
 
-    assert not record_outcome(lost.pk, 1, Outcome(verdict="refused", code="refused"), evidence="answer")
+    assert not record_outcome(
+        lost.pk, 1, Outcome(verdict="refused", code="refused"), evidence="answer"
+    )
 
     lost.refresh_from_db()
     assert (lost.status, Attempt.objects.get().verdict) == ("succeeded", "accepted")
@@ -231,7 +248,12 @@ def test_ruling_of_sent_is_final(lost: PendingAction, bob: User) -> None:
 
 
 def test_two_accepted_copies_are_both_reported(
-    lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, script: Script, server: MemoryServer
+    lost: PendingAction,
+    bob: User,
+    api: Api,
+    reviewer: Reviewer,
+    script: Script,
+    server: MemoryServer,
 ) -> None:
     order_again(lost, bob)
     work()
@@ -241,7 +263,11 @@ def test_two_accepted_copies_are_both_reported(
     record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
 
     told = api.get(f"/actions/{lost.pk}").json()
-    assert (told["state"], "also_sent_at" in told, "may_have_been_sent_at" in told) == ("succeeded", True, False)
+    assert (told["state"], "also_sent_at" in told, "may_have_been_sent_at" in told) == (
+        "succeeded",
+        True,
+        False,
+    )
     assert "It was sent twice." in text_of(reviewer.page(str(lost.pk)))
 
 
@@ -289,12 +315,19 @@ def test_nothing_is_resent_if_sent_is_unreadable(
     work()
 
     lost.refresh_from_db()
-    assert (lost.status, (lost.error or {})["code"], len(server.ledger)) == ("approved", "not_looked_at", 1)
+    assert (lost.status, (lost.error or {})["code"], len(server.ledger)) == (
+        "approved",
+        "not_looked_at",
+        1,
+    )
 
 
 @pytest.mark.parametrize("raised", [LeaseLost, RuntimeError])
 def test_exception_after_wire_started_is_unknown(
-    approved: Callable[..., PendingAction], script: Script, server: MemoryServer, raised: type[Exception]
+    approved: Callable[..., PendingAction],
+    script: Script,
+    server: MemoryServer,
+    raised: type[Exception],
 ) -> None:
     def sends_then_fails(approved: ApprovedAction) -> Outcome:
         approved.wire_started()
@@ -333,7 +366,13 @@ def test_ruling_about_an_earlier_attempt_is_a_conflict(
 
 
 def test_author_who_cannot_approve_orders_no_second_copy(
-    api: Api, alice: User, bob: User, mailbox: Mailbox, script: Script, server: MemoryServer, reviewer: Reviewer
+    api: Api,
+    alice: User,
+    bob: User,
+    mailbox: Mailbox,
+    script: Script,
+    server: MemoryServer,
+    reviewer: Reviewer,
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
     action = approve(api.propose(), bob)
@@ -348,7 +387,10 @@ def test_author_who_cannot_approve_orders_no_second_copy(
     page = text_of(reviewer.page(str(action.pk)))
     assert "You cannot have it sent again." in page
     assert "send it again" not in page.replace("cannot have it sent again", "")
-    assert rulings.resolve(action_id=action.pk, person=bob, ruling="not_sent", fence=1).status == "approved"
+    assert (
+        rulings.resolve(action_id=action.pk, person=bob, ruling="not_sent", fence=1).status
+        == "approved"
+    )
 
 
 def test_second_copy_needs_a_manager_if_approval_does(
@@ -361,7 +403,12 @@ def test_second_copy_needs_a_manager_if_approval_does(
 
 
 def test_second_copy_needs_as_many_approvals_as_the_first(
-    lost: PendingAction, alice: User, bob: User, charlie: User, mailbox: Mailbox, server: MemoryServer
+    lost: PendingAction,
+    alice: User,
+    bob: User,
+    charlie: User,
+    mailbox: Mailbox,
+    server: MemoryServer,
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     mailbox.memberships.create(user=charlie, role="approver")

@@ -62,7 +62,9 @@ def test_pages_name_the_pause_and_offer_only_what_helps(
     def press(person: Reviewer, pause: str) -> int:
         person.client.get(its)
         token = person.client.cookies["csrftoken"].value
-        return person.client.post(f"{its}pause/", {"pause": pause, "csrfmiddlewaretoken": token}).status_code
+        return person.client.post(
+            f"{its}pause/", {"pause": pause, "csrfmiddlewaretoken": token}
+        ).status_code
 
     assert "paused" not in pages(reviewer)
     assert press(Reviewer.signed_in(bob), "on") == 403
@@ -137,8 +139,10 @@ def test_both_commands_are_audited_and_dry_run_does_nothing(
 
     events = AuditEvent.objects.filter(event__in=["paused", "resumed"]).order_by("at")
     assert [(event.event, event.mailbox_id, event.actor) for event in events] == [
-        ("paused", None, "command"), ("paused", mailbox.pk, "command"), ("resumed", None, "command"),
-    ]  # fmt: skip
+        ("paused", None, "command"),
+        ("paused", mailbox.pk, "command"),
+        ("resumed", None, "command"),
+    ]
 
 
 def test_unknown_mailbox_is_named(db: None) -> None:

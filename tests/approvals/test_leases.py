@@ -1,4 +1,6 @@
-"""A worker that dies, freezes or loses its database: nothing leaves twice, and the truth is written down."""
+"""A worker that dies, freezes or loses its database: nothing leaves twice, and the truth is written
+down.
+"""
 
 import threading
 from collections.abc import Callable
@@ -24,13 +26,16 @@ from tools.providers.memory import MemoryServer
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ACCEPTED = Outcome(
-    verdict="accepted", receipt={"at": "2026-05-04T12:00:00Z", "recipient_count": 1, "provider": "memory"}
+    verdict="accepted",
+    receipt={"at": "2026-05-04T12:00:00Z", "recipient_count": 1, "provider": "memory"},
 )
 
 
 def lease_ends(*_: object) -> None:
     """The worker has been frozen for longer than its lease, and a sweeper came by."""
-    PendingAction.objects.filter(status="executing").update(lease_until=timezone.now() - timedelta(seconds=1))
+    PendingAction.objects.filter(status="executing").update(
+        lease_until=timezone.now() - timedelta(seconds=1)
+    )
     maintenance.end_dead_leases()
 
 
@@ -75,7 +80,10 @@ def test_worker_frozen_before_wire_sends_nothing(
     execute(action.pk, worker="test")
 
     assert state_of(action) == "succeeded"
-    assert [(attempt.fence, attempt.verdict) for attempt in Attempt.objects.all()] == [(1, "not_sent"), (2, "accepted")]
+    assert [(attempt.fence, attempt.verdict) for attempt in Attempt.objects.all()] == [
+        (1, "not_sent"),
+        (2, "accepted"),
+    ]
     assert len(server.ledger) == 1
 
 
@@ -129,8 +137,12 @@ def test_frozen_worker_does_not_start_the_wire_of_a_new_claim(
     assert len(server.ledger) == 1
 
 
-def test_second_report_of_unknown_changes_nothing(approved: Callable[..., PendingAction], script: Script) -> None:
-    """A frozen worker that only learned of a timeout knows no more than the sweeper: the looking goes on as it was."""
+def test_second_report_of_unknown_changes_nothing(
+    approved: Callable[..., PendingAction], script: Script
+) -> None:
+    """A frozen worker that only learned of a timeout knows no more than the sweeper: the looking
+    goes on as it was.
+    """
     action = approved()
 
     def frozen(approved: ApprovedAction) -> Outcome:
@@ -143,7 +155,10 @@ def test_second_report_of_unknown_changes_nothing(approved: Callable[..., Pendin
     execute(action.pk, worker="test")
 
     assert (state_of(action), action.probes) == ("unknown", 2)
-    assert (Attempt.objects.get().code, Attempt.objects.get().evidence) == ("worker_lost", "lease_expired")
+    assert (Attempt.objects.get().code, Attempt.objects.get().evidence) == (
+        "worker_lost",
+        "lease_expired",
+    )
     assert AuditEvent.objects.filter(event="outcome_unknown").count() == 1
 
 
@@ -270,7 +285,9 @@ def test_outcome_is_written_again_after_a_database_error(
 
 @pytest.mark.fault(27)
 @pytest.mark.postgres_only
-@pytest.mark.parametrize("statement", ['UPDATE "approvals_attempt"', 'UPDATE "approvals_auditchain"'])
+@pytest.mark.parametrize(
+    "statement", ['UPDATE "approvals_attempt"', 'UPDATE "approvals_auditchain"']
+)
 def test_connection_killed_before_the_commit_loses_nothing(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer, statement: str
 ) -> None:
@@ -350,7 +367,9 @@ def test_worker_with_a_wrong_clock_follows_the_database(
 
 
 @pytest.mark.fault(29)
-def test_dead_lease_ends_by_the_database_clock(approved: Callable[..., PendingAction], script: Script) -> None:
+def test_dead_lease_ends_by_the_database_clock(
+    approved: Callable[..., PendingAction], script: Script
+) -> None:
     action = approved()
 
     def dies(approved: ApprovedAction) -> Outcome:

@@ -40,17 +40,23 @@ def test_no_two_operations_deadlock(api: Api, alice: User, bob: User, mailbox: M
 
     def approve(person: User) -> None:
         action = newest()
-        verdicts.approve(action_id=action.pk, person=person, digest=action.digest, revision=action.revision)
+        verdicts.approve(
+            action_id=action.pk, person=person, digest=action.digest, revision=action.revision
+        )
 
     def change_role() -> None:
         role = (
-            Role.VIEWER if Membership.objects.get(mailbox=mailbox, user=carol).role == Role.APPROVER else Role.APPROVER
+            Role.VIEWER
+            if Membership.objects.get(mailbox=mailbox, user=carol).role == Role.APPROVER
+            else Role.APPROVER
         )
         members.change_role(mailbox=mailbox, person=alice, user_id=carol.pk, role=role)
 
     def change_rules() -> None:
         policy = ApprovalPolicy.objects.get(mailbox=mailbox)
-        rules = {name: getattr(policy, name) for name in RULES} | {"refused": [f"x{next(subjects)}.example"]}
+        rules = {name: getattr(policy, name) for name in RULES} | {
+            "refused": [f"x{next(subjects)}.example"]
+        }
         change.change_rules(mailbox=mailbox, person=alice, rules=rules)
 
     def reconnect() -> None:
@@ -69,7 +75,9 @@ def test_no_two_operations_deadlock(api: Api, alice: User, bob: User, mailbox: M
         "approve too": lambda: approve(carol),
         "reject": lambda: verdicts.reject(action_id=newest().pk, person=bob),
         "undo": lambda: verdicts.undo(action_id=newest().pk, person=bob),
-        "cancel": lambda: verdicts.cancel(action_id=newest().pk, caller=Caller(user=bob, surface="web")),
+        "cancel": lambda: verdicts.cancel(
+            action_id=newest().pk, caller=Caller(user=bob, surface="web")
+        ),
         "carry out": lambda: execute(newest().pk, worker="test"),
         "sweep": maintenance.sweep,
         "change role": change_role,
@@ -80,7 +88,7 @@ def test_no_two_operations_deadlock(api: Api, alice: User, bob: User, mailbox: M
         "reconnect": reconnect,
         "pause": lambda: switch.pause(mailbox=mailbox, actor="command"),
         "resume": lambda: switch.resume(mailbox=mailbox, actor="command"),
-    }  # fmt: skip
+    }
     api.propose(subject="first")
     before = deadlocks()
     for (one, first), (other, second) in itertools.combinations(operations.items(), 2):

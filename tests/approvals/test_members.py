@@ -1,4 +1,6 @@
-"""Who belongs to a mailbox: invited once, never without a manager; who leaves takes their voice along."""
+"""Who belongs to a mailbox: invited once, never without a manager; who leaves takes their voice
+along.
+"""
 
 from datetime import timedelta
 from io import StringIO
@@ -30,7 +32,11 @@ def invited(manager: User, mailbox: Mailbox, email: str, role: str = "approver")
 
 
 def role_of(person: User, mailbox: Mailbox) -> str | None:
-    return Membership.objects.filter(user=person, mailbox=mailbox).values_list("role", flat=True).first()
+    return (
+        Membership.objects.filter(user=person, mailbox=mailbox)
+        .values_list("role", flat=True)
+        .first()
+    )
 
 
 def test_invitation_lets_one_person_in_once(alice: User, mailbox: Mailbox) -> None:
@@ -54,7 +60,9 @@ def test_invitation_lets_one_person_in_once(alice: User, mailbox: Mailbox) -> No
     assert [event.event for event in events] == ["invited", "joined"]
 
 
-@pytest.mark.parametrize("reason", ["too old", "withdrawn", "inviter left", "disconnected", "invited anew", "unknown"])
+@pytest.mark.parametrize(
+    "reason", ["too old", "withdrawn", "inviter left", "disconnected", "invited anew", "unknown"]
+)
 def test_ended_invitation_lets_nobody_in(
     alice: User, bob: User, mailbox: Mailbox, reason: str
 ) -> None:

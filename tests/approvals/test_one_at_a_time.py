@@ -1,4 +1,6 @@
-"""A mailbox sends one mail at a time, and none while its provider has asked for a rest or its sign-in fails."""
+"""A mailbox sends one mail at a time, and none while its provider has asked for a rest or its
+sign-in fails.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -47,7 +49,9 @@ def test_eight_workers_never_send_two_at_once(
 ) -> None:
     actions = [approved(subject=f"Number {number}") for number in range(8)]
     together: list[int] = []
-    script.before = lambda approved: together.append(PendingAction.objects.filter(status="executing").count())
+    script.before = lambda approved: together.append(
+        PendingAction.objects.filter(status="executing").count()
+    )
 
     while PendingAction.objects.filter(status="succeeded").count() < 8:
         claims = all_at_once([partial(execute, action.pk, worker="test") for action in actions])
@@ -107,9 +111,13 @@ def test_end_of_a_send_wakes_up_the_next(
     ],
 )
 def test_429_pauses_the_mailbox_for_a_capped_time(
-    approved: Callable[..., PendingAction], script: Script, server: MemoryServer,
-    outcome: Outcome, at_least: int, at_most: int,
-) -> None:  # fmt: skip
+    approved: Callable[..., PendingAction],
+    script: Script,
+    server: MemoryServer,
+    outcome: Outcome,
+    at_least: int,
+    at_most: int,
+) -> None:
     first, second = approved(), approved(subject="Second")
     script.instead = lambda approved: outcome
 
@@ -130,11 +138,17 @@ def test_429_pauses_the_mailbox_for_a_capped_time(
 
 @pytest.mark.fault(33)
 def test_short_cool_down_does_not_end_a_long_one(
-    approved: Callable[..., PendingAction], script: Script, foreign_mailbox: Mailbox, charlie: User, mailbox: Mailbox
+    approved: Callable[..., PendingAction],
+    script: Script,
+    foreign_mailbox: Mailbox,
+    charlie: User,
+    mailbox: Mailbox,
 ) -> None:
     long = timezone.now() + timedelta(minutes=30)
     first = approved()
-    script.before = lambda approved: Rest.objects.update_or_create(mailbox=mailbox, defaults={"until": long}) and None
+    script.before = lambda approved: (
+        Rest.objects.update_or_create(mailbox=mailbox, defaults={"until": long}) and None
+    )
     script.instead = lambda approved: Outcome(verdict="not_sent", retry_after=60)
     execute(first.pk, worker="test")
     assert Rest.objects.get().until == long
@@ -143,7 +157,9 @@ def test_short_cool_down_does_not_end_a_long_one(
     assert execute(approve(make_api(charlie, foreign_mailbox).propose(), charlie).pk, worker="test")
 
 
-def test_outcome_about_one_mail_pauses_nothing(approved: Callable[..., PendingAction], script: Script) -> None:
+def test_outcome_about_one_mail_pauses_nothing(
+    approved: Callable[..., PendingAction], script: Script
+) -> None:
     first, second = approved(), approved(subject="Second")
     script.instead = lambda approved: NOT_NOW
     execute(first.pk, worker="test")
@@ -160,7 +176,9 @@ def test_mailbox_to_reconnect_gets_no_call_and_mail_waits(
     server.accepts_login = False
 
     work()
-    PendingAction.objects.filter(status="approved").update(not_before=timezone.now() - timedelta(seconds=1))
+    PendingAction.objects.filter(status="approved").update(
+        not_before=timezone.now() - timedelta(seconds=1)
+    )
     for _ in range(3):
         work()
         maintenance.sweep()

@@ -1,4 +1,6 @@
-"""The queue and the review page as a browser without scripts gets them: what they show, and what their forms do."""
+"""The queue and the review page as a browser without scripts gets them: what they show, and what
+their forms do.
+"""
 
 import json
 import re
@@ -38,29 +40,54 @@ def filled(mailbox: Mailbox, proposer: User, count: int) -> None:
     now = timezone.now()
     actions = [
         PendingAction(
-            kind="mail.send", tool="send_email", mailbox=mailbox, proposer=proposer, proposer_name="agent",
-            digest=f"{n:064x}", message_id=f"<{mailbox.pk}{n}@x>", fingerprint="f",
-            created_at=now - timedelta(seconds=n), expires_at=now + timedelta(days=1),
+            kind="mail.send",
+            tool="send_email",
+            mailbox=mailbox,
+            proposer=proposer,
+            proposer_name="agent",
+            digest=f"{n:064x}",
+            message_id=f"<{mailbox.pk}{n}@x>",
+            fingerprint="f",
+            created_at=now - timedelta(seconds=n),
+            expires_at=now + timedelta(days=1),
         )
         for n in range(count)
-    ]  # fmt: skip
+    ]
     PendingAction.objects.bulk_create(actions)
     Revision.objects.bulk_create(
         Revision(
-            action=action, number=1, author=proposer, payload={"text": "long " * 20}, digest=action.digest,
+            action=action,
+            number=1,
+            author=proposer,
+            payload={"text": "long " * 20},
+            digest=action.digest,
             preview={
-                "title": f"Number {n}", "excerpt": "Hello", "warnings": [],
-                "targets": [{"address": f"p{n}@northwind.example", "role": "to", "name": "", "external": True}],
+                "title": f"Number {n}",
+                "excerpt": "Hello",
+                "warnings": [],
+                "targets": [
+                    {
+                        "address": f"p{n}@northwind.example",
+                        "role": "to",
+                        "name": "",
+                        "external": True,
+                    }
+                ],
             },
             created_at=now,
         )
         for n, action in enumerate(actions)
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.goal("P9")
 def test_queue_page_uses_an_index_and_constant_queries(
-    mailbox: Mailbox, foreign_mailbox: Mailbox, alice: User, charlie: User, reviewer: Reviewer, server: MemoryServer
+    mailbox: Mailbox,
+    foreign_mailbox: Mailbox,
+    alice: User,
+    charlie: User,
+    reviewer: Reviewer,
+    server: MemoryServer,
 ) -> None:
     second = make_mailbox("second@lovelace.example", server, alice)
     filled(mailbox, alice, 10)
@@ -81,7 +108,8 @@ def test_queue_page_uses_an_index_and_constant_queries(
         assert not any("payload" in query["sql"] or "OFFSET" in query["sql"] for query in many)
         with transaction.atomic(), connection.cursor() as cursor:
             if connection.vendor == "postgresql":
-                # A table this small is read whole for good reasons. Now only what no index can serve is.
+                # A table this small is read whole for good reasons. Now only what no index can
+                # serve is.
                 cursor.execute("SET LOCAL enable_seqscan = off")
             for query in many:
                 if not query["sql"].startswith("SELECT"):
@@ -105,7 +133,10 @@ def test_pages_follow_each_other_and_a_search_names_its_reach(
     following = re.search(r'href="([^"]+)" rel="next"', first)
     assert following
     second = text_of(reviewer.client.get(following[1].replace("&amp;", "&")))
-    titles = re.findall(r"<bdi>(Number \d+)</bdi></a>", first), re.findall(r"<bdi>(Number \d+)</bdi></a>", second)
+    titles = (
+        re.findall(r"<bdi>(Number \d+)</bdi></a>", first),
+        re.findall(r"<bdi>(Number \d+)</bdi></a>", second),
+    )
     assert [len(each) for each in titles] == [50, 10]
     assert not set(titles[0]) & set(titles[1])
     for words, expected in (
@@ -124,7 +155,12 @@ def test_pages_follow_each_other_and_a_search_names_its_reach(
 def test_old_form_shows_each_changed_word(api: Api, reviewer: Reviewer, bob: User) -> None:
     action_id = api.propose(body="We come on Thursday.")
     shown = seal_of(action_id)
-    edits.edit(action_id=PendingAction.objects.get().pk, person=bob, **shown, changes={"body": "We come on Friday."})
+    edits.edit(
+        action_id=PendingAction.objects.get().pk,
+        person=bob,
+        **shown,
+        changes={"body": "We come on Friday."},
+    )
 
     answer = reviewer.decide(action_id, "approve", **shown)
 
@@ -138,16 +174,24 @@ def test_reviewer_edits_every_field_and_sees_errors_beside_it(api: Api, reviewer
     action_id = api.propose()
     assert 'data-action="edit"' in text_of(reviewer.page(action_id))
 
-    wrong = reviewer.decide(action_id, "edit", to="mira@northwind.example\nnobody", subject="Kept as typed")
+    wrong = reviewer.decide(
+        action_id, "edit", to="mira@northwind.example\nnobody", subject="Kept as typed"
+    )
     assert wrong.status_code == 422
     assert "nobody: " in text_of(wrong)
     assert "Kept as typed" in text_of(wrong)
 
     file = SimpleUploadedFile("offer.txt", b"offer", content_type="text/plain")
     done = reviewer.decide(
-        action_id, "edit", to="paul@lovelace.example", cc="mira@northwind.example", subject="Other", body="<p>New</p>",
-        body_type="html", attachments=file,
-    )  # fmt: skip
+        action_id,
+        "edit",
+        to="paul@lovelace.example",
+        cc="mira@northwind.example",
+        subject="Other",
+        body="<p>New</p>",
+        body_type="html",
+        attachments=file,
+    )
 
     assert done.status_code == 302
     payload = PendingAction.objects.get().current.payload
@@ -170,7 +214,12 @@ def test_question_reaches_the_program_and_needs_a_note(api: Api, reviewer: Revie
 
 @pytest.mark.parametrize(("ruling", "state"), [("sent", "succeeded"), ("not_sent", "approved")])
 def test_unknown_outcome_is_explained_and_takes_a_ruling(
-    api: Api, reviewer: Reviewer, approved: Callable[..., PendingAction], script: Script, ruling: str, state: str
+    api: Api,
+    reviewer: Reviewer,
+    approved: Callable[..., PendingAction],
+    script: Script,
+    ruling: str,
+    state: str,
 ) -> None:
     action = approved()
     script.instead = handed_over
@@ -188,7 +237,9 @@ def test_unknown_outcome_is_explained_and_takes_a_ruling(
     assert action.status == state
 
 
-def test_only_similar_mails_are_approved_together(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
+def test_only_similar_mails_are_approved_together(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox
+) -> None:
     alike = [api.propose(subject=name) for name in ("One", "Two")]
     other = api.propose(subject="Three", to=["bob@lovelace.example"])
 
@@ -206,7 +257,9 @@ def test_only_similar_mails_are_approved_together(api: Api, reviewer: Reviewer, 
     assert PendingAction.objects.filter(status="pending").count() == 3
 
     verdicts.reject(action_id=PendingAction.objects.get(pk=alike[1]).pk, person=reviewer.user)
-    assert reviewer.client.post("/bulk/approve/", {"item": items(alike), **token}).status_code == 200
+    assert (
+        reviewer.client.post("/bulk/approve/", {"item": items(alike), **token}).status_code == 200
+    )
     assert PendingAction.objects.get(pk=alike[0]).status == "approved"
     assert PendingAction.objects.get(pk=alike[1]).status == "rejected"
 
@@ -225,7 +278,9 @@ def test_events_reach_only_members(
     assert [row["id"] for row in told["rows"]] == [mine]
     assert told["looking"] == {mine: ["Bob"]}
     assert "Bob is reviewing" in text_of(reviewer.client.get("/"))
-    assert reviewer.client.get("/live/").status_code == 204  # no streams over WSGI: it asks now and then
+    assert (
+        reviewer.client.get("/live/").status_code == 204
+    )  # no streams over WSGI: it asks now and then
 
     elsewhere = stranger.client.get("/live/changes/", {"since": "0", "shown": mine}).json()
     assert [row["id"] for row in elsewhere["rows"]] == [theirs]
@@ -244,10 +299,14 @@ def test_events_reach_only_members(
     assert "Bob is reviewing" not in text_of(reviewer.client.get("/"))
 
 
-def test_views_are_kept_and_single_keys_can_be_turned_off(reviewer: Reviewer, alice: User, mailbox: Mailbox) -> None:
+def test_views_are_kept_and_single_keys_can_be_turned_off(
+    reviewer: Reviewer, alice: User, mailbox: Mailbox
+) -> None:
     reviewer.client.get("/?q=offer&warned=1")
     token = {"csrfmiddlewaretoken": reviewer.client.cookies["csrftoken"].value}
-    reviewer.client.post("/views/", {"name": "Offers", "query": "tab=pending&q=offer&warned=1&next=//x", **token})
+    reviewer.client.post(
+        "/views/", {"name": "Offers", "query": "tab=pending&q=offer&warned=1&next=//x", **token}
+    )
     view = SavedView.objects.get(person=alice)
     assert view.query == "tab=pending&q=offer&warned=1"
     assert "Offers" in text_of(reviewer.client.get("/"))
@@ -274,7 +333,9 @@ def test_unusual_mail_is_shown_whole_or_marked_as_cut(api: Api, reviewer: Review
     assert all(address in page for address in everybody)
     assert "500 addresses." in page
     assert "😀" * 255 in page
-    page = text_of(reviewer.page(api.propose(subject="<script>alert(1)</script>", body="x" * 100_000)))
+    page = text_of(
+        reviewer.page(api.propose(subject="<script>alert(1)</script>", body="x" * 100_000))
+    )
     assert "<script>alert(1)" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "Only the beginning is shown; all of it would leave." in page
@@ -327,7 +388,9 @@ def test_conversation_page_is_folded_bounded_and_never_blocks(
     api: Api, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
 ) -> None:
     huge = letter(to=mailbox.address, text="See below.\n\n> one\n> two\n> three\n> four\n")
-    huge.add_alternative("<p>See below.</p>" + "<table><tr><td>word</td></tr></table>" * 140_000, subtype="html")
+    huge.add_alternative(
+        "<p>See below.</p>" + "<table><tr><td>word</td></tr></table>" * 140_000, subtype="html"
+    )
     server.deliver(mailbox.address, huge.as_bytes())
     original = api.tool("list_emails").json()["emails"][0]["id"]
     answer = api.tool("reply_email", message_id=original, comment="Thank you.", confirm=True)
@@ -349,15 +412,21 @@ def test_conversation_page_is_folded_bounded_and_never_blocks(
     assert "cannot be read now" in text_of(silent)
 
 
-def test_person_can_write_save_a_draft_and_propose(reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer) -> None:
+def test_person_can_write_save_a_draft_and_propose(
+    reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
+) -> None:
     form = text_of(reviewer.client.get("/compose/"))
     token = {"csrfmiddlewaretoken": reviewer.client.cookies["csrftoken"].value}
     key = re.search(r'name="key" value="([0-9a-f]{32})"', form)
     assert key
     mail = {
-        "mailbox": str(mailbox.pk), "to": "mira@northwind.example, paul@lovelace.example", "subject": "By hand",
-        "body": "Hello\r\nMira", "key": key[1], **token,
-    }  # fmt: skip
+        "mailbox": str(mailbox.pk),
+        "to": "mira@northwind.example, paul@lovelace.example",
+        "subject": "By hand",
+        "body": "Hello\r\nMira",
+        "key": key[1],
+        **token,
+    }
     wrong = reviewer.client.post("/compose/", {**mail, "to": "mira@northwind.example nobody"})
     assert wrong.status_code == 422
     assert "nobody: " in text_of(wrong)

@@ -1,4 +1,6 @@
-"""The rules of a mailbox: sentences that change, judged at proposal, at approval and again at the claim."""
+"""The rules of a mailbox: sentences that change, judged at proposal, at approval and again at the
+claim.
+"""
 
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -28,7 +30,10 @@ def page_of(person: User, mailbox: Mailbox) -> str:
 SAID: list[tuple[dict[str, Any], str]] = [
     ({"approver_role": "manager"}, "Only managers may approve."),
     ({"approvals_needed": 2}, "2 different people must approve."),
-    ({"self_approval": "False"}, "The person who proposed it, or owns the token that did, may not approve it."),
+    (
+        {"self_approval": "False"},
+        "The person who proposed it, or owns the token that did, may not approve it.",
+    ),
     ({"action_hours": 3}, "A proposal waits 3 hours."),
     ({"approval_minutes": 15}, "An approval is good for 15 minutes."),
     ({"undo_seconds": 30}, "An approval can be undone for 30 seconds."),
@@ -36,13 +41,20 @@ SAID: list[tuple[dict[str, Any], str]] = [
     ({"refused": "*.evil.example\n@rival.example"}, "and never to evil.example, rival.example."),
     ({"daily_cap": 1}, "At most 1 mail leaves within 24 hours; the others wait."),
     (
-        {"open_days": list("12345"), "open_from": "08:00", "open_until": "18:00", "time_zone": "Europe/Berlin"},
+        {
+            "open_days": list("12345"),
+            "open_from": "08:00",
+            "open_until": "18:00",
+            "time_zone": "Europe/Berlin",
+        },
         "Friday from 08:00 to 18:00, Europe/Berlin time; at other times it waits.",
     ),
 ]
 
 
-@pytest.mark.parametrize(("change", "sentence"), SAID, ids=[next(iter(change)) for change, _ in SAID])
+@pytest.mark.parametrize(
+    ("change", "sentence"), SAID, ids=[next(iter(change)) for change, _ in SAID]
+)
 def test_changed_rule_is_audited_and_in_the_history_of_mail(
     api: Api, alice: User, bob: User, mailbox: Mailbox, change: dict[str, Any], sentence: str
 ) -> None:
@@ -86,7 +98,9 @@ def test_mail_to_a_refused_recipient_cannot_be_proposed(
         assert kept.status_code == 422
         return
 
-    answer = api.tool("send_email", to=["mira@northwind.example"], subject="s", body="b", confirm=confirm)
+    answer = api.tool(
+        "send_email", to=["mira@northwind.example"], subject="s", body="b", confirm=confirm
+    )
 
     if let:
         assert answer.status_code in (200, 202)
@@ -174,7 +188,9 @@ def test_rules_can_limit_approval_to_managers(
     assert reviewer.decide(action_id, "approve").status_code == 302
 
 
-def test_action_takes_its_times_from_the_rules(api: Api, alice: User, reviewer: Reviewer, mailbox: Mailbox) -> None:
+def test_action_takes_its_times_from_the_rules(
+    api: Api, alice: User, reviewer: Reviewer, mailbox: Mailbox
+) -> None:
     set_rules(alice, mailbox, action_hours=2, approval_minutes=15, undo_seconds=60)
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
@@ -184,8 +200,12 @@ def test_action_takes_its_times_from_the_rules(api: Api, alice: User, reviewer: 
     assert action.undo_until is not None
     assert action.approved_until is not None
     assert abs(action.expires_at - action.created_at - timedelta(hours=2)) < timedelta(seconds=5)
-    assert abs(action.undo_until - action.approved_at - timedelta(seconds=60)) < timedelta(seconds=5)
-    assert abs(action.approved_until - action.undo_until - timedelta(minutes=15)) < timedelta(seconds=5)
+    assert abs(action.undo_until - action.approved_at - timedelta(seconds=60)) < timedelta(
+        seconds=5
+    )
+    assert abs(action.approved_until - action.undo_until - timedelta(minutes=15)) < timedelta(
+        seconds=5
+    )
 
 
 def test_full_day_makes_mail_wait_until_there_is_room(
@@ -199,13 +219,20 @@ def test_full_day_makes_mail_wait_until_there_is_room(
     assert PendingAction.objects.filter(status="approved").count() == 1
 
     with guards.lifted(connection):
-        PendingAction.objects.filter(status="succeeded").update(finished_at=timezone.now() - timedelta(hours=25))
+        PendingAction.objects.filter(status="succeeded").update(
+            finished_at=timezone.now() - timedelta(hours=25)
+        )
     work()
     assert len(server.ledger) == 2
 
 
 def test_old_unknown_does_not_fill_the_day(
-    api: Api, alice: User, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer, script: Script
+    api: Api,
+    alice: User,
+    reviewer: Reviewer,
+    mailbox: Mailbox,
+    server: MemoryServer,
+    script: Script,
 ) -> None:
     set_rules(alice, mailbox, daily_cap=1)
     script.instead = handed_over
@@ -248,19 +275,44 @@ def test_mail_waits_for_its_window_and_leaves_in_it(
 
 
 MONDAY = datetime(2026, 11, 23, tzinfo=UTC)
-WORKDAYS = {"open_days": "12345", "open_from": time(8), "open_until": time(18), "time_zone": "Europe/Berlin"}
+WORKDAYS = {
+    "open_days": "12345",
+    "open_from": time(8),
+    "open_until": time(18),
+    "time_zone": "Europe/Berlin",
+}
 
 
 @pytest.mark.parametrize(
     ("rules", "now", "window"),
     [
         ({}, MONDAY, None),
-        (WORKDAYS, MONDAY + timedelta(hours=6), ("2026-11-23T08:00+01:00", "2026-11-23T18:00+01:00")),
-        (WORKDAYS, MONDAY + timedelta(hours=9), ("2026-11-23T08:00+01:00", "2026-11-23T18:00+01:00")),
-        (WORKDAYS, MONDAY + timedelta(hours=17), ("2026-11-24T08:00+01:00", "2026-11-24T18:00+01:00")),
-        (WORKDAYS, MONDAY + timedelta(days=4, hours=20), ("2026-11-30T08:00+01:00", "2026-11-30T18:00+01:00")),
+        (
+            WORKDAYS,
+            MONDAY + timedelta(hours=6),
+            ("2026-11-23T08:00+01:00", "2026-11-23T18:00+01:00"),
+        ),
+        (
+            WORKDAYS,
+            MONDAY + timedelta(hours=9),
+            ("2026-11-23T08:00+01:00", "2026-11-23T18:00+01:00"),
+        ),
+        (
+            WORKDAYS,
+            MONDAY + timedelta(hours=17),
+            ("2026-11-24T08:00+01:00", "2026-11-24T18:00+01:00"),
+        ),
+        (
+            WORKDAYS,
+            MONDAY + timedelta(days=4, hours=20),
+            ("2026-11-30T08:00+01:00", "2026-11-30T18:00+01:00"),
+        ),
         ({"open_days": "7"}, MONDAY, ("2026-11-29T00:00+00:00", "2026-11-30T00:00+00:00")),
-        ({"open_from": time(8), "open_until": time(9)}, MONDAY, ("2026-11-23T08:00+00:00", "2026-11-23T09:00+00:00")),
+        (
+            {"open_from": time(8), "open_until": time(9)},
+            MONDAY,
+            ("2026-11-23T08:00+00:00", "2026-11-23T09:00+00:00"),
+        ),
         # The night in which the clock goes back: eight o'clock is eight o'clock.
         (
             {**WORKDAYS, "open_days": "17"},
@@ -283,7 +335,9 @@ def test_window_follows_the_clock_on_the_wall(
         ("bob@good.example", True), ("bobby@good.example", False), ("a@good.example", False),
     ],
 )  # fmt: skip
-def test_domain_rule_covers_subdomains_but_address_rule_does_not(address: str, listed: bool) -> None:
+def test_domain_rule_covers_subdomains_but_address_rule_does_not(
+    address: str, listed: bool
+) -> None:
     policy = ApprovalPolicy(refused=["evil.example", "bob@good.example"])
     assert bool(blocked_by(policy, [address])) is listed
 
@@ -316,7 +370,9 @@ def test_impossible_rules_are_reported_before_and_after(
         {"open_from": "18:00", "open_until": "08:00"}, {"approver_role": "viewer"}, {"allowed": "x\x00.example"},
     ],
 )  # fmt: skip
-def test_senseless_rule_is_refused_in_words(alice: User, mailbox: Mailbox, wrong: dict[str, Any]) -> None:
+def test_senseless_rule_is_refused_in_words(
+    alice: User, mailbox: Mailbox, wrong: dict[str, Any]
+) -> None:
     answer = set_rules(alice, mailbox, **wrong)
     assert answer.status_code == 422
     assert "Nothing was changed." in answer.content.decode()

@@ -1,4 +1,6 @@
-"""What a kind leaves on the other side before the effect: used again, looked for, taken away when nothing leaves."""
+"""What a kind leaves on the other side before the effect: used again, looked for, taken away when
+nothing leaves.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -52,12 +54,16 @@ def run(action: PendingAction) -> PendingAction:
 
 
 def send_back(action: PendingAction, script: Script) -> None:
-    script.seen = lambda approved: (PreviewWarning(code="thread_moved", text="There is a newer mail."),)
+    script.seen = lambda approved: (
+        PreviewWarning(code="thread_moved", text="There is a newer mail."),
+    )
     assert run(action).status == "pending"
     script.seen = lambda approved: ()
 
 
-def test_next_attempt_uses_the_prepared_draft(approved: Callable[..., PendingAction], desk: Desk) -> None:
+def test_next_attempt_uses_the_prepared_draft(
+    approved: Callable[..., PendingAction], desk: Desk
+) -> None:
     action = run(run(approved()))
     assert action.status == "approved"
     assert desk.used == ["draft 1", "draft 1"]
@@ -88,7 +94,11 @@ def test_prepared_draft_is_kept_if_sent(
 
 
 def test_failed_removal_of_a_draft_is_retried(
-    approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer, alice: User
+    approved: Callable[..., PendingAction],
+    desk: Desk,
+    script: Script,
+    server: MemoryServer,
+    alice: User,
 ) -> None:
     action = run(approved())
     send_back(action, script)
@@ -101,7 +111,11 @@ def test_failed_removal_of_a_draft_is_retried(
 
 
 def test_draft_being_removed_is_not_used_by_a_worker(
-    approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer, alice: User
+    approved: Callable[..., PendingAction],
+    desk: Desk,
+    script: Script,
+    server: MemoryServer,
+    alice: User,
 ) -> None:
     action = run(approved())
     send_back(action, script)
@@ -114,7 +128,9 @@ def test_draft_being_removed_is_not_used_by_a_worker(
     assert Preparation.objects.get().notes == {"draft": "draft 2"}
 
 
-def test_nothing_is_kept_after_a_lost_lease(approved: Callable[..., PendingAction], script: Script) -> None:
+def test_nothing_is_kept_after_a_lost_lease(
+    approved: Callable[..., PendingAction], script: Script
+) -> None:
     def loses_it(approved: ApprovedAction) -> Outcome:
         PendingAction.objects.update(fence=7)
         with pytest.raises(LeaseLost):

@@ -1,4 +1,6 @@
-"""Row 17: what changes between the approval and the claim stops the call; the action waits for a person, or waits."""
+"""Row 17: what changes between the approval and the claim stops the call; the action waits for a
+person, or waits.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -39,8 +41,12 @@ VOID: dict[str, Callable[[], object]] = {
         mailbox=Mailbox.objects.get(), self_approval=False
     ),
     "mailbox_disconnected": lambda: Mailbox.objects.update(status="disconnected"),
-    "token_revoked": lambda: ApiToken.objects.update(revoked_at=timezone.now() + timedelta(seconds=1)),
-    "approval_over": lambda: PendingAction.objects.update(approved_until=timezone.now() - timedelta(seconds=1)),
+    "token_revoked": lambda: ApiToken.objects.update(
+        revoked_at=timezone.now() + timedelta(seconds=1)
+    ),
+    "approval_over": lambda: PendingAction.objects.update(
+        approved_until=timezone.now() - timedelta(seconds=1)
+    ),
 }
 
 
@@ -106,7 +112,9 @@ def test_approval_of_an_old_round_is_void(
 
 
 @pytest.mark.fault(17)
-def test_old_approval_does_not_replace_a_lost_one(api: Api, mailbox: Mailbox, bob: User, server: MemoryServer) -> None:
+def test_old_approval_does_not_replace_a_lost_one(
+    api: Api, mailbox: Mailbox, bob: User, server: MemoryServer
+) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     dora, emil = (User.objects.create_user(f"{name}@lovelace.example") for name in ("dora", "emil"))
     for person in (dora, emil):
@@ -139,7 +147,9 @@ def test_disconnected_mailbox_gets_no_approval(api: Api, alice: User) -> None:
 
 
 @pytest.mark.fault(17)
-def test_mail_that_cannot_leave_in_time_expires(approved: Callable[..., PendingAction], server: MemoryServer) -> None:
+def test_mail_that_cannot_leave_in_time_expires(
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
     action = approved()
     PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
@@ -182,9 +192,17 @@ def test_moved_thread_sends_it_back_with_warnings(
     action.refresh_from_db()
     assert (action.status, action.approval_round, script.called) == ("pending", 2, [])
     told = {
-        "code": "thread_moved", "text": "Mira has written since.", "title": "", "severity": "risk", "mark": "",
-    }  # fmt: skip
-    assert action.returned == {"code": "thread_moved", "detail": "Mira has written since.", "warnings": [told]}
+        "code": "thread_moved",
+        "text": "Mira has written since.",
+        "title": "",
+        "severity": "risk",
+        "mark": "",
+    }
+    assert action.returned == {
+        "code": "thread_moved",
+        "detail": "Mira has written since.",
+        "warnings": [told],
+    }
     assert action.current.preview["warnings"][-1] == told
     approve(action.pk, alice)  # in view of it: the same found again is no news
     work()
@@ -206,15 +224,22 @@ def test_finding_at_the_approval_is_shown_before_it_counts(
     assert (action.status, action.digest, action.revision) == ("pending", before.digest, 2)
     assert not Decision.objects.exists()
     with pytest.raises(Problem):  # Bob has the page of before open
-        verdicts.approve(action_id=action.pk, person=bob, digest=before.digest, revision=before.revision)
+        verdicts.approve(
+            action_id=action.pk, person=bob, digest=before.digest, revision=before.revision
+        )
 
     assert reviewer.decide(action_id, "approve").status_code == 302
     work()
     assert len(server.ledger) == 1
-    assert api.get(f"/actions/{action_id}").json()["review"] == {"by": str(alice), "verdict": "approved"}
+    assert api.get(f"/actions/{action_id}").json()["review"] == {
+        "by": str(alice),
+        "verdict": "approved",
+    }
 
 
-def test_failed_recheck_blocks_no_approval(api: Api, script: Script, alice: User, server: MemoryServer) -> None:
+def test_failed_recheck_blocks_no_approval(
+    api: Api, script: Script, alice: User, server: MemoryServer
+) -> None:
     def unreachable(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         raise ConnectionError
 
@@ -253,7 +278,9 @@ def test_failed_recheck_makes_the_mail_wait(
 def test_claim_covers_only_the_rechecked_round(
     approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
 ) -> None:
-    """Undone and approved again during the recheck: another round, which has to be looked at itself."""
+    """Undone and approved again during the recheck: another round, which has to be looked at
+    itself.
+    """
 
     def meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         script.seen = lambda approved: ()
@@ -273,7 +300,9 @@ def test_claim_covers_only_the_rechecked_round(
 def test_claim_is_refused_after_another_worker_has_tried(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
-    """Only the state that was read is claimed: the other attempt may have left something to look at first."""
+    """Only the state that was read is claimed: the other attempt may have left something to look at
+    first.
+    """
     action = approved()
 
     def meanwhile(_: ApprovedAction) -> tuple[PreviewWarning, ...]:
@@ -293,16 +322,23 @@ def test_claim_is_refused_after_another_worker_has_tried(
 def test_claim_is_refused_after_the_content_was_replaced(
     approved: Callable[..., PendingAction], script: Script, bob: User, server: MemoryServer
 ) -> None:
-    """The owner of the database puts other content and another approval in the place of what was checked."""
+    """The owner of the database puts other content and another approval in the place of what was
+    checked.
+    """
     action = approved()
 
     def meanwhile(_: ApprovedAction) -> tuple[PreviewWarning, ...]:
         with guards.lifted(connection):
             PendingAction.objects.update(digest="d" * 64)
             Decision.objects.create(
-                action=action, person=bob, verdict="approved", revision=1, approval_round=1, digest="d" * 64,
+                action=action,
+                person=bob,
+                verdict="approved",
+                revision=1,
+                approval_round=1,
+                digest="d" * 64,
                 created_at=timezone.now(),
-            )  # fmt: skip
+            )
         return ()
 
     script.seen = meanwhile

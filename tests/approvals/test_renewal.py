@@ -1,4 +1,6 @@
-"""The lease of a claim is renewed while its worker works, for a bounded time, and never after it has ended."""
+"""The lease of a claim is renewed while its worker works, for a bounded time, and never after it
+has ended.
+"""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""What is kept outside the database: an older or foreign database is noticed before anything is sent."""
+"""What is kept outside the database: an older or foreign database is noticed before anything is
+sent.
+"""
 
 from collections.abc import Callable, Iterator
 from io import StringIO
@@ -112,7 +114,9 @@ def test_journal_line_of_a_mere_claim_is_missing(
     assert Attempt.objects.count() == 1
 
 
-@pytest.mark.parametrize("spoiled", [b'{"at": "2026-', b"no json\n", b'{"at": "yesterday"}\n', b"[]\n"])
+@pytest.mark.parametrize(
+    "spoiled", [b'{"at": "2026-', b"no json\n", b'{"at": "yesterday"}\n', b"[]\n"]
+)
 def test_spoiled_journal_line_hides_no_later_one(home: Path, spoiled: bytes) -> None:
     """A power cut leaves half a line; the next one does not become a part of it."""
     first, second = uuid4(), uuid4()
@@ -121,7 +125,10 @@ def test_spoiled_journal_line_hides_no_later_one(home: Path, spoiled: bytes) -> 
         file.write(spoiled)
     journal.append(second, 2)
 
-    assert [(entry.action_id, entry.fence) for entry in journal.newest()] == [(first, 1), (second, 2)]
+    assert [(entry.action_id, entry.fence) for entry in journal.newest()] == [
+        (first, 1),
+        (second, 2),
+    ]
     assert journal.entries() == journal.newest()
 
 
@@ -131,7 +138,9 @@ def test_reconciled_journal_lines_are_not_compared(home: Path) -> None:
     journal.append(later := uuid4(), 1)
 
     assert (
-        [entry.action_id for entry in journal.newest()] == [entry.action_id for entry in journal.entries()] == [later]
+        [entry.action_id for entry in journal.newest()]
+        == [entry.action_id for entry in journal.entries()]
+        == [later]
     )
 
 
@@ -149,5 +158,7 @@ def test_outdated_recheck_begins_no_new_pause() -> None:
     assert not Pause.objects.exists()
 
     assert restored._pause("journal", again=lambda: "journal")
-    assert restored._pause("journal", again=lambda: None)  # what is paused stays paused until its end
+    assert restored._pause(
+        "journal", again=lambda: None
+    )  # what is paused stays paused until its end
     assert Pause.objects.count() == 1

@@ -29,7 +29,9 @@ def test_page_from_before_the_warning_approves_nothing(api: Api, reviewer: Revie
     assert answer.status_code == 409
     action.refresh_from_db()
     assert (action.status, action.revision) == ("pending", 2)
-    assert "may_have_been_sent" in [warning["code"] for warning in action.current.preview["warnings"]]
+    assert "may_have_been_sent" in [
+        warning["code"] for warning in action.current.preview["warnings"]
+    ]
     assert approved in found
 
 
@@ -50,7 +52,10 @@ def test_possibly_sent_mail_stays_unchanged(api: Api, reviewer: Reviewer, alice:
 
     with pytest.raises(Problem) as refused:
         edits.edit(
-            action_id=waiting.pk, person=alice, digest=waiting.digest, revision=waiting.revision,
+            action_id=waiting.pk,
+            person=alice,
+            digest=waiting.digest,
+            revision=waiting.revision,
             changes={"subject": "Another"},
-        )  # fmt: skip
+        )
     assert "may have left once already" in refused.value.detail

@@ -26,7 +26,9 @@ def seconds(value: timedelta | None) -> float | None:
         (1, -1, 4), (1, -(10**30), 4), (9, 30, 900),
     ],
 )  # fmt: skip
-def test_retry_delay_doubles_from_5_seconds_to_15_minutes(tries: int, retry_after: int | None, expected: int) -> None:
+def test_retry_delay_doubles_from_5_seconds_to_15_minutes(
+    tries: int, retry_after: int | None, expected: int
+) -> None:
     assert seconds(next_try(tries, retry_after=retry_after)) == expected
 
 
@@ -36,9 +38,19 @@ def test_retry_delay_doubles_from_5_seconds_to_15_minutes(tries: int, retry_afte
         ({"verdict": "accepted"}, Status.SUCCEEDED, None, None),
         ({"verdict": "accepted", "retry_after": 60}, Status.SUCCEEDED, None, None),
         ({"verdict": "refused"}, Status.FAILED, None, None),
-        ({"verdict": "refused", "retry_after": 60, "pauses_mailbox": True}, Status.FAILED, None, None),
+        (
+            {"verdict": "refused", "retry_after": 60, "pauses_mailbox": True},
+            Status.FAILED,
+            None,
+            None,
+        ),
         ({"verdict": "unknown"}, Status.UNKNOWN, 15, None),
-        ({"verdict": "unknown", "retry_after": 60, "pauses_mailbox": True}, Status.UNKNOWN, 15, None),
+        (
+            {"verdict": "unknown", "retry_after": 60, "pauses_mailbox": True},
+            Status.UNKNOWN,
+            15,
+            None,
+        ),
         ({"verdict": "not_sent"}, Status.APPROVED, 8, None),
         ({"verdict": "not_sent", "pauses_mailbox": True}, Status.APPROVED, 8, 8),
         ({"verdict": "not_sent", "retry_after": 60}, Status.APPROVED, 60, 60),
@@ -53,7 +65,11 @@ def test_only_a_certainly_unsent_mail_is_retried(
     following = after(Outcome(**outcome), tries=2)
 
     assert isinstance(following, Next)
-    assert (following.status, seconds(following.wait), seconds(following.rest)) == (status, wait, rest)
+    assert (following.status, seconds(following.wait), seconds(following.rest)) == (
+        status,
+        wait,
+        rest,
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,9 +92,15 @@ def test_retry_after_is_capped_at_an_hour(value: str | None, expected: int | Non
     ("made", "since_lost", "failed", "expected"),
     [
         (1, 15, False, 45), (2, 60, False, 240), (3, 300, False, 600), (4, 900, False, 2700), (5, 3600, False, None),
-        (1, 0, False, 60), (1, 7200, False, 15), (9, 0, False, None),  # after a time without workers
+        # after a time without workers
+        (1, 0, False, 60), (1, 7200, False, 15), (9, 0, False, None),
         (4, 900, True, 2700), (5, 3600, True, HOUR), (50, 10**6, True, HOUR),
     ],
 )  # fmt: skip
-def test_lost_answer_is_looked_up_on_schedule(made: int, since_lost: int, failed: bool, expected: int | None) -> None:
-    assert seconds(next_probe(made, since_lost=timedelta(seconds=since_lost), failed=failed)) == expected
+def test_lost_answer_is_looked_up_on_schedule(
+    made: int, since_lost: int, failed: bool, expected: int | None
+) -> None:
+    assert (
+        seconds(next_probe(made, since_lost=timedelta(seconds=since_lost), failed=failed))
+        == expected
+    )

@@ -1,4 +1,6 @@
-"""A reviewer changes what waits, or asks back; the proposer learns what was changed, and may propose in its place."""
+"""A reviewer changes what waits, or asks back; the proposer learns what was changed, and may
+propose in its place.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,37 +39,63 @@ def edit(action_id: str, person: User, **changes: Any) -> PendingAction:
     """Edit what is stored now."""
     action = PendingAction.objects.get(pk=action_id)
     return edits.edit(
-        action_id=action.pk, person=person, digest=action.digest, revision=action.revision, changes=changes
+        action_id=action.pk,
+        person=person,
+        digest=action.digest,
+        revision=action.revision,
+        changes=changes,
     )
 
 
 def ask_back(action_id: str, person: User, note: str) -> PendingAction:
     action = PendingAction.objects.get(pk=action_id)
-    return edits.ask_back(action_id=action.pk, person=person, digest=action.digest, revision=action.revision, note=note)
+    return edits.ask_back(
+        action_id=action.pk,
+        person=person,
+        digest=action.digest,
+        revision=action.revision,
+        note=note,
+    )
 
 
 def review(api: Api, action_id: str) -> Any:
     return api.get(f"/actions/{action_id}").json().get("review")
 
 
-def test_edited_mail_leaves_edited_and_the_agent_is_notified(api: Api, alice: User, server: MemoryServer) -> None:
+def test_edited_mail_leaves_edited_and_the_agent_is_notified(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
     action_id = api.propose()
 
-    edit(action_id, alice, subject="Hello again", to="mira@northwind.example\r\nnoah@northwind.example")
+    edit(
+        action_id,
+        alice,
+        subject="Hello again",
+        to="mira@northwind.example\r\nnoah@northwind.example",
+    )
     assert review(api, action_id) == {
-        "by": str(alice), "verdict": "edited", "changed": ["to", "subject"],
-    }  # fmt: skip
+        "by": str(alice),
+        "verdict": "edited",
+        "changed": ["to", "subject"],
+    }
     approve(action_id, alice)
     work()
 
-    assert [envelope.recipients for envelope in server.ledger] == [("mira@northwind.example", "noah@northwind.example")]
+    assert [envelope.recipients for envelope in server.ledger] == [
+        ("mira@northwind.example", "noah@northwind.example")
+    ]
     assert b"Subject: Hello again" in server.ledger[0].source
     action = PendingAction.objects.get()
     assert action.message_id.encode() in server.ledger[0].source
-    assert review(api, action_id) == {"by": str(alice), "verdict": "approved", "changed": ["to", "subject"]}
+    assert review(api, action_id) == {
+        "by": str(alice),
+        "verdict": "approved",
+        "changed": ["to", "subject"],
+    }
     assert [
-        (event.event, event.data.get("changed")) for event in AuditEvent.objects.filter(event="edited")
-    ] == [("edited", ["to", "subject"])]  # fmt: skip
+        (event.event, event.data.get("changed"))
+        for event in AuditEvent.objects.filter(event="edited")
+    ] == [("edited", ["to", "subject"])]
 
 
 @pytest.mark.fault(8)
@@ -85,11 +113,19 @@ def test_page_from_before_an_edit_cannot_approve(
     assert not Decision.objects.exists()
     assert PendingAction.objects.get().status == "pending"
     changes = changes_since(PendingAction.objects.get(), 1)
-    assert [(change.name, [(piece.sort, piece.text) for piece in change.pieces]) for change in changes] == [
-        ("body", [
-            ("same", "Hello Mira,\nuntil "), ("removed", "Thursday"), ("added", "Friday"), ("same", ".\nAlice"),
-        ]),
-    ]  # fmt: skip
+    assert [
+        (change.name, [(piece.sort, piece.text) for piece in change.pieces]) for change in changes
+    ] == [
+        (
+            "body",
+            [
+                ("same", "Hello Mira,\nuntil "),
+                ("removed", "Thursday"),
+                ("added", "Friday"),
+                ("same", ".\nAlice"),
+            ],
+        ),
+    ]
 
 
 @pytest.mark.fault(8)
@@ -99,7 +135,12 @@ def test_page_from_before_an_edit_cannot_reject_or_withdraw(
 ) -> None:
     action_id = api.propose()
     shown = PendingAction.objects.get()
-    form = reviewer.page(action_id).content.decode().partition(f'data-action="{verdict}"')[2].partition("</form>")[0]
+    form = (
+        reviewer.page(action_id)
+        .content.decode()
+        .partition(f'data-action="{verdict}"')[2]
+        .partition("</form>")[0]
+    )
     assert f'name="digest" value="{shown.digest}"' in form
     edit(action_id, alice, subject="Changed")
 
@@ -144,7 +185,9 @@ def test_editor_is_an_author_and_cannot_approve_if_forbidden(
 
 
 @pytest.mark.fault(17)
-def test_approval_by_a_later_editor_is_void(api: Api, mailbox: Mailbox, bob: User, server: MemoryServer) -> None:
+def test_approval_by_a_later_editor_is_void(
+    api: Api, mailbox: Mailbox, bob: User, server: MemoryServer
+) -> None:
     """The policy is tightened between the approval and the claim."""
     action_id = api.propose()
     edit(action_id, bob, subject="Changed")
@@ -170,7 +213,13 @@ def test_editor_can_approve_by_default(api: Api, bob: User, server: MemoryServer
 def test_unchanged_form_is_no_revision(api: Api, alice: User) -> None:
     action_id = api.propose()
 
-    edit(action_id, alice, subject=HELLO["subject"], body=HELLO["body"].replace("\n", "\r\n"), to=HELLO["to"][0])
+    edit(
+        action_id,
+        alice,
+        subject=HELLO["subject"],
+        body=HELLO["body"].replace("\n", "\r\n"),
+        to=HELLO["to"][0],
+    )
 
     assert PendingAction.objects.get().revision == 1
     assert review(api, action_id) is None
@@ -199,7 +248,9 @@ def test_unchanged_form_is_no_revision(api: Api, alice: User) -> None:
         ),
     ],
 )  # fmt: skip
-def test_unsendable_value_cannot_be_edited_in(api: Api, alice: User, changes: Any, field: str) -> None:
+def test_unsendable_value_cannot_be_edited_in(
+    api: Api, alice: User, changes: Any, field: str
+) -> None:
     action_id = api.propose()
 
     with pytest.raises(Problem) as refused:
@@ -211,10 +262,14 @@ def test_unsendable_value_cannot_be_edited_in(api: Api, alice: User, changes: An
 
 
 def test_files_are_kept_removed_and_added(api: Api, alice: User, server: MemoryServer) -> None:
-    given = [{"name": f"{name}.txt", "type": "text/plain", "content_base64": "aGVsbG8="} for name in "a"]
+    given = [
+        {"name": f"{name}.txt", "type": "text/plain", "content_base64": "aGVsbG8="} for name in "a"
+    ]
     given += [{"name": "b.txt", "type": "text/plain", "content_base64": "d29ybGQ="}]
     action_id = api.propose(attachments=given)
-    held = {file.name: file.sha256 for file in edits.edit_fields(PendingAction.objects.get())[-1].files}
+    held = {
+        file.name: file.sha256 for file in edits.edit_fields(PendingAction.objects.get())[-1].files
+    }
 
     new = GivenFile(name="c.txt", type="text/plain", content=b"!")
     edit(action_id, alice, attachments=FilesGiven(kept=(held["b.txt"],), added=(new,)))
@@ -249,7 +304,9 @@ def test_html_becomes_plain_text_only_by_choice(api: Api, alice: User) -> None:
 
 
 @pytest.mark.parametrize("who", ["viewer", "stranger"])
-def test_only_deciders_edit_and_ask_back(api: Api, mailbox: Mailbox, charlie: User, who: str) -> None:
+def test_only_deciders_edit_and_ask_back(
+    api: Api, mailbox: Mailbox, charlie: User, who: str
+) -> None:
     if who == "viewer":
         Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.PROPOSER)
     action_id = api.propose()
@@ -265,10 +322,16 @@ def test_only_deciders_edit_and_ask_back(api: Api, mailbox: Mailbox, charlie: Us
 
 
 @pytest.mark.fault(13)
-def test_one_of_four_decisions_at_once_wins(api: Api, alice: User, mailbox: Mailbox, server: MemoryServer) -> None:
+def test_one_of_four_decisions_at_once_wins(
+    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer
+) -> None:
     api.propose()
     shown = PendingAction.objects.get()
-    seal: dict[str, Any] = {"action_id": shown.pk, "digest": shown.digest, "revision": shown.revision}
+    seal: dict[str, Any] = {
+        "action_id": shown.pk,
+        "digest": shown.digest,
+        "revision": shown.revision,
+    }
     person = {"person": alice}
 
     def tried(decide: Any, **more: Any) -> Any:
@@ -297,7 +360,9 @@ def test_one_of_four_decisions_at_once_wins(api: Api, alice: User, mailbox: Mail
     assert (action.status == "succeeded") == (answers[1] == "won" and answers[3] != "won")
 
 
-def test_possibly_sent_mail_cannot_be_edited(api: Api, alice: User, script: Script, settings: Any) -> None:
+def test_possibly_sent_mail_cannot_be_edited(
+    api: Api, alice: User, script: Script, settings: Any
+) -> None:
     """Found later under its id, the first content would be taken for the edited one."""
     settings.MAILHUB_UNDO_SECONDS = 60
     script.instead = handed_over
@@ -305,7 +370,9 @@ def test_possibly_sent_mail_cannot_be_edited(api: Api, alice: User, script: Scri
     approve(action_id, alice)
     PendingAction.objects.update(not_before=None)
     work()
-    rulings.resolve(action_id=PendingAction.objects.get().pk, person=alice, ruling="not_sent", fence=1)
+    rulings.resolve(
+        action_id=PendingAction.objects.get().pk, person=alice, ruling="not_sent", fence=1
+    )
     verdicts.undo(action_id=PendingAction.objects.get().pk, person=alice)
     assert Attempt.objects.get().evidence == "person"
 
@@ -315,10 +382,16 @@ def test_possibly_sent_mail_cannot_be_edited(api: Api, alice: User, script: Scri
     assert refused.value.code == "conflict"
 
 
-def test_agent_reads_the_note_and_proposes_a_replacement(api: Api, alice: User, server: MemoryServer) -> None:
+def test_agent_reads_the_note_and_proposes_a_replacement(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
     first = api.propose()
     ask_back(first, alice, "Say Friday, please.")
-    assert review(api, first) == {"by": str(alice), "verdict": "changes_requested", "note": "Say Friday, please."}
+    assert review(api, first) == {
+        "by": str(alice),
+        "verdict": "changes_requested",
+        "note": "Say Friday, please.",
+    }
     assert PendingAction.objects.get().status == "pending"
 
     second = api.propose(body="Until Friday.", replaces=first)
@@ -333,7 +406,9 @@ def test_agent_reads_the_note_and_proposes_a_replacement(api: Api, alice: User, 
     assert b"Friday" in server.ledger[0].source
 
 
-def test_question_needs_a_note_and_voids_approvals(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
+def test_question_needs_a_note_and_voids_approvals(
+    api: Api, mailbox: Mailbox, bob: User, charlie: User
+) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
     action_id = api.propose()
@@ -352,7 +427,11 @@ def test_question_needs_a_note_and_voids_approvals(api: Api, mailbox: Mailbox, b
 def test_repeated_replacement_with_its_key_is_one_action(api: Api) -> None:
     first = api.propose()
     answers = [
-        api.tool("send_email", key="again", **{**HELLO, "body": "Better.", "confirm": True, "replaces": first})
+        api.tool(
+            "send_email",
+            key="again",
+            **{**HELLO, "body": "Better.", "confirm": True, "replaces": first},
+        )
         for _ in range(2)
     ]
 
@@ -415,12 +494,16 @@ def test_each_person_has_their_own_last_seen_revision(api: Api, alice: User, bob
     looks = {person: Reviewer.signed_in(person) for person in (alice, bob)}
 
     def told(person: User, *, revision: int | None = None) -> bool:
-        """Whether the page says that something is new; `revision` is what its script then says to be in view."""
+        """Whether the page says that something is new; `revision` is what its script then says to
+        be in view.
+        """
         page = looks[person].page(action_id)
         if revision is not None:
             token = looks[person].client.cookies["csrftoken"].value
             its = {"csrfmiddlewaretoken": token, "revision": str(revision)}
-            assert looks[person].client.post(f"/actions/{action_id}/presence/", its).status_code == 200
+            assert (
+                looks[person].client.post(f"/actions/{action_id}/presence/", its).status_code == 200
+            )
         return b"This has changed since you looked at it last." in page.content
 
     assert not told(alice, revision=1)
@@ -442,9 +525,14 @@ def test_database_counts_no_approval_of_an_editor_in_a_quorum(
     edit(api.propose(), bob, subject="Changed")
     action = approve(PendingAction.objects.get().pk, charlie)
     Decision.objects.create(
-        action=action, person=bob, verdict="approved", revision=2, approval_round=2, digest=action.digest,
+        action=action,
+        person=bob,
+        verdict="approved",
+        revision=2,
+        approval_round=2,
+        digest=action.digest,
         created_at=timezone.now(),
-    )  # fmt: skip
+    )
 
     with pytest.raises(IntegrityError, match="action_needs_decisions"), transaction.atomic():
         PendingAction.objects.update(status="approved", approvals_given=2)
@@ -468,12 +556,22 @@ def test_revisions_and_replacements_are_never_rewritten(api: Api, alice: User) -
         ("", "new", [("added", "new")]),
         ("old", "", [("removed", "old")]),
         ("same", "same", [("same", "same")]),
-        ("a b\nc d\n", "a b\nc e\n", [("same", "a b\nc "), ("removed", "d"), ("added", "e"), ("same", "\n")]),
-        ("星期四送货", "星期五送货", [("same", "星期"), ("removed", "四"), ("added", "五"), ("same", "送货")]),
+        (
+            "a b\nc d\n",
+            "a b\nc e\n",
+            [("same", "a b\nc "), ("removed", "d"), ("added", "e"), ("same", "\n")],
+        ),
+        (
+            "星期四送货",
+            "星期五送货",
+            [("same", "星期"), ("removed", "四"), ("added", "五"), ("same", "送货")],
+        ),
         ("Straße 1", "Straße 2", [("same", "Straße "), ("removed", "1"), ("added", "2")]),
     ],
 )
-def test_texts_are_compared_word_by_word(before: str, after: str, pieces: list[tuple[str, str]]) -> None:
+def test_texts_are_compared_word_by_word(
+    before: str, after: str, pieces: list[tuple[str, str]]
+) -> None:
     found = word_by_word(before, after)
 
     assert [(piece.sort, piece.text) for piece in found] == pieces

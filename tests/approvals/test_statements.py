@@ -1,4 +1,6 @@
-"""How often the database is asked between a person's yes and the end of a send: every question is waited for."""
+"""How often the database is asked between a person's yes and the end of a send: every question is
+waited for.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +29,10 @@ def asked(call: Callable[[], Any]) -> int:
 
 def test_few_statements_run_from_approval_to_the_end(api: Api, alice: User) -> None:
     make_all()
-    first, second = (PendingAction.objects.get(pk=api.propose(subject=subject)) for subject in ("First", "Second"))
+    first, second = (
+        PendingAction.objects.get(pk=api.propose(subject=subject))
+        for subject in ("First", "Second")
+    )
 
     def approve(action: PendingAction) -> Callable[[], PendingAction]:
         return lambda: verdicts.approve(

@@ -1,4 +1,6 @@
-"""The sweeper: any number at once, each chore done once, what ended long ago forgotten, nothing left behind."""
+"""The sweeper: any number at once, each chore done once, what ended long ago forgotten, nothing
+left behind.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -35,7 +37,10 @@ def test_eight_sweepers_at_once_do_each_task_once(
 
     assert AuditEvent.objects.filter(event="expired").count() == len(expired)
     assert AuditEvent.objects.filter(event="returned").count() == len(void)
-    assert set(PendingAction.objects.values_list("status", "approval_round")) == {("expired", 1), ("pending", 2)}
+    assert set(PendingAction.objects.values_list("status", "approval_round")) == {
+        ("expired", 1),
+        ("pending", 2),
+    }
 
 
 def test_dead_lease_is_ended_once(approved: Callable[..., PendingAction], script: Script) -> None:
@@ -93,8 +98,12 @@ def test_ended_action_is_purged_and_its_key_still_answers(
     kept = approved(subject="Kept", key="other")
     work()
     days = settings.MAILHUB_RETENTION_DAYS
-    PendingAction.objects.filter(pk=action.pk).update(finished_at=timezone.now() - timedelta(days=days, seconds=1))
-    PendingAction.objects.filter(pk=kept.pk).update(finished_at=timezone.now() - timedelta(days=days, seconds=-60))
+    PendingAction.objects.filter(pk=action.pk).update(
+        finished_at=timezone.now() - timedelta(days=days, seconds=1)
+    )
+    PendingAction.objects.filter(pk=kept.pk).update(
+        finished_at=timezone.now() - timedelta(days=days, seconds=-60)
+    )
 
     maintenance.sweep()
     with CaptureQueriesContext(connection) as queries:
@@ -112,11 +121,15 @@ def test_ended_action_is_purged_and_its_key_still_answers(
     assert PendingAction.objects.count() == 2
 
 
-def test_unknown_action_is_never_purged(approved: Callable[..., PendingAction], script: Script) -> None:
+def test_unknown_action_is_never_purged(
+    approved: Callable[..., PendingAction], script: Script
+) -> None:
     approved()
     script.instead = handed_over
     work()
-    PendingAction.objects.update(created_at=timezone.now() - timedelta(days=4000), finished_at=timezone.now())
+    PendingAction.objects.update(
+        created_at=timezone.now() - timedelta(days=4000), finished_at=timezone.now()
+    )
     PendingAction.objects.update(finished_at=timezone.now() - timedelta(days=4000))
 
     maintenance.purge()
@@ -129,12 +142,16 @@ def test_idle_sweep_asks_little(db: None) -> None:
     with CaptureQueriesContext(connection) as queries:
         maintenance.sweep()
 
-    # Every 5 s, beside a look into the table, a sign of life and the checks that the connection stands.
+    # Every 5 s, beside a look into the table, a sign of life and the checks that the connection
+    # stands.
     assert len(queries) == 1
 
 
 def test_paused_mailbox_does_not_block_others(
-    approved: Callable[..., PendingAction], mailbox: Mailbox, foreign_mailbox: Mailbox, charlie: User
+    approved: Callable[..., PendingAction],
+    mailbox: Mailbox,
+    foreign_mailbox: Mailbox,
+    charlie: User,
 ) -> None:
     for number in range(3):
         approved(subject=f"Number {number}")

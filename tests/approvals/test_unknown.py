@@ -24,7 +24,10 @@ from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-FOUND = Outcome(verdict="accepted", receipt={"at": "2026-05-04T12:00:00Z", "recipient_count": 1, "provider": "memory"})
+FOUND = Outcome(
+    verdict="accepted",
+    receipt={"at": "2026-05-04T12:00:00Z", "recipient_count": 1, "provider": "memory"},
+)
 
 
 @pytest.fixture
@@ -41,8 +44,12 @@ def unknown(approved: Callable[..., PendingAction], script: Script) -> PendingAc
 
 def lost_since(action: PendingAction, seconds: float) -> None:
     """As if the answer had been lost so long ago, and the next look were due."""
-    Attempt.objects.filter(action=action).update(ended_at=timezone.now() - timedelta(seconds=seconds))
-    PendingAction.objects.filter(pk=action.pk).update(next_probe_at=timezone.now() - timedelta(seconds=1))
+    Attempt.objects.filter(action=action).update(
+        ended_at=timezone.now() - timedelta(seconds=seconds)
+    )
+    PendingAction.objects.filter(pk=action.pk).update(
+        next_probe_at=timezone.now() - timedelta(seconds=1)
+    )
 
 
 def next_look(action: PendingAction) -> float | None:
@@ -75,7 +82,9 @@ def test_unknown_is_looked_up_on_schedule_and_never_resent(
 
 
 @pytest.mark.fault(39)
-def test_failed_or_late_search_leaves_it_unknown(unknown: PendingAction, script: Script, server: MemoryServer) -> None:
+def test_failed_or_late_search_leaves_it_unknown(
+    unknown: PendingAction, script: Script, server: MemoryServer
+) -> None:
     script.look = fails
     for _ in range(len(PROBES) + 3):
         lost_since(unknown, 7200)
@@ -128,7 +137,9 @@ def test_mailbox_to_reconnect_is_not_asked(unknown: PendingAction, script: Scrip
     assert script.called == []
 
 
-def test_proof_of_no_send_allows_a_resend(unknown: PendingAction, script: Script, server: MemoryServer) -> None:
+def test_proof_of_no_send_allows_a_resend(
+    unknown: PendingAction, script: Script, server: MemoryServer
+) -> None:
     script.look = lambda approved: Outcome(verdict="not_sent", code="draft_still_there")
     lost_since(unknown, 15)
     maintenance.sweep()
@@ -163,7 +174,9 @@ def test_mail_ruled_not_sent_leaves_with_the_same_id(
 ) -> None:
     message_id = unknown.message_id
 
-    ruled = rulings.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=unknown.fence)
+    ruled = rulings.resolve(
+        action_id=unknown.pk, person=bob, ruling="not_sent", fence=unknown.fence
+    )
 
     assert (ruled.status, ruled.next_probe_at, ruled.approval_round) == ("approved", None, 2)
     attempt = Attempt.objects.get()
@@ -174,7 +187,9 @@ def test_mail_ruled_not_sent_leaves_with_the_same_id(
     assert f"Message-ID: {message_id}".encode() in server.ledger[0].source
 
 
-def test_second_loss_is_looked_up_as_often_as_the_first(unknown: PendingAction, script: Script, bob: User) -> None:
+def test_second_loss_is_looked_up_as_often_as_the_first(
+    unknown: PendingAction, script: Script, bob: User
+) -> None:
     PendingAction.objects.update(probes=len(PROBES), next_probe_at=None)
     rulings.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=1)
     script.instead = handed_over
@@ -195,7 +210,9 @@ def test_ruling_of_not_sent_can_be_undone_like_an_approval(
     assert verdicts.undo(action_id=unknown.pk, person=bob).status == "pending"
 
 
-def test_expired_action_is_not_ordered_again(unknown: PendingAction, bob: User, server: MemoryServer) -> None:
+def test_expired_action_is_not_ordered_again(
+    unknown: PendingAction, bob: User, server: MemoryServer
+) -> None:
     PendingAction.objects.update(expires_at=F("created_at"))
 
     with pytest.raises(Problem) as refused:
@@ -203,10 +220,15 @@ def test_expired_action_is_not_ordered_again(unknown: PendingAction, bob: User, 
     work()
 
     assert (refused.value.code, server.ledger) == ("conflict", [])
-    assert rulings.resolve(action_id=unknown.pk, person=bob, ruling="sent", fence=1).status == "succeeded"
+    assert (
+        rulings.resolve(action_id=unknown.pk, person=bob, ruling="sent", fence=1).status
+        == "succeeded"
+    )
 
 
-def test_ruling_renews_an_expired_approval(unknown: PendingAction, bob: User, server: MemoryServer) -> None:
+def test_ruling_renews_an_expired_approval(
+    unknown: PendingAction, bob: User, server: MemoryServer
+) -> None:
     PendingAction.objects.update(approved_until=F("created_at"))
 
     rulings.resolve(action_id=unknown.pk, person=bob, ruling="not_sent", fence=unknown.fence)
@@ -219,7 +241,11 @@ def test_ruling_renews_an_expired_approval(unknown: PendingAction, bob: User, se
 @pytest.mark.parametrize("ruling", ["sent", "not_sent"])
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.PROPOSER, None])
 def test_approver_role_is_needed_to_rule(
-    unknown: PendingAction, mailbox: Mailbox, charlie: User, role: Role | None, ruling: Literal["sent", "not_sent"]
+    unknown: PendingAction,
+    mailbox: Mailbox,
+    charlie: User,
+    role: Role | None,
+    ruling: Literal["sent", "not_sent"],
 ) -> None:
     if role:
         Membership.objects.create(mailbox=mailbox, user=charlie, role=role)
@@ -230,11 +256,15 @@ def test_approver_role_is_needed_to_rule(
     assert refused.value.code == "forbidden"
     unknown.refresh_from_db()
     assert unknown.status == "unknown"
-    assert AuditEvent.objects.filter(event="ruling_refused", actor=f"user:{charlie.pk}").count() == 1
+    assert (
+        AuditEvent.objects.filter(event="ruling_refused", actor=f"user:{charlie.pk}").count() == 1
+    )
 
 
 @pytest.mark.parametrize("ruling", ["sent", "not_sent"])
-def test_known_outcome_takes_no_ruling(approved: Callable[..., PendingAction], alice: User, ruling: str) -> None:
+def test_known_outcome_takes_no_ruling(
+    approved: Callable[..., PendingAction], alice: User, ruling: str
+) -> None:
     for _ in range(2):
         action = approved() if not PendingAction.objects.exists() else PendingAction.objects.get()
         with pytest.raises(Problem) as refused:
@@ -243,7 +273,9 @@ def test_known_outcome_takes_no_ruling(approved: Callable[..., PendingAction], a
         work()
 
 
-def test_one_of_two_rulings_at_once_wins(unknown: PendingAction, alice: User, bob: User, server: MemoryServer) -> None:
+def test_one_of_two_rulings_at_once_wins(
+    unknown: PendingAction, alice: User, bob: User, server: MemoryServer
+) -> None:
     def rule(person: User, ruling: str) -> str:
         try:
             rulings.resolve(action_id=unknown.pk, person=person, ruling=ruling, fence=unknown.fence)  # type: ignore[arg-type]

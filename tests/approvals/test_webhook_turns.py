@@ -1,4 +1,6 @@
-"""A turn of a webhook: in order, no further than the first failure, for a limited time, by one worker."""
+"""A turn of a webhook: in order, no further than the first failure, for a limited time, by one
+worker.
+"""
 
 import logging
 import threading
@@ -46,7 +48,9 @@ def test_delivery_round_ends_at_the_first_failure(two_due: list[str], listener: 
     assert heard(listener) == [two_due[0], *two_due]
 
 
-def test_delivery_round_ends_at_its_time_limit(two_due: list[str], listener: Listener, monkeypatch: Any) -> None:
+def test_delivery_round_ends_at_its_time_limit(
+    two_due: list[str], listener: Listener, monkeypatch: Any
+) -> None:
     clock, ahead = time.monotonic, [0.0]
 
     class EachTryTakesLong(logging.Handler):

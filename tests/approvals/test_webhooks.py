@@ -1,4 +1,6 @@
-"""Programs are told what becomes of actions: signed, at least once, without content, and only what their token sees."""
+"""Programs are told what becomes of actions: signed, at least once, without content, and only what
+their token sees.
+"""
 
 import json
 import threading
@@ -44,7 +46,9 @@ class Listener:
         self.numbers: list[str] = []
         self.meanwhile: Callable[[], object] = lambda: None
         self.answers: list[int] = []  # for the next messages; 200 when there is none left
-        server.expect_request("/hook", method="POST", query_string="for=us").respond_with_handler(self._take)
+        server.expect_request("/hook", method="POST", query_string="for=us").respond_with_handler(
+            self._take
+        )
 
     def _take(self, request: Request) -> Response:
         body = request.get_data()
@@ -85,10 +89,14 @@ def told() -> None:
 
 def hurried() -> None:
     """The time of every try that waits has come."""
-    WebhookDelivery.objects.filter(next_at__isnull=False).update(next_at=timezone.now() - timedelta(seconds=1))
+    WebhookDelivery.objects.filter(next_at__isnull=False).update(
+        next_at=timezone.now() - timedelta(seconds=1)
+    )
 
 
-def test_webhook_reports_steps_without_content(api: Api, reviewer: Reviewer, listener: Listener, settings: Any) -> None:
+def test_webhook_reports_steps_without_content(
+    api: Api, reviewer: Reviewer, listener: Listener, settings: Any
+) -> None:
     listener.added(api)
     action = api.propose(subject=CANARY, body=CANARY)
     told()
@@ -97,20 +105,31 @@ def test_webhook_reports_steps_without_content(api: Api, reviewer: Reviewer, lis
     told()
 
     assert listener.types == ["action.proposed", "action.approved", "action.succeeded"]
-    assert [message["data"]["state"] for message in listener.heard] == ["pending", "approved", "succeeded"]
-    for message, event in zip(listener.heard, ("created", "approved", "outcome_accepted"), strict=True):
+    assert [message["data"]["state"] for message in listener.heard] == [
+        "pending",
+        "approved",
+        "succeeded",
+    ]
+    for message, event in zip(
+        listener.heard, ("created", "approved", "outcome_accepted"), strict=True
+    ):
         link = AuditEvent.objects.get(event=event)
         assert message["data"].pop("audit") == {"sequence": link.sequence, "hash": link.hash}
     assert listener.heard[0]["data"] == {
-        "id": action, "state": "pending", "tool": "send_email", "mailbox": "alice@lovelace.example",
+        "id": action,
+        "state": "pending",
+        "tool": "send_email",
+        "mailbox": "alice@lovelace.example",
         "review_url": f"{settings.MAILHUB_PUBLIC_URL}/actions/{action}/",
-    }  # fmt: skip
+    }
     assert len(set(listener.numbers)) == 3
     told()
     assert len(listener.heard) == 3, "what was taken is not told again"
 
 
-def test_unreadable_event_does_not_block_later_ones(api: Api, reviewer: Reviewer, listener: Listener) -> None:
+def test_unreadable_event_does_not_block_later_ones(
+    api: Api, reviewer: Reviewer, listener: Listener
+) -> None:
     listener.added(api)
     reviewer.decide(api.propose(), "approve")
     with guards.lifted(connection):
@@ -127,14 +146,24 @@ def late(action: str) -> None:
 @pytest.mark.parametrize(
     ("end", "event"),
     [
-        (lambda action, reviewer: reviewer.decide(action, "reject", note=CANARY), "action.rejected"),
-        (lambda action, reviewer: reviewer.decide(action, "ask_back", note=CANARY), "action.changes_requested"),
+        (
+            lambda action, reviewer: reviewer.decide(action, "reject", note=CANARY),
+            "action.rejected",
+        ),
+        (
+            lambda action, reviewer: reviewer.decide(action, "ask_back", note=CANARY),
+            "action.changes_requested",
+        ),
         (lambda action, reviewer: late(action), "action.expired"),
     ],
     ids=["rejected", "changes_requested", "expired"],
 )
 def test_end_without_a_send_is_reported(
-    api: Api, reviewer: Reviewer, listener: Listener, end: Callable[[str, Reviewer], Any], event: str
+    api: Api,
+    reviewer: Reviewer,
+    listener: Listener,
+    end: Callable[[str, Reviewer], Any],
+    event: str,
 ) -> None:
     listener.added(api)
     end(api.propose(), reviewer)
@@ -147,11 +176,17 @@ def refused(approved: ApprovedAction) -> Outcome:
     return Outcome(verdict="refused", code="refused", detail="No")
 
 
-@pytest.mark.parametrize(("instead", "event"), [(refused, "action.failed"), (handed_over, "action.unknown")])
+@pytest.mark.parametrize(
+    ("instead", "event"), [(refused, "action.failed"), (handed_over, "action.unknown")]
+)
 def test_failed_or_doubtful_send_is_reported_as_such(
-    api: Api, reviewer: Reviewer, listener: Listener, script: Script,
-    instead: Callable[[ApprovedAction], Outcome], event: str,
-) -> None:  # fmt: skip
+    api: Api,
+    reviewer: Reviewer,
+    listener: Listener,
+    script: Script,
+    instead: Callable[[ApprovedAction], Outcome],
+    event: str,
+) -> None:
     listener.added(api)
     script.instead = instead
     reviewer.decide(api.propose(), "approve")
@@ -201,7 +236,9 @@ def test_failed_delivery_is_repeated_under_the_same_number(api: Api, listener: L
     assert (delivery.tries, delivery.answer, delivery.next_at) == (3, "200", None)
 
 
-def test_delivery_ends_after_the_last_attempt_and_can_resume(api: Api, alice: User, listener: Listener) -> None:
+def test_delivery_ends_after_the_last_attempt_and_can_resume(
+    api: Api, alice: User, listener: Listener
+) -> None:
     webhook = listener.added(api, events=["action.proposed"])
     listener.answers = [500] * (len(courier.AGAIN) + 1)
     api.propose()
@@ -209,7 +246,11 @@ def test_delivery_ends_after_the_last_attempt_and_can_resume(api: Api, alice: Us
         told()
         hurried()
     delivery = WebhookDelivery.objects.get()
-    assert (delivery.tries, delivery.next_at, delivery.delivered_at) == (len(courier.AGAIN) + 1, None, None)
+    assert (delivery.tries, delivery.next_at, delivery.delivered_at) == (
+        len(courier.AGAIN) + 1,
+        None,
+        None,
+    )
 
     again = browser(alice).post(f"/webhooks/{webhook}/deliveries/{delivery.pk}/again/")
     assert again.status_code == 302
@@ -233,7 +274,9 @@ def test_endpoint_that_is_gone_gets_nothing_more(api: Api, listener: Listener) -
 
 def test_redirect_is_not_followed(api: Api, httpserver: HTTPServer, settings: Any) -> None:
     settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = True
-    httpserver.expect_request("/moved").respond_with_data(status=307, headers={"Location": "/inside"})
+    httpserver.expect_request("/moved").respond_with_data(
+        status=307, headers={"Location": "/inside"}
+    )
     api.post("/webhooks", {"url": httpserver.url_for("/moved")})
     api.propose()
     told()
@@ -278,7 +321,9 @@ def test_newly_internal_address_gets_nothing(api: Api, listener: Listener, setti
     assert WebhookDelivery.objects.get().answer == "unreachable"
 
 
-def test_webhooks_belong_to_their_token_only(api: Api, alice: User, mailbox: Mailbox, listener: Listener) -> None:
+def test_webhooks_belong_to_their_token_only(
+    api: Api, alice: User, mailbox: Mailbox, listener: Listener
+) -> None:
     webhook = listener.added(api)
     other = make_api(alice, mailbox, name="other")
     without = make_api(alice, mailbox, name="reader", scopes=["mail:read"])
@@ -301,7 +346,9 @@ def test_webhooks_belong_to_their_token_only(api: Api, alice: User, mailbox: Mai
 
 
 def deleted(api: Api, webhook: str) -> Any:
-    return api.client.delete(f"/api/v1/webhooks/{webhook}", headers={"Authorization": f"Bearer {api.secret}"})
+    return api.client.delete(
+        f"/api/v1/webhooks/{webhook}", headers={"Authorization": f"Bearer {api.secret}"}
+    )
 
 
 def test_token_has_at_most_ten(api: Api, listener: Listener) -> None:
@@ -332,7 +379,9 @@ def test_person_who_lost_access_is_not_notified(
         case "revoked":
             ApiToken.objects.filter(user=bob).update(revoked_at=timezone.now())
         case "expired":
-            ApiToken.objects.filter(user=bob).update(expires_at=timezone.now() - timedelta(seconds=1))
+            ApiToken.objects.filter(user=bob).update(
+                expires_at=timezone.now() - timedelta(seconds=1)
+            )
         case "deactivated":
             User.objects.filter(pk=bob.pk).update(is_active=False)
     api.propose()
@@ -340,7 +389,9 @@ def test_person_who_lost_access_is_not_notified(
     assert listener.heard == []
 
 
-def test_former_member_gets_no_waiting_delivery(bob: User, mailbox: Mailbox, api: Api, listener: Listener) -> None:
+def test_former_member_gets_no_waiting_delivery(
+    bob: User, mailbox: Mailbox, api: Api, listener: Listener
+) -> None:
     webhook = listener.added(make_api(bob, mailbox, name="bobs"), events=["action.proposed"])
     listener.answers = [500]
     api.propose()
@@ -352,7 +403,9 @@ def test_former_member_gets_no_waiting_delivery(bob: User, mailbox: Mailbox, api
     assert len(listener.heard) == 1
 
 
-def test_program_delivers_no_event_another_is_delivering(api: Api, listener: Listener, tmp_path: Path) -> None:
+def test_program_delivers_no_event_another_is_delivering(
+    api: Api, listener: Listener, tmp_path: Path
+) -> None:
     listener.added(api, events=["action.proposed"])
     first, second = api.propose(subject="First"), api.propose(subject="Second")
     asked, go_on, beside_us = threading.Event(), threading.Event(), this_test()
@@ -422,7 +475,9 @@ def test_webhook_is_added_shown_once_and_removed_on_a_page(
 ) -> None:
     window, stranger = browser(alice), browser(charlie)
     token = ApiToken.objects.get(user=alice)
-    added = window.post("/webhooks/new/", {"token": token.pk, "url": listener.url, "events": ["action.proposed"]})
+    added = window.post(
+        "/webhooks/new/", {"token": token.pk, "url": listener.url, "events": ["action.proposed"]}
+    )
     listener.secret = added.context["secret"]
     webhook = added.context["webhook"].pk
     assert listener.secret in added.content.decode()
@@ -463,7 +518,8 @@ def test_long_delivery_lists_have_pages(api: Api, alice: User, listener: Listene
     told()
     first = WebhookDelivery.objects.get()
     WebhookDelivery.objects.bulk_create(
-        WebhookDelivery(webhook_id=webhook, event=first.event, action_id=action, at=first.at) for _ in range(60)
+        WebhookDelivery(webhook_id=webhook, event=first.event, action_id=action, at=first.at)
+        for _ in range(60)
     )
     window, seen, address = browser(alice), [], f"/webhooks/{webhook}/"
     while address:

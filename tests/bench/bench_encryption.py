@@ -18,7 +18,11 @@ from approvals.models import Blob, PendingAction
 from tests.bench.page import write_section
 from tests.conftest import Api
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(900), pytest.mark.postgres_only]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(900),
+    pytest.mark.postgres_only,
+]
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
 ROUNDS = 20 if QUICK else 400
@@ -90,4 +94,9 @@ def test_cost_of_encrypted_content(api: Api, capsys: pytest.CaptureFixture[str])
     for title, size in SIZES.items():
         lines += rows_of(action, title, size)
     with capsys.disabled():
-        print("\n" + "\n".join(lines) if QUICK else "\n" + write_section("Content, encrypted at rest", lines))  # noqa: T201
+        text = (
+            "\n" + "\n".join(lines)
+            if QUICK
+            else "\n" + write_section("Content, encrypted at rest", lines)
+        )
+        print(text)  # noqa: T201

@@ -1,4 +1,6 @@
-"""What the lists of the pages cost with a million actions, against a thousand in the same run. `make bench` prints it.
+"""What the lists of the pages cost with a million actions, against a thousand in the same run.
+
+`make bench` prints it.
 
 BENCH_QUICK=1 takes fewer actions and writes nothing: it shows that the benchmark still runs.
 Collected by name alone: timing belongs in no test.
@@ -21,14 +23,19 @@ from tests.bench.page import write_section
 from tests.conftest import Reviewer, make_mailbox
 from tools.providers.memory import MemoryServer
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(1800), pytest.mark.postgres_only]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(1800),
+    pytest.mark.postgres_only,
+]
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
 FEW, MANY = (1_000, 10_000) if QUICK else (1_000, 1_000_000)
 BLOCKS, ROUNDS = (2, 2) if QUICK else (8, 8)
 # The address, what it is, and how much slower it may be.
 LISTS = [("/", "pending", 1.2), ("/?tab=sent", "history", 3.0)]
-# Half of them wait, the others are sent; each has its revision with what a row shows. Whose they are goes round.
+# Half of them wait, the others are sent; each has its revision with what a row shows. Whose they
+# are goes round.
 ACTIONS = """
 INSERT INTO approvals_pendingaction
   (id, kind, tool, mailbox_id, proposer_id, proposer_name, status, revision, digest, message_id, fingerprint,
@@ -107,14 +114,23 @@ def read_whole(asked: CaptureQueriesContext) -> list[str]:
             if query["sql"].startswith("SELECT"):
                 cursor.execute("EXPLAIN " + query["sql"].replace("%", "%%"))
                 plans.append("\n".join(row for (row,) in cursor.fetchall()))
-    return [plan for plan in plans if re.search(r"Seq Scan on approvals_(pendingaction|revision)", plan)]
+    return [
+        plan for plan in plans if re.search(r"Seq Scan on approvals_(pendingaction|revision)", plan)
+    ]
 
 
 @pytest.mark.goal("P9")
 def test_cost_of_the_lists(
-    mailbox: Mailbox, alice: User, reviewer: Reviewer, server: MemoryServer, capsys: pytest.CaptureFixture[str]
+    mailbox: Mailbox,
+    alice: User,
+    reviewer: Reviewer,
+    server: MemoryServer,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    mailboxes = [mailbox, *(make_mailbox(f"m{n}@lovelace.example", server, alice) for n in range(4))]
+    mailboxes = [
+        mailbox,
+        *(make_mailbox(f"m{n}@lovelace.example", server, alice) for n in range(4)),
+    ]
     reviewer.client.get("/")
     fill(mailboxes, alice, first=1, last=FEW)
     many = str(connection.settings_dict["NAME"])
@@ -128,11 +144,18 @@ def test_cost_of_the_lists(
                 use(database)
                 for address, what, _at_most in LISTS:
                     with CaptureQueriesContext(connection) as asked:
-                        measured(reviewer, address)  # the first look of a new connection is not counted
+                        measured(
+                            reviewer, address
+                        )  # the first look of a new connection is not counted
                     queries[what, database] = len(asked)
                     whole += read_whole(asked) if database == many else []
-                    times.setdefault((what, database), []).extend(measured(reviewer, address) for _ in range(ROUNDS))
-    lines = ["| goal | list | ratio | at most | medians | queries |", "| --- | --- | --- | --- | --- | --- |"]
+                    times.setdefault((what, database), []).extend(
+                        measured(reviewer, address) for _ in range(ROUNDS)
+                    )
+    lines = [
+        "| goal | list | ratio | at most | medians | queries |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for _, what, at_most in LISTS:
         large, small = (statistics.median(times[what, database]) for database in (many, few))
         lines.append(
@@ -140,6 +163,11 @@ def test_cost_of_the_lists(
             f"| {large:.1f} ms / {small:.1f} ms | {queries[what, many]} / {queries[what, few]} |"
         )
     with capsys.disabled():
-        print("\n" + "\n".join(lines) if QUICK else "\n" + write_section("Lists, with a million actions", lines))  # noqa: T201
+        text = (
+            "\n" + "\n".join(lines)
+            if QUICK
+            else "\n" + write_section("Lists, with a million actions", lines)
+        )
+        print(text)  # noqa: T201
     assert all(queries[what, many] == queries[what, few] for _, what, _ in LISTS)
     assert QUICK or whole == []  # a table this small is read whole for good reasons

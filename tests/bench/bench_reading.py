@@ -1,4 +1,6 @@
-"""What reading costs, in bytes and in time, against floors measured in turn in the same run. `make bench` prints it.
+"""What reading costs, in bytes and in time, against floors measured in turn in the same run.
+
+`make bench` prints it.
 
 Collected by name alone: timing belongs in no test.
 """
@@ -43,7 +45,12 @@ def filled(office: Office, count: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         sender = f"Person {number % 97} <p{number % 97}@{'northwind' if number % 15 else 'insura'}.example>"
-        message = letter(to=office.ada, subject=f"Order {number} is on its way", sender=sender, text="word " * 400)
+        message = letter(
+            to=office.ada,
+            subject=f"Order {number} is on its way",
+            sender=sender,
+            text="word " * 400,
+        )
         (folder / f"{1_790_000_000 + number}.M{number}P1.bench:2,S").write_bytes(message.as_bytes())
     owner = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
     for path in (folder.parent, folder, *folder.iterdir()):
@@ -89,7 +96,11 @@ def found(client: IMAPClient) -> None:
 def shown(tool: Tool) -> dict[str, Any]:
     """A tool as MCP lists it."""
     hints = published_hints(tool)
-    listed = {"name": tool.name, "description": tool.description, "inputSchema": published_parameters(tool.parameters)}
+    listed = {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": published_parameters(tool.parameters),
+    }
     return listed | ({"annotations": hints} if hints else {})
 
 
@@ -97,11 +108,14 @@ def sizes(office: Office) -> list[tuple[str, str, str]]:
     """(what, bytes, others), of compact JSON as a client gets it."""
     page = letter(to=office.ada, subject="Offers of the week", sender="news@shop.example")
     page.set_content(
-        "<p>" + "A very good <a href='https://shop.example/o?u=1'>offer</a> today. " * 900 + "</p>", "html"
+        "<p>" + "A very good <a href='https://shop.example/o?u=1'>offer</a> today. " * 900 + "</p>",
+        "html",
     )
     first = letter(to=office.ada, text="First. " * 300)
     office.receive(first)
-    last = office.receive(letter(to=office.ada, text="Last. " * 300, References=first["Message-ID"]))
+    last = office.receive(
+        letter(to=office.ada, text="Last. " * 300, References=first["Message-ID"])
+    )
     newsletter = office.receive(page)
     ten = office.api.tool("list_emails").content
     read = office.api.tool("read_email", message_id=newsletter).content
@@ -121,8 +135,12 @@ def search_of_ten(api: Api) -> None:
     assert len(answer.json()["emails"]) == 10, answer.content
 
 
-def far_away(user: User, server: S, mailbox: Mailbox, measured: Callable[[S, Api, httpx2.Client], float]) -> float:
-    """What is measured on a server that is 50 ms away and has twelve messages, with a kept connection of its own."""
+def far_away(
+    user: User, server: S, mailbox: Mailbox, measured: Callable[[S, Api, httpx2.Client], float]
+) -> float:
+    """What is measured on a server that is 50 ms away and has twelve messages, with a kept
+    connection of its own.
+    """
     for number in range(12):
         message = letter(to=mailbox.address, subject=f"Order {number}", text="word " * 400)
         server.deliver(mailbox.address, message.as_bytes())
@@ -133,12 +151,15 @@ def far_away(user: User, server: S, mailbox: Mailbox, measured: Callable[[S, Api
 
 
 def at_graph(graph: GraphServer, api: Api, client: httpx2.Client) -> float:
-    """How many round trips a search takes; one is the request that it makes, made again without anything around it."""
+    """How many round trips a search takes; one is the request that it makes, made again without
+    anything around it.
+    """
     search_of_ten(api)
     asked = graph.hits[-1]
     address, headers = f"http://127.0.0.1:{graph.port}{asked.path}", {"Prefer": asked.prefer}
     ours, one = in_turn(
-        lambda: search_of_ten(api), lambda: client.get(address, params=asked.query, headers=headers).raise_for_status()
+        lambda: search_of_ten(api),
+        lambda: client.get(address, params=asked.query, headers=headers).raise_for_status(),
     )
     return ours / one
 
@@ -150,8 +171,12 @@ def at_gmail(gmail: GmailServer, api: Api, client: httpx2.Client) -> float:
     kind = f'multipart/mixed; boundary="{batch.content.split(None, 1)[0][2:].decode()}"'
 
     def bare() -> None:
-        client.get(f"{gmail.url}/gmail/v1/users/me/messages", params=dict(listed.arguments)).raise_for_status()
-        answer = client.post(f"{gmail.url}/batch", content=batch.content, headers={"content-type": kind})
+        client.get(
+            f"{gmail.url}/gmail/v1/users/me/messages", params=dict(listed.arguments)
+        ).raise_for_status()
+        answer = client.post(
+            f"{gmail.url}/batch", content=batch.content, headers={"content-type": kind}
+        )
         answer.raise_for_status()
 
     ours, two = in_turn(lambda: search_of_ten(api), bare)
@@ -170,7 +195,12 @@ def round_trips(settings: Any, alice: User) -> list[tuple[str, str, float, str]]
         graph_trips = far_away(alice, graph, outlook, at_graph)
         gmail_trips = far_away(alice, gmail, at_google, at_gmail)
     return [
-        ("P10", "search of ten over REST, Microsoft 365 at 50 ms / one round trip", graph_trips, "1.2"),
+        (
+            "P10",
+            "search of ten over REST, Microsoft 365 at 50 ms / one round trip",
+            graph_trips,
+            "1.2",
+        ),
         ("P10", "search of ten over REST, Gmail at 50 ms / one round trip", gmail_trips, "2.3"),
     ]
 
@@ -184,8 +214,17 @@ def large_and_small(office: Office, client: IMAPClient) -> list[tuple[str, str, 
         name = office.receive(message)
         client.noop()
         uid = client.search(["ALL"])[-1]
-        ours, whole = in_turn(partial(office.tool, "read_email", message_id=name), partial(read_whole, client, uid))
-        found.append(("P4", f"reading a message of {what} / fetching and parsing it whole", ours / whole, most))
+        ours, whole = in_turn(
+            partial(office.tool, "read_email", message_id=name), partial(read_whole, client, uid)
+        )
+        found.append(
+            (
+                "P4",
+                f"reading a message of {what} / fetching and parsing it whole",
+                ours / whole,
+                most,
+            )
+        )
     return found
 
 
@@ -195,16 +234,19 @@ def smaller(dovecot: Dovecot) -> tuple[float, float]:
         filled(office, 1_000)
         office.tool("list_emails")
         newest, search = in_turn(
-            lambda: office.tool("list_emails"), lambda: office.tool("search_emails", **{"from": "insura"})
+            lambda: office.tool("list_emails"),
+            lambda: office.tool("search_emails", **{"from": "insura"}),
         )
         return newest, search
 
 
 @pytest.mark.goal("P1", "P2", "P3", "P4", "P10")
 def test_cost_of_reading(
-    office: Office, dovecot: Dovecot, capsys: pytest.CaptureFixture[str],
+    office: Office,
+    dovecot: Dovecot,
+    capsys: pytest.CaptureFixture[str],
     round_trips: list[tuple[str, str, float, str]],
-) -> None:  # fmt: skip
+) -> None:
     newest, found_in_few = smaller(dovecot)
     filled(office, 10_000)
     kept = office.imap.signed_in(office.ada)
@@ -227,13 +269,24 @@ def test_cost_of_reading(
         ("P2", "search by a common sender / raw SEARCH and FETCH", search / raw, "0.6"),
         ("P2", "search by what is not there / raw SEARCH", missing / raw_missing, "1.3"),
         ("P3", "newest ten of 10,000 messages / of 1,000", ours / newest, "1.5"),
-        ("P3", "search by a common sender in 10,000 messages / in 1,000", search / found_in_few, "1.5"),
+        (
+            "P3",
+            "search by a common sender in 10,000 messages / in 1,000",
+            search / found_in_few,
+            "1.5",
+        ),
         *large_and_small(office, kept),
         *round_trips,
     ]
     lines = ["| result | bytes | other servers, characters |", "| --- | --- | --- |"]
     lines += [f"| {what} | {size} | {others} |" for what, size, others in sizes(office)]
-    lines += ["", "On 10,000 messages:", "", "| goal | what | ratio | at most |", "| --- | --- | --- | --- |"]
+    lines += [
+        "",
+        "On 10,000 messages:",
+        "",
+        "| goal | what | ratio | at most |",
+        "| --- | --- | --- | --- |",
+    ]
     lines += [f"| {goal} | {what} | {ratio:.2f} | {most} |" for goal, what, ratio, most in times]
     section = write_section("Reading", lines)
     with capsys.disabled():

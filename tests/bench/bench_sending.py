@@ -1,4 +1,6 @@
-"""What sending costs after a person's yes, against floors measured in turn in the same run. `make bench` prints it.
+"""What sending costs after a person's yes, against floors measured in turn in the same run.
+
+`make bench` prints it.
 
 BENCH_QUICK=1 takes a few rounds and writes nothing: it shows that the benchmark still runs.
 Collected by name alone: timing belongs in no test.
@@ -50,9 +52,12 @@ QUICK = bool(os.environ.get("BENCH_QUICK"))
 ROUNDS, WARM_UP = (6, 2) if QUICK else (60, 5)
 MAILS, MAILBOXES = (60, 6) if QUICK else (1000, 50)
 NAMES = {
-    "database": "database worker", "celery": "Celery, prefork", "celery-solo": "Celery, solo",
-    "rq-resident": "RQ, resident", "rq": "RQ, a fork for each job",
-}  # fmt: skip
+    "database": "database worker",
+    "celery": "Celery, prefork",
+    "celery-solo": "Celery, solo",
+    "rq-resident": "RQ, resident",
+    "rq": "RQ, a fork for each job",
+}
 rows: dict[str, list[str]] = {}
 
 
@@ -69,8 +74,12 @@ class Floor(Program):
             self.process = subprocess.Popen(
                 self._command,
                 env=environment(self.home, {"PYTHONPATH": PROJECT, **self._changes}),
-                cwd=self.home, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
-            )  # fmt: skip
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
 
 
 class Arrivals:
@@ -152,8 +161,13 @@ def quantile(values: list[float], share: float) -> float:
 @pytest.mark.goal("P7")
 @pytest.mark.parametrize("kind", COMMANDS)
 def test_time_from_approval_to_the_mail_server(site: Site, alice: User) -> None:
-    """P7: each round the floor, then an approved action; how long the yes itself takes is part of it."""
-    actions = [PendingAction.objects.get(pk=site.api.propose(subject=f"Mail {n}")) for n in range(ROUNDS + WARM_UP)]
+    """P7: each round the floor, then an approved action; how long the yes itself takes is part of
+    it.
+    """
+    actions = [
+        PendingAction.objects.get(pk=site.api.propose(subject=f"Mail {n}"))
+        for n in range(ROUNDS + WARM_UP)
+    ]
     arrivals = Arrivals(site.smtp)
     floor: list[float] = []
     ours: list[float] = []
@@ -173,14 +187,18 @@ def test_time_from_approval_to_the_mail_server(site: Site, alice: User) -> None:
         goal = "+ 300 ms"
     parts = f"{statistics.median(floor):.1f} ms + {over:.1f} ms, the yes {statistics.median(said):.1f} of them"
     row(
-        "P7", f"{NAMES[site.kind]}: yes to accepted / no-op job and smtplib, p50 / p95",
-        f"{p50:.2f} / {p95:.2f} ({parts})", goal,
-    )  # fmt: skip
+        "P7",
+        f"{NAMES[site.kind]}: yes to accepted / no-op job and smtplib, p50 / p95",
+        f"{p50:.2f} / {p95:.2f} ({parts})",
+        goal,
+    )
     assert len(site.smtp.ledger) == 2 * len(actions), "each left once"
 
 
 def approve(action: PendingAction, person: User) -> None:
-    verdicts.approve(action_id=action.pk, person=person, digest=action.digest, revision=action.revision)
+    verdicts.approve(
+        action_id=action.pk, person=person, digest=action.digest, revision=action.revision
+    )
 
 
 def timed(taken: list[float], call: Callable[[], object]) -> None:
@@ -191,16 +209,23 @@ def timed(taken: list[float], call: Callable[[], object]) -> None:
 
 
 def settled(action: PendingAction) -> bool:
-    return PendingAction.objects.filter(pk=action.pk, status=Status.SUCCEEDED, settle_at=None).exists()
+    return PendingAction.objects.filter(
+        pk=action.pk, status=Status.SUCCEEDED, settle_at=None
+    ).exists()
 
 
 @pytest.mark.goal("P13")
 @pytest.mark.parametrize("kind", ["database"])
 def test_two_workers_drain_many_mailboxes(site: Site, sandbox: SandboxServer, alice: User) -> None:
     """P13: everything is approved before the workers begin."""
-    agents = [agent_of(alice, sandbox, site.smtp, address=f"alice.{n}@lovelace.example") for n in range(MAILBOXES)]
+    agents = [
+        agent_of(alice, sandbox, site.smtp, address=f"alice.{n}@lovelace.example")
+        for n in range(MAILBOXES)
+    ]
     for number in range(MAILS):
-        action = agents[number % MAILBOXES].propose(subject=f"Mail {number}", save_to_sent_items=False)
+        action = agents[number % MAILBOXES].propose(
+            subject=f"Mail {number}", save_to_sent_items=False
+        )
         approve(PendingAction.objects.get(pk=action), alice)
 
     fresh, kept = (floor_drained(site, way) for way in ("drain-fresh", "drain"))
@@ -215,10 +240,17 @@ def test_two_workers_drain_many_mailboxes(site: Site, sandbox: SandboxServer, al
     until(lambda: not PendingAction.objects.exclude(status=Status.SUCCEEDED).exists())
     rate = (MAILS - already) / (ended - started)
     row(
-        "P13", f"{MAILS:,} mails of {MAILBOXES} mailboxes, 2 workers / smtplib with a connection for each mail",
-        f"{rate / fresh:.2f} ({rate:.0f} against {fresh:.0f} a second)", "≥ 0.5",
-    )  # fmt: skip
-    row("P13", "the same / smtplib on 2 kept connections", f"{rate / kept:.2f} ({kept:.0f} a second)", "≥ 0.5")
+        "P13",
+        f"{MAILS:,} mails of {MAILBOXES} mailboxes, 2 workers / smtplib with a connection for each mail",
+        f"{rate / fresh:.2f} ({rate:.0f} against {fresh:.0f} a second)",
+        "≥ 0.5",
+    )
+    row(
+        "P13",
+        "the same / smtplib on 2 kept connections",
+        f"{rate / kept:.2f} ({kept:.0f} a second)",
+        "≥ 0.5",
+    )
     assert ended - began < 600
     assert Attempt.objects.count() == MAILS
     assert len(site.smtp.ledger) == before + MAILS
@@ -226,7 +258,14 @@ def test_two_workers_drain_many_mailboxes(site: Site, sandbox: SandboxServer, al
 
 def floor_drained(site: Site, way: str) -> float:
     """Mails a second of two processes that do nothing else."""
-    command = [sys.executable, "-m", "tests.bench.floors", way, str(site.smtp.port), str(MAILS // 2)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.bench.floors",
+        way,
+        str(site.smtp.port),
+        str(MAILS // 2),
+    ]
     before = len(site.smtp.ledger)
     with ExitStack() as both:
         for number in range(2):

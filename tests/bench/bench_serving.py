@@ -1,4 +1,6 @@
-"""What a request, a yes and an idle mailhub cost, against a bare Django beside it. `make bench` prints it.
+"""What a request, a yes and an idle mailhub cost, against a bare Django beside it.
+
+`make bench` prints it.
 
 BENCH_QUICK=1 takes a few rounds and writes nothing: it shows that the benchmark still runs.
 Collected by name alone: timing belongs in no test.
@@ -43,29 +45,43 @@ from tests.services import free_port
 
 __all__ = ["broker", "redis", "redis_server", "sandbox", "sandbox_process", "site"]
 pytestmark = [
-    pytest.mark.django_db(transaction=True), pytest.mark.timeout(900), pytest.mark.postgres_only,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(900),
+    pytest.mark.postgres_only,
     pytest.mark.parametrize("kind", ["database"]),
-]  # fmt: skip
+]
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
 BLOCKS, REQUESTS = (2, 20) if QUICK else (8, 100)
 APPROVALS, STARTS, IDLE_SECONDS = (12, 2, 5) if QUICK else (80, 7, 30)
 AT_ONCE = 4
-HELLO = {"to": ["mira@northwind.example"], "subject": "Hello", "body": "Hello Mira", "confirm": True}
+HELLO = {
+    "to": ["mira@northwind.example"],
+    "subject": "Hello",
+    "body": "Hello Mira",
+    "confirm": True,
+}
 ASKED: dict[str, Any] = {
-    "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_mailboxes", "arguments": {}},
-}  # fmt: skip
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "list_mailboxes", "arguments": {}},
+}
 rows: list[tuple[str, str, str, str]] = []
 
 
 # gunicorn as in docker-compose.yml but with one process, and uvicorn as `manage.py run` has it.
 SERVERS = {
     "wsgi": [
-        "gunicorn", "--worker-class=gthread", "--workers=1", "--threads=8", "--keep-alive=60",
+        "gunicorn",
+        "--worker-class=gthread",
+        "--workers=1",
+        "--threads=8",
+        "--keep-alive=60",
         "--bind=127.0.0.1:{port}",
     ],
     "asgi": ["uvicorn", "--host=127.0.0.1", "--no-access-log", "--port={port}"],
-}  # fmt: skip
+}
 
 
 class Web(Worker):
@@ -84,9 +100,10 @@ class Web(Worker):
         kept = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
         self._kept.append(kept)
         headers = {
-            "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
             "Authorization": f"Bearer {token}",
-        }  # fmt: skip
+        }
 
         def post(body: Any) -> bytes:
             kept.request("POST", path, json.dumps(body), headers)
@@ -168,7 +185,9 @@ def in_turn(first: Callable[[], object], second: Callable[[], object]) -> tuple[
 def bare_row() -> Iterator[None]:
     """The table of the bare application."""
     with connection.cursor() as cursor:
-        cursor.execute("CREATE TABLE bare_row (id uuid PRIMARY KEY, subject varchar(255) NOT NULL, body text NOT NULL)")
+        cursor.execute(
+            "CREATE TABLE bare_row (id uuid PRIMARY KEY, subject varchar(255) NOT NULL, body text NOT NULL)"
+        )
     yield
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE bare_row")
@@ -181,14 +200,28 @@ def test_cost_of_a_proposal(site: Site, bare_row: None, tmp_path: Path) -> None:
     until(lambda: not PendingAction.objects.exclude(status="succeeded").exists())
     new = {"subject": HELLO["subject"], "body": HELLO["body"]}
     with ours(site, "wsgi") as mailhub, bare(tmp_path, "wsgi") as least:
-        proposing = [mailhub.client("/api/v1/tools/send_email", site.api.secret) for _ in range(AT_ONCE)]
+        proposing = [
+            mailhub.client("/api/v1/tools/send_email", site.api.secret) for _ in range(AT_ONCE)
+        ]
         creating = [least.client("/api/rows") for _ in range(AT_ONCE)]
         propose, create = in_turn(lambda: at_once(proposing, HELLO), lambda: at_once(creating, new))
         row(
-            "P8", "proposals a second / creates of a bare ninja", create / propose, "≥ 0.5", rate(propose), rate(create)
+            "P8",
+            "proposals a second / creates of a bare ninja",
+            create / propose,
+            "≥ 0.5",
+            rate(propose),
+            rate(create),
         )
         mine, its = mailhub.memory(), least.memory()
-        row("P12", "memory of a web worker / of a bare ninja's", mine / its, "1.4", mega(mine), mega(its))
+        row(
+            "P12",
+            "memory of a web worker / of a bare ninja's",
+            mine / its,
+            "1.4",
+            mega(mine),
+            mega(its),
+        )
 
 
 @pytest.mark.goal("P11")
@@ -197,7 +230,8 @@ def test_cost_of_a_tool(site: Site, tmp_path: Path) -> None:
         tool, view = mailhub.client("/mcp", site.api.secret), least.client("/view")
         assert b"alice@lovelace.example" in tool(ASKED)
         ask, plain = in_turn(
-            lambda: [tool(ASKED) for _ in range(REQUESTS)], lambda: [view(ASKED) for _ in range(REQUESTS)]
+            lambda: [tool(ASKED) for _ in range(REQUESTS)],
+            lambda: [view(ASKED) for _ in range(REQUESTS)],
         )
     what = "`list_mailboxes` over MCP / a bare JSON view, calls a second"
     row("P11", what, plain / ask, "≥ 0.5", rate(ask), rate(plain))
@@ -205,9 +239,13 @@ def test_cost_of_a_tool(site: Site, tmp_path: Path) -> None:
 
 @pytest.mark.goal("P8")
 def test_cost_of_an_approval(site: Site, sandbox: SandboxServer, alice: User) -> None:
-    agents = [agent_of(alice, sandbox, site.smtp, address=f"alice.{n}@lovelace.example") for n in range(AT_ONCE)]
+    agents = [
+        agent_of(alice, sandbox, site.smtp, address=f"alice.{n}@lovelace.example")
+        for n in range(AT_ONCE)
+    ]
     queue = [
-        [PendingAction.objects.get(pk=agent.propose(subject=f"Mail {n}")) for n in range(APPROVALS)] for agent in agents
+        [PendingAction.objects.get(pk=agent.propose(subject=f"Mail {n}")) for n in range(APPROVALS)]
+        for agent in agents
     ]
     with psycopg.connect(str(this_test()["DATABASE_URL"])) as raw:
         raw.execute("CREATE TEMP TABLE waiting (id integer PRIMARY KEY, status text)")
@@ -217,7 +255,8 @@ def test_cost_of_an_approval(site: Site, sandbox: SandboxServer, alice: User) ->
 
         def set_and_commit() -> None:
             done = raw.execute(
-                "UPDATE waiting SET status = 'approved' WHERE id = %s AND status = 'pending'", [next(numbers)]
+                "UPDATE waiting SET status = 'approved' WHERE id = %s AND status = 'pending'",
+                [next(numbers)],
             )
             assert done.rowcount == 1
             raw.commit()
@@ -241,7 +280,9 @@ def test_cost_of_an_approval(site: Site, sandbox: SandboxServer, alice: User) ->
     quarter = half + half // 2
     alone = seconds(lambda: all_of(action for actions in queue for action in actions[half:quarter]))
     with ThreadPoolExecutor(AT_ONCE) as several:
-        together = seconds(lambda: list(several.map(all_of, [actions[quarter:] for actions in queue])))
+        together = seconds(
+            lambda: list(several.map(all_of, [actions[quarter:] for actions in queue]))
+        )
     row("P8", "4 approvers on 4 mailboxes / one", alone / together, "≥ 1.5", "", "")
     assert PendingAction.objects.filter(status="approved").count() == half + 4 * half
 
@@ -250,16 +291,26 @@ def test_cost_of_an_approval(site: Site, sandbox: SandboxServer, alice: User) ->
 def test_response_time_for_a_desktop_client(site: Site, alice: User) -> None:
     token = ApiToken.issue(user=alice, name="desk", scopes=["mail:read"], mailboxes=[])[1]
     hello = {
-        "jsonrpc": "2.0", "id": 1, "method": "initialize",
-        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
-    }  # fmt: skip
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        },
+    }
     settings = environment(site.home, {**site.environment, "MAILHUB_TOKEN": token})
 
     def start() -> None:
         with subprocess.Popen(
-            [*MANAGE, "mcp"], env=settings, cwd=site.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [*MANAGE, "mcp"],
+            env=settings,
+            cwd=site.home,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-        ) as client:  # fmt: skip
+        ) as client:
             assert client.stdin is not None
             assert client.stdout is not None
             client.stdin.write(json.dumps(hello).encode() + b"\n")
@@ -269,7 +320,14 @@ def test_response_time_for_a_desktop_client(site: Site, alice: User) -> None:
 
     start()
     taken = statistics.median(seconds(start) for _ in range(STARTS))
-    row("P11", "stdio: from the start to the end of a client that says hello, in seconds", taken, "1.0", "", "")
+    row(
+        "P11",
+        "stdio: from the start to the end of a client that says hello, in seconds",
+        taken,
+        "1.0",
+        "",
+        "",
+    )
 
 
 @pytest.mark.goal("P12")
@@ -295,7 +353,9 @@ def statements() -> int:
     """The transactions that the database has ended, without ours."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
-        cursor.execute("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()")
+        cursor.execute(
+            "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+        )
         return int(cursor.fetchone()[0])
 
 
@@ -325,7 +385,9 @@ def row(goal: str, what: str, ratio: float, most: str, ours: str, floor: str) ->
 def _page(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     lines = ["| goal | what | ratio | at most |", "| --- | --- | --- | --- |"]
-    lines += [f"| {' | '.join(cells)} |" for cells in sorted(rows, key=lambda cells: int(cells[0][1:]))]
+    lines += [
+        f"| {' | '.join(cells)} |" for cells in sorted(rows, key=lambda cells: int(cells[0][1:]))
+    ]
     section = "\n".join(lines) if QUICK else write_section("Serving, on PostgreSQL", lines)
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():

@@ -1,6 +1,8 @@
-"""The least that a send can cost: a job without Django, started by the same queue, that hands over by plain smtplib.
+"""The least that a send can cost: a job without Django, started by the same queue, that hands over
+by plain smtplib.
 
-`python -m tests.bench.floors ADDRESS` is the floor of the database queue: it waits on a NOTIFY or on a FIFO.
+`python -m tests.bench.floors ADDRESS` is the floor of the database queue: it waits on a NOTIFY or
+on a FIFO.
 """
 
 import os
@@ -17,7 +19,9 @@ CHANNEL = "floor"
 READY = "ready"
 
 app = Celery("floor", broker=os.environ.get("FLOOR_BROKER", "memory://"))
-app.conf.update(task_ignore_result=True, task_default_queue="floor", worker_hijack_root_logger=False)
+app.conf.update(
+    task_ignore_result=True, task_default_queue="floor", worker_hijack_root_logger=False
+)
 
 
 def letter() -> str:
@@ -28,7 +32,9 @@ def letter() -> str:
 
 
 def send(port: int) -> None:
-    """What every program that sends one mail does; with a name of its own, or smtplib asks the resolver for one."""
+    """What every program that sends one mail does; with a name of its own, or smtplib asks the
+    resolver for one.
+    """
     with smtplib.SMTP("127.0.0.1", port, local_hostname="localhost") as smtp:
         smtp.login("user", "password")
         smtp.sendmail(SENDER, [RECIPIENT], letter())

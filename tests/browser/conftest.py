@@ -1,4 +1,6 @@
-"""One mailhub for all browser tests of a worker, one Chromium for each file; windows are fresh for each test."""
+"""One mailhub for all browser tests of a worker, one Chromium for each file; windows are fresh for
+each test.
+"""
 
 import os
 import threading
@@ -40,8 +42,9 @@ def mailhub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailhub]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Not for the whole session: as long as it runs, playwright's event loop runs in the tests' own thread, and Django
-    would refuse its database there."""
+    """Not for the whole session: as long as it runs, playwright's event loop runs in the tests' own
+    thread, and Django would refuse its database there.
+    """
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=QUIET)
@@ -69,7 +72,9 @@ class Canary:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.05), daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: self._server.serve_forever(poll_interval=0.05), daemon=True
+        )
 
     def __enter__(self) -> "Canary":
         self._thread.start()

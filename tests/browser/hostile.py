@@ -1,4 +1,7 @@
-"""Mail that would like to call home or to run something: HTML for each way. `AT` is a server that listens."""
+"""Mail that would like to call home or to run something: HTML for each way.
+
+`AT` is a server that listens.
+"""
 # ruff: noqa: E501
 
 HOSTILE = {

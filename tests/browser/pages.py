@@ -1,4 +1,6 @@
-"""Every page of the product with something on it: `furnish` makes what they show, and says how each is opened."""
+"""Every page of the product with something on it: `furnish` makes what they show, and says how each
+is opened.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,8 +27,8 @@ from tests.conftest import Api, make_mailbox
 from tests.office import letter
 from tools.providers.memory import MemoryServer
 
-# Alice manages a mailbox, Vera may only look into it, Charlie has none, nobody is not signed in, and Alice's sign-in
-# was long ago.
+# Alice manages a mailbox, Vera may only look into it, Charlie has none, nobody is not signed in,
+# and Alice's sign-in was long ago.
 Who = Literal["alice", "vera", "charlie", "nobody", "alice, long ago"]
 
 
@@ -73,7 +75,13 @@ AROUND = [
 
 
 def furnish(
-    api: Api, alice: User, bob: User, charlie: User, script: Script, server: MemoryServer, settings: Any
+    api: Api,
+    alice: User,
+    bob: User,
+    charlie: User,
+    script: Script,
+    server: MemoryServer,
+    settings: Any,
 ) -> list[View]:
     settings.ROOT_URLCONF = __name__
     settings.MAILHUB_UNDO_SECONDS = 600
@@ -83,29 +91,66 @@ def furnish(
     seen = _actions(api, alice, bob, script, server, settings)
     for status in ("needs_reauth", "error", "disconnected"):
         other = make_mailbox(f"{status}@lovelace.example", server, alice)
-        Mailbox.objects.filter(pk=other.pk).update(status=status, checked_at=timezone.now(), name="A name")
+        Mailbox.objects.filter(pk=other.pk).update(
+            status=status, checked_at=timezone.now(), name="A name"
+        )
     api.tool("create_draft", to=["mira@northwind.example"], subject="A draft", body="Begun")
     its = f"/mailboxes/{mailbox.pk}/"
-    invitation = members.invite(mailbox=mailbox, person=alice, email="new@northwind.example", role=Role.APPROVER)
+    invitation = members.invite(
+        mailbox=mailbox, person=alice, email="new@northwind.example", role=Role.APPROVER
+    )
     known = members.invite(mailbox=mailbox, person=alice, email=charlie.email, role=Role.APPROVER)
     link = SignInLink.issue(user=alice, lifetime=timedelta(hours=1))
     return [
         *(View(who="alice", address=f"/?{query}") for query in QUEUE),
         *(View(who="alice", address=address, name=name) for name, address in seen.items()),
-        *(View(who="alice", address=address) for address in (*AROUND, its, f"{its}rules/", f"{its}disconnect/")),
+        *(
+            View(who="alice", address=address)
+            for address in (*AROUND, its, f"{its}rules/", f"{its}disconnect/")
+        ),
         View(who="alice", address="/tokens/new/", then=_make_token, name="a new token"),
         View(who="alice", address=_webhook(alice), name="what a webhook was told"),
         View(who="alice", address="/webhooks/new/", then=_add_webhook, name="a new webhook"),
         View(who="alice", address="/compose/", then=_refused_mail, name="a mail that is refused"),
-        View(who="alice", address="/audit/", then=lambda page: _pressed(page, "Verify now"), name="a verified audit"),
+        View(
+            who="alice",
+            address="/audit/",
+            then=lambda page: _pressed(page, "Verify now"),
+            name="a verified audit",
+        ),
         View(who="alice", address=its, then=_invite, name="an invitation to send on"),
-        View(who="alice", address=its, then=lambda page: page.evaluate(UNSEALED), name="a form without its token"),
-        View(who="alice", address=f"{its}rules/", then=_wrong_rules, name="rules that nobody can keep"),
-        View(who="alice", address=f"{seen['plain']}edit/", then=_wrong_edit, name="an edit that is refused"),
-        View(who="alice", address=seen["plain"], then=lambda page: _stale(page, bob), name="a form that is too old"),
+        View(
+            who="alice",
+            address=its,
+            then=lambda page: page.evaluate(UNSEALED),
+            name="a form without its token",
+        ),
+        View(
+            who="alice",
+            address=f"{its}rules/",
+            then=_wrong_rules,
+            name="rules that nobody can keep",
+        ),
+        View(
+            who="alice",
+            address=f"{seen['plain']}edit/",
+            then=_wrong_edit,
+            name="an edit that is refused",
+        ),
+        View(
+            who="alice",
+            address=seen["plain"],
+            then=lambda page: _stale(page, bob),
+            name="a form that is too old",
+        ),
         View(who="alice", address="/?q=alike", then=_several, name="several at once"),
         View(who="alice", address="/?q=different", then=_several_approved, name="several approved"),
-        View(who="alice", address="about:blank", then=lambda page: _framed(page, seen["html"]), name="frame"),
+        View(
+            who="alice",
+            address="about:blank",
+            then=lambda page: _framed(page, seen["html"]),
+            name="frame",
+        ),
         *(View(who="vera", address=address) for address in ("/", seen["plain"], its)),
         *(
             View(who="charlie", address=each)
@@ -121,35 +166,69 @@ def furnish(
         View(who="charlie", address="/audit/"),
         View(who="charlie", address=f"/invitations/{invitation}/", name="an invitation"),
         View(who="charlie", address="/invitations/none/"),
-        View(who="nobody", address=f"/invitations/{known}/", name="an invitation of a person who is known"),
+        View(
+            who="nobody",
+            address=f"/invitations/{known}/",
+            name="an invitation of a person who is known",
+        ),
         *(View(who="nobody", address=address) for address in ("/sign-in/", "/sign-in/none/")),
         View(who="nobody", address=f"/sign-in/{link}/", name="a link to sign in"),
         View(who="alice, long ago", address="/sign-in/again/"),
     ]
 
 
-def _actions(api: Api, alice: User, bob: User, script: Script, server: MemoryServer, settings: Any) -> dict[str, str]:
+def _actions(
+    api: Api, alice: User, bob: User, script: Script, server: MemoryServer, settings: Any
+) -> dict[str, str]:
     """Actions in every state; addresses of pages about them, by what they show."""
     changed: dict[str, dict[str, Any]] = {
         "plain": {"bcc": ["hidden@archive.example"]},
         "html": {"body": "<h1>Hello</h1><p>there</p>", "body_type": "html"},
-        "hidden": {"body": "<p>Hello</p><p hidden>there</p>" + "<!-- a long note -->" * 30, "body_type": "html"},
-        "many": {"subject": "😀" * 255, "to": [f"guest{n}@domain{n % 40}.example" for n in range(500)]},
+        "hidden": {
+            "body": "<p>Hello</p><p hidden>there</p>" + "<!-- a long note -->" * 30,
+            "body_type": "html",
+        },
+        "many": {
+            "subject": "😀" * 255,
+            "to": [f"guest{n}@domain{n % 40}.example" for n in range(500)],
+        },
         "long": {"subject": "<script>alert(1)</script>", "body": "<b>word</b> עברית " * 5000},
-        "risky": {"cc": ["mira@northvvind.example"], "body": "My card is 4111 1111 1111 1111, see the attachment."},
-        "alike 1": {}, "alike 2": {}, "different 1": {}, "different 2": {}, "different 3": {},
-        "edited": {}, "asked back": {}, "leaving": {}, "unknown": {}, "sent": {}, "failed": {}, "rejected": {},
-        "withdrawn": {}, "expired": {}, "later": {"send_at": (timezone.now() + timedelta(days=2)).isoformat()},
-    }  # fmt: skip
-    ids = {name: api.propose(**{"subject": f"{name} mail", **changes}) for name, changes in changed.items()}
+        "risky": {
+            "cc": ["mira@northvvind.example"],
+            "body": "My card is 4111 1111 1111 1111, see the attachment.",
+        },
+        "alike 1": {},
+        "alike 2": {},
+        "different 1": {},
+        "different 2": {},
+        "different 3": {},
+        "edited": {},
+        "asked back": {},
+        "leaving": {},
+        "unknown": {},
+        "sent": {},
+        "failed": {},
+        "rejected": {},
+        "withdrawn": {},
+        "expired": {},
+        "later": {"send_at": (timezone.now() + timedelta(days=2)).isoformat()},
+    }
+    ids = {
+        name: api.propose(**{"subject": f"{name} mail", **changes})
+        for name, changes in changed.items()
+    }
     action = {name: PendingAction.objects.get(pk=key) for name, key in ids.items()}
     edited, asked = action["edited"], action["asked back"]
     words = {"subject": "Edited twice", "body": "Other words"}
     edits.edit(action_id=edited.pk, person=bob, digest=edited.digest, revision=1, changes=words)
-    edits.ask_back(action_id=asked.pk, person=bob, digest=asked.digest, revision=1, note="Shorter, please")
+    edits.ask_back(
+        action_id=asked.pk, person=bob, digest=asked.digest, revision=1, note="Shorter, please"
+    )
     verdicts.reject(action_id=action["rejected"].pk, person=alice, note="Not like this")
     verdicts.reject(action_id=action["withdrawn"].pk, person=bob)
-    PendingAction.objects.filter(pk=action["expired"].pk).update(status="expired", finished_at=timezone.now())
+    PendingAction.objects.filter(pk=action["expired"].pk).update(
+        status="expired", finished_at=timezone.now()
+    )
     approve(ids["leaving"], bob)
     for name, instead in (("unknown", handed_over), ("sent", None), ("failed", _refused)):
         approve(ids[name], alice)
@@ -172,13 +251,24 @@ def _actions(api: Api, alice: User, bob: User, script: Script, server: MemorySer
     ids["draft change"] = _change_of_a_draft(api, alice, server)
     found = {name: f"/actions/{key}/" for name, key in ids.items()}
     return {
-        **{name: address for name, address in found.items() if not name.startswith(("alike", "different"))},
-        **{f"{view} of {name}": f"{found[name]}?view={view}" for name, view in (
-            ("long", "source"), ("html", "text"), ("edited", "changes"), ("edited", "history"), ("unknown", "history"),
-        )},
+        **{
+            name: address
+            for name, address in found.items()
+            if not name.startswith(("alike", "different"))
+        },
+        **{
+            f"{view} of {name}": f"{found[name]}?view={view}"
+            for name, view in (
+                ("long", "source"),
+                ("html", "text"),
+                ("edited", "changes"),
+                ("edited", "history"),
+                ("unknown", "history"),
+            )
+        },
         "edit": f"{found['html']}edit/",
         "conversation": f"{found['reply']}conversation/",
-    }  # fmt: skip
+    }
 
 
 def _forward_of_two_texts(api: Api, alice: User, server: MemoryServer) -> str:
@@ -186,7 +276,9 @@ def _forward_of_two_texts(api: Api, alice: User, server: MemoryServer) -> str:
     original.add_alternative("<p>Account 1234</p>", subtype="html")
     server.deliver(alice.email, original.as_bytes())
     newest = api.tool("list_emails", max_results=1).json()["emails"][0]["id"]
-    answer = api.tool("forward_email", message_id=newest, to=["mira@northwind.example"], confirm=True)
+    answer = api.tool(
+        "forward_email", message_id=newest, to=["mira@northwind.example"], confirm=True
+    )
     return str(answer.json()["action"]["id"])
 
 
@@ -195,14 +287,21 @@ def _change_of_a_draft(api: Api, alice: User, server: MemoryServer) -> str:
     server.deliver(alice.email, letter(to="mira@northwind.example").as_bytes(), folder="drafts")
     draft = api.tool("list_drafts").json()["drafts"][0]["id"]
     body = {"body": "<p>Hello</p><p hidden>there</p>", "body_type": "html"}
-    answer = api.tool("update_draft", draft_id=draft, to=["mira@northwind.example"], subject="Changed", **body)
+    answer = api.tool(
+        "update_draft", draft_id=draft, to=["mira@northwind.example"], subject="Changed", **body
+    )
     return str(answer.json()["action"]["id"])
 
 
 def _webhook(alice: User) -> str:
     """A webhook that was told everything there was, with each way in which that can have gone."""
-    where = {"url": "https://hooks.northwind.example/mailhub/actions?team=accounts", "events": list(EVENTS)}
-    webhook = Webhook.objects.create(token=ApiToken.objects.filter(user=alice)[0], secret="none", **where)
+    where = {
+        "url": "https://hooks.northwind.example/mailhub/actions?team=accounts",
+        "events": list(EVENTS),
+    }
+    webhook = Webhook.objects.create(
+        token=ApiToken.objects.filter(user=alice)[0], secret="none", **where
+    )
     went: tuple[dict[str, Any], ...] = (
         {"delivered_at": timezone.now(), "answer": "200", "tries": 1},
         {"next_at": timezone.now() + timedelta(minutes=4), "answer": "503", "tries": 2},
@@ -212,7 +311,11 @@ def _webhook(alice: User) -> str:
     for number, action in enumerate(actions):
         event = list(EVENTS)[number % len(EVENTS)]
         WebhookDelivery.objects.create(
-            webhook=webhook, event=event, action=action, at=action.created_at, **went[number % len(went)]
+            webhook=webhook,
+            event=event,
+            action=action,
+            at=action.created_at,
+            **went[number % len(went)],
         )
     return f"/webhooks/{webhook.pk}/"
 
@@ -221,7 +324,8 @@ def _refused(approved: ApprovedAction) -> Outcome:
     return Outcome(verdict="refused", code="invalid_recipient", detail="There is no such mailbox.")
 
 
-# --- To where only a form leads --------------------------------------------------------------------------------------
+# --- To where only a form leads
+# --------------------------------------------------------------------------------------
 
 # A form as another site would send it; a page of an old tab is no better.
 UNSEALED = """() => { document.querySelector("[name=csrfmiddlewaretoken]").form.remove();
@@ -276,9 +380,12 @@ def _wrong_edit(page: Page) -> None:
 def _stale(page: Page, bob: User) -> None:
     action = PendingAction.objects.get(pk=page.url.split("/")[-2])
     edits.edit(
-        action_id=action.pk, person=bob, digest=action.digest, revision=action.revision,
+        action_id=action.pk,
+        person=bob,
+        digest=action.digest,
+        revision=action.revision,
         changes={"subject": f"Changed {action.revision} times"},
-    )  # fmt: skip
+    )
     _pressed(page, "Approve and send")
 
 

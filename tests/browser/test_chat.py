@@ -1,4 +1,6 @@
-"""The chat in a browser: it streams, its tools are quiet lines, what it proposes is a card that follows the action."""
+"""The chat in a browser: it streams, its tools are quiet lines, what it proposes is a card that
+follows the action.
+"""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +19,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.timeout(240)
 expect.set_options(timeout=PATIENCE_MS)
 MIRA = "mira@northwind.example"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-PROPOSAL = {"to": [MIRA], "subject": "It is Thursday", "body": "Dear Mira, it is Thursday.", "confirm": True}
+PROPOSAL = {
+    "to": [MIRA],
+    "subject": "It is Thursday",
+    "body": "Dear Mira, it is Thursday.",
+    "confirm": True,
+}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +58,9 @@ def pictures(page: Page, name: str) -> None:
         for light in ("light", "dark"):
             page.set_viewport_size({"width": width, "height": height})
             page.emulate_media(color_scheme="light" if light == "light" else "dark")
-            wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+            wide = page.evaluate(
+                "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+            )
             assert not wide, f"{name} is wider than {width}"
             found = Axe().run(page, options={"runOnly": {"type": "tag", "values": RULES}})
             assert found.response["violations"] == [], found.generate_report()
@@ -64,16 +73,27 @@ def test_chat_streams_shows_tools_and_follows_proposals(
 ) -> None:
     page = signed_in(window, mailhub)
     troubles: list[str] = []
-    page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+    page.on(
+        "console",
+        lambda message: troubles.append(message.text) if message.type == "error" else None,
+    )
     page.on("pageerror", lambda error: troubles.append(str(error)))
     bells: list[str] = []
-    page.on("request", lambda request: bells.append(request.url) if request.resource_type == "eventsource" else None)
+    page.on(
+        "request",
+        lambda request: (
+            bells.append(request.url) if request.resource_type == "eventsource" else None
+        ),
+    )
     page.get_by_role("link", name="Agent", exact=True).click()
     pictures(page, "chat-empty")
     page.set_viewport_size({"width": 1280, "height": 860})
 
     model.says(
-        Says(text="Let me look. ", calls=(("list_emails", {}), ("read_email", {"message_id": "no such"}))),
+        Says(
+            text="Let me look. ",
+            calls=(("list_emails", {}), ("read_email", {"message_id": "no such"})),
+        ),
         Says(text="<b>Three</b> things, the first of them at length.", hold=True),
     )
     page.get_by_label("Ask about your mail").fill("What is new?")
@@ -95,7 +115,10 @@ def test_chat_streams_shows_tools_and_follows_proposals(
     expect(page.get_by_text("Nothing has been sent.")).to_be_visible()
     until(lambda: bells)
     looks: list[str] = []
-    page.on("request", lambda request: looks.append(request.url) if request.url.endswith("/cards/") else None)
+    page.on(
+        "request",
+        lambda request: looks.append(request.url) if request.url.endswith("/cards/") else None,
+    )
     pictures(page, "chat-held")
     page.set_viewport_size({"width": 1280, "height": 860})
 
@@ -120,11 +143,15 @@ def test_chat_streams_shows_tools_and_follows_proposals(
 
 
 @pytest.mark.long
-def test_card_without_notifications_is_polled(window: BrowserContext, mailhub: Mailhub, model: ModelServer) -> None:
+def test_card_without_notifications_is_polled(
+    window: BrowserContext, mailhub: Mailhub, model: ModelServer
+) -> None:
     page = signed_in(window, mailhub)
     page.route("**/live/*", lambda route: route.abort())
     page.goto(f"{mailhub.url}/agent/")
-    model.says(Says(text="I propose this. ", calls=(("send_email", PROPOSAL | {"subject": "By looking"}),)))
+    model.says(
+        Says(text="I propose this. ", calls=(("send_email", PROPOSAL | {"subject": "By looking"}),))
+    )
     page.get_by_label("It may").select_option("safeWrite")
     page.get_by_label("Ask about your mail").fill("Tell Mira")
     page.get_by_role("button", name="Ask", exact=True).click()
@@ -134,7 +161,9 @@ def test_card_without_notifications_is_polled(window: BrowserContext, mailhub: M
 
 
 @pytest.mark.long
-def test_escape_stops_the_run_on_the_server_too(window: BrowserContext, mailhub: Mailhub, model: ModelServer) -> None:
+def test_escape_stops_the_run_on_the_server_too(
+    window: BrowserContext, mailhub: Mailhub, model: ModelServer
+) -> None:
     page = signed_in(window, mailhub)
     page.goto(f"{mailhub.url}/agent/")
     model.go_on.clear()

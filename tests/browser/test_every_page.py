@@ -1,4 +1,6 @@
-"""Every page in a browser: readable for everybody, quiet towards the network, small, and usable without scripts."""
+"""Every page in a browser: readable for everybody, quiet towards the network, small, and usable
+without scripts.
+"""
 
 import gzip
 import os
@@ -31,7 +33,10 @@ from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 LARGEST = 100_000
-PARTS, A_FEW = 6, 16  # of all pages: a sixth of them together in the long run, a sixteenth in the everyday one
+PARTS, A_FEW = (
+    6,
+    16,
+)  # of all pages: a sixth of them together in the long run, a sixteenth in the everyday one
 LOOKS: list[tuple[Any, int]] = [("light", 1280), ("dark", 360), ("light", 360), ("dark", 1280)]
 # What there is to press or to fill in; of a group of radio buttons Tab finds one.
 REACHED = """() => {
@@ -55,7 +60,9 @@ def signed_in(
     client = browser_of(person, fresh=fresh)
     context = browser.new_context(base_url=live_server.url, reduced_motion="reduce", **options)
     context.set_default_timeout(PATIENCE_MS)
-    context.add_cookies([{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}])
+    context.add_cookies(
+        [{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}]
+    )
     return context
 
 
@@ -72,7 +79,10 @@ def windows(browser: Browser, live_server: LiveServer) -> Iterator[Callable[[Who
                     browser.new_context(base_url=live_server.url, reduced_motion="reduce")
                     if name == "nobody"
                     else signed_in(
-                        browser, live_server, User.objects.get(email__startswith=f"{name}@"), fresh=not long_ago
+                        browser,
+                        live_server,
+                        User.objects.get(email__startswith=f"{name}@"),
+                        fresh=not long_ago,
                     )
                 )
                 context.set_default_timeout(PATIENCE_MS)
@@ -83,23 +93,35 @@ def windows(browser: Browser, live_server: LiveServer) -> Iterator[Callable[[Who
 
 
 def opened(window: BrowserContext, view: View) -> tuple[Page, int]:
-    """The page as it is to be seen, and its compressed bytes: the message in its frame, and streams, aside."""
+    """The page as it is to be seen, and its compressed bytes: the message in its frame, and
+    streams, aside.
+    """
     page = window.new_page()
     page.set_viewport_size({"width": 1280, "height": 860})
     answers: list[Response] = []
-    page.on("response", lambda answer: answers.append(answer))  # it sets an attribute on what it is given
+    page.on(
+        "response", lambda answer: answers.append(answer)
+    )  # it sets an attribute on what it is given
     page.goto(view.address, wait_until="load")
-    parts = {answer.url for answer in answers if answer.ok and not re.search("/body/|/live/", answer.url)}
+    parts = {
+        answer.url for answer in answers if answer.ok and not re.search("/body/|/live/", answer.url)
+    }
     size = sum(len(gzip.compress(window.request.get(url).body())) for url in parts)
     view.then(page)
     if "/actions/" in page.url:
-        page.wait_for_load_state("networkidle")  # nobody says that they are here while the database is emptied
+        page.wait_for_load_state(
+            "networkidle"
+        )  # nobody says that they are here while the database is emptied
     expect(page.locator("[aria-busy=true], .htmx-request")).to_have_count(0)
     return page, size
 
 
 def barriers(page: Page) -> list[tuple[str, list[str]]]:
-    violations = Axe().run(page, options={"resultTypes": ["violations"], "iframes": False}).response["violations"]
+    violations = (
+        Axe()
+        .run(page, options={"resultTypes": ["violations"], "iframes": False})
+        .response["violations"]
+    )
     return [(each["id"], [node["html"][:160] for node in each["nodes"]][:3]) for each in violations]
 
 
@@ -131,19 +153,41 @@ def unclean(caller: Caller, mailbox: Mailbox, html: str) -> PendingAction:
     """An action whose HTML was never cleaned, as if the cleaning had a hole."""
     source = b"Subject: hostile\r\n\r\n"
     payload = {
-        "kind": "mail.send", "from": mailbox.address, "to": ["mira@northwind.example"], "cc": [], "bcc": [],
-        "subject": "Hostile", "text": "hostile", "html": html, "attachments": [], "importance": "normal",
-        "save_to_sent_items": True, "original": "", "nonce": uuid.uuid4().hex,
+        "kind": "mail.send",
+        "from": mailbox.address,
+        "to": ["mira@northwind.example"],
+        "cc": [],
+        "bcc": [],
+        "subject": "Hostile",
+        "text": "hostile",
+        "html": html,
+        "attachments": [],
+        "importance": "normal",
+        "save_to_sent_items": True,
+        "original": "",
+        "nonce": uuid.uuid4().hex,
         "source_sha256": sha256(source).hexdigest(),
-    }  # fmt: skip
+    }
     preview = Preview(
-        title="Hostile", targets=(Target(address="mira@northwind.example", role="to"),), excerpt="x", fingerprint="x"
+        title="Hostile",
+        targets=(Target(address="mira@northwind.example", role="to"),),
+        excerpt="x",
+        fingerprint="x",
     )
     proposal = Proposal(
-        kind="mail.send", payload=payload, preview=preview, message_id=f"<{uuid.uuid4().hex}@x>", blobs=(source,)
+        kind="mail.send",
+        payload=payload,
+        preview=preview,
+        message_id=f"<{uuid.uuid4().hex}@x>",
+        blobs=(source,),
     )
     return proposals.propose(
-        caller=caller, mailbox=mailbox, tool="send_email", proposal=proposal, key=None, request_digest="x"
+        caller=caller,
+        mailbox=mailbox,
+        tool="send_email",
+        proposal=proposal,
+        key=None,
+        request_digest="x",
     )[0]
 
 
@@ -158,7 +202,11 @@ def test_hostile_mail_contacts_nobody_and_runs_nothing(
     page = window.new_page()
     page.on("dialog", lambda dialog: ran.append(dialog.message))
     with Canary() as canary:
-        whole = "<p>Begins.</p>" + "\n".join(HOSTILE.values()).replace("AT", canary.url) + "<p>Ends.</p>"
+        whole = (
+            "<p>Begins.</p>"
+            + "\n".join(HOSTILE.values()).replace("AT", canary.url)
+            + "<p>Ends.</p>"
+        )
         action = unclean(Caller(user=alice, surface="web"), mailbox, whole)
         page.goto(f"/actions/{action.pk}/", wait_until="load")
         frame = page.frame_locator("iframe.frame")
@@ -181,18 +229,39 @@ def test_hostile_mail_contacts_nobody_and_runs_nothing(
 
 @pytest.mark.parametrize(
     "part",
-    [*(pytest.param(n, marks=[pytest.mark.long, pytest.mark.timeout(600)]) for n in range(PARTS)), "some"],
+    [
+        *(
+            pytest.param(n, marks=[pytest.mark.long, pytest.mark.timeout(600)])
+            for n in range(PARTS)
+        ),
+        "some",
+    ],
 )
 def test_every_page_is_accessible_responsive_and_small(
-    browser: Browser, live_server: LiveServer, api: Api, alice: User, bob: User, charlie: User, script: Script,
-    server: MemoryServer, settings: Any, part: int | str,
-) -> None:  # fmt: skip
-    """Each in both themes and both widths; the everyday run looks at a few, others each day, in one way."""
+    browser: Browser,
+    live_server: LiveServer,
+    api: Api,
+    alice: User,
+    bob: User,
+    charlie: User,
+    script: Script,
+    server: MemoryServer,
+    settings: Any,
+    part: int | str,
+) -> None:
+    """Each in both themes and both widths; the everyday run looks at a few, others each day, in one
+    way.
+    """
     views = furnish(api, alice, bob, charlie, script, server, settings)
     day = timezone.localdate().toordinal()
     looks = [LOOKS[day % len(LOOKS)]] if part == "some" else LOOKS
     views = views[day % A_FEW :: A_FEW] if part == "some" else views[int(part) :: PARTS]
-    found: dict[str, list[Any]] = {"barriers": [], "too wide": [], "out of reach": [], "too large": []}
+    found: dict[str, list[Any]] = {
+        "barriers": [],
+        "too wide": [],
+        "out of reach": [],
+        "too large": [],
+    }
     with windows(browser, live_server) as window_of:
         for view in views:
             page, size = opened(window_of(view.who), view)
@@ -211,11 +280,17 @@ def test_every_page_is_accessible_responsive_and_small(
 
 
 def test_decisions_work_without_scripts(
-    browser: Browser, live_server: LiveServer, api: Api, alice: User, mailbox: Mailbox, settings: Any
+    browser: Browser,
+    live_server: LiveServer,
+    api: Api,
+    alice: User,
+    mailbox: Mailbox,
+    settings: Any,
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 600
     ids = {
-        name: api.propose(subject=name) for name in ("approve", "reject", "edit", "ask_back", "bulk one", "bulk two")
+        name: api.propose(subject=name)
+        for name in ("approve", "reject", "edit", "ask_back", "bulk one", "bulk two")
     }
     with signed_in(browser, live_server, alice, java_script_enabled=False) as window:
         page = window.new_page()
@@ -251,7 +326,11 @@ def test_decisions_work_without_scripts(
         expect(page.get_by_role("heading", name="2 mails approved")).to_be_visible()
     states = {name: PendingAction.objects.get(pk=key).status for name, key in ids.items()}
     assert states == {
-        "approve": "pending", "reject": "rejected", "edit": "pending", "ask_back": "pending",
-        "bulk one": "approved", "bulk two": "approved",
-    }  # fmt: skip
+        "approve": "pending",
+        "reject": "rejected",
+        "edit": "pending",
+        "ask_back": "pending",
+        "bulk one": "approved",
+        "bulk two": "approved",
+    }
     assert PendingAction.objects.get(pk=ids["edit"]).current.preview["title"] == "edited by hand"

@@ -1,4 +1,7 @@
-"""The first road in a browser: sign in, look, approve, see it leave. And mail that would like to call home."""
+"""The first road in a browser: sign in, look, approve, see it leave.
+
+And mail that would like to call home.
+"""
 
 import re
 import uuid
@@ -30,7 +33,9 @@ def signed_in(window: BrowserContext, mailhub: Mailhub) -> Page:
     return page
 
 
-def test_person_sees_approves_and_follows_a_waiting_mail(window: BrowserContext, mailhub: Mailhub) -> None:
+def test_person_sees_approves_and_follows_a_waiting_mail(
+    window: BrowserContext, mailhub: Mailhub
+) -> None:
     subject, body = f"Offer {uuid.uuid4().hex}", f"Dear Mira, {uuid.uuid4().hex}"
     action = mailhub.propose(subject, body=body, bcc=["charles@lovelace.example"])
     page = signed_in(window, mailhub)

@@ -1,4 +1,6 @@
-"""A day without a mouse: whatever a page offers is done with keys, and done to the mail that it was meant for."""
+"""A day without a mouse: whatever a page offers is done with keys, and done to the mail that it was
+meant for.
+"""
 
 import re
 from typing import Any
@@ -18,8 +20,11 @@ from tests.conftest import Api
 from tools.providers.memory import MemoryServer
 
 pytestmark = [
-    pytest.mark.browser, pytest.mark.long, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300),
-]  # fmt: skip
+    pytest.mark.browser,
+    pytest.mark.long,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(300),
+]
 MOST_TABS = 60
 
 
@@ -58,9 +63,14 @@ def state_of(action_id: str | UUID) -> str:
 
 
 def test_keyboard_is_enough_to_write_decide_undo_and_rule(
-    browser: Browser, live_server: LiveServer, api: Api, alice: User, script: Script, server: MemoryServer,
+    browser: Browser,
+    live_server: LiveServer,
+    api: Api,
+    alice: User,
+    script: Script,
+    server: MemoryServer,
     settings: Any,
-) -> None:  # fmt: skip
+) -> None:
     settings.MAILHUB_UNDO_SECONDS = 600
     script.instead = handed_over
     lost = [api.propose(subject=f"Lost {n}") for n in (1, 2)]
@@ -71,7 +81,9 @@ def test_keyboard_is_enough_to_write_decide_undo_and_rule(
     with signed_in(browser, live_server, alice, viewport={"width": 1280, "height": 860}) as window:
         mouse: list[str] = []
         window.expose_binding("moused", lambda _, what: mouse.append(what))
-        window.add_init_script("for (const it of ['pointerdown', 'mousedown']) addEventListener(it, () => moused(it))")
+        window.add_init_script(
+            "for (const it of ['pointerdown', 'mousedown']) addEventListener(it, () => moused(it))"
+        )
         window.clock.install()
         page = window.new_page()
         page.goto("/")
@@ -101,13 +113,20 @@ def test_keyboard_is_enough_to_write_decide_undo_and_rule(
         arrived(page, page.locator("form[data-action=approve]"))
         assert state_of(mine) == "pending"
 
-        # The queue: down and up again, two at once, and of two that leave only the one is taken back that is meant.
+        # The queue: down and up again, two at once, and of two that leave only the one is taken
+        # back that is meant.
         alike = [api.propose(subject=f"Alike {n}") for n in (1, 2)]
         page.keyboard.press("u")
         page.wait_for_url(f"{live_server.url}/")
         at = page.locator("#rows > li.at")
         expect(at).to_have_attribute("data-id", str(mine))
-        for key, expected in (("j", alike[0]), ("j", alike[1]), ("j", alike[1]), ("k", alike[0]), ("x", alike[0])):
+        for key, expected in (
+            ("j", alike[0]),
+            ("j", alike[1]),
+            ("j", alike[1]),
+            ("k", alike[0]),
+            ("x", alike[0]),
+        ):
             page.keyboard.press(key)
             expect(at).to_have_attribute("data-id", expected)
         page.keyboard.press("j")
@@ -151,5 +170,7 @@ def test_keyboard_is_enough_to_write_decide_undo_and_rule(
             arrived(page, page.get_by_role("heading", name=title))
             assert state_of(each) == state
         assert mouse == []
-        page.wait_for_load_state("networkidle")  # nobody says that they are here while the database is emptied
+        page.wait_for_load_state(
+            "networkidle"
+        )  # nobody says that they are here while the database is emptied
         page.goto("/keyboard/", wait_until="networkidle")

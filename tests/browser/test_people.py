@@ -1,4 +1,6 @@
-"""People in a browser: a passkey from its registration to a risky approval, and the way from nothing to a sent mail."""
+"""People in a browser: a passkey from its registration to a risky approval, and the way from
+nothing to a sent mail.
+"""
 
 import re
 import time
@@ -40,9 +42,11 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def mailhub(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[Mailhub]:
     with Mailhub(
-        tmp_path_factory.mktemp("mailhub"), MAILHUB_UNDO_SECONDS=1, SSL_CERT_FILE=authority.file,
+        tmp_path_factory.mktemp("mailhub"),
+        MAILHUB_UNDO_SECONDS=1,
+        SSL_CERT_FILE=authority.file,
         DJANGO_SETTINGS_MODULE="tests.wizard_settings",
-    ) as running:  # fmt: skip
+    ) as running:
         yield running
 
 
@@ -75,14 +79,18 @@ def rail(page: Page, name: str) -> None:
     page.get_by_role("navigation", name="Main").get_by_role("link", name=name).first.click()
 
 
-def test_first_run_has_three_waiting_mails_and_lines_to_paste(window: BrowserContext, mailhub: Mailhub) -> None:
+def test_first_run_has_three_waiting_mails_and_lines_to_paste(
+    window: BrowserContext, mailhub: Mailhub
+) -> None:
     # It comes first: once Ada has a passkey, a link alone does not let her in any more.
     page = window.new_page()
     page.goto(mailhub.new_link())
     page.locator("form[data-action=sign-in] button").click()
     for subject in (
-        "Re: Delivery on Thursday?", "Fwd: Accident report 4471: van LV-207", "Quote: twelve warning levers",
-    ):  # fmt: skip
+        "Re: Delivery on Thursday?",
+        "Fwd: Accident report 4471: van LV-207",
+        "Quote: twelve warning levers",
+    ):
         expect(page.get_by_role("link", name=subject).first).to_be_visible()
     page.get_by_role("link", name="Fwd: Accident report").click()
     expect(page.get_by_text("accident-report-4471.pdf").first).to_be_visible()
@@ -103,7 +111,9 @@ def test_first_run_has_three_waiting_mails_and_lines_to_paste(window: BrowserCon
     no_barriers(page)
 
 
-def test_passkey_signs_in_and_confirms_a_risky_approval(window: BrowserContext, mailhub: Mailhub) -> None:
+def test_passkey_signs_in_and_confirms_a_risky_approval(
+    window: BrowserContext, mailhub: Mailhub
+) -> None:
     home = by_name(mailhub.url)
     page = window.new_page()
     give_authenticator(page)
@@ -148,9 +158,15 @@ def test_passkey_signs_in_and_confirms_a_risky_approval(window: BrowserContext, 
 def test_clicks_lead_to_a_sent_mail_within_two_minutes(
     window: BrowserContext, mailhub: Mailhub, authority: Authority, tmp_path: Path
 ) -> None:
-    """Charles comes to a place that is empty for him, connects his mailbox, makes a token, and approves what it
-    proposes."""
-    assert manage(mailhub.home, "create_user", "--email", CHARLES, "--name", "Charles Babbage").returncode == 0
+    """Charles comes to a place that is empty for him, connects his mailbox, makes a token, and
+    approves what it proposes.
+    """
+    assert (
+        manage(
+            mailhub.home, "create_user", "--email", CHARLES, "--name", "Charles Babbage"
+        ).returncode
+        == 0
+    )
     link = manage(mailhub.home, "sign_in_link", "--user", CHARLES).stdout.strip()
     account = mailhub.sandbox["others"][0]["imap"]
     server = authority.server_context("localhost")
@@ -176,9 +192,12 @@ def test_clicks_lead_to_a_sent_mail_within_two_minutes(
         page.get_by_label("Password").fill("a slip of the finger")
         page.get_by_role("button", name="Test and connect").click()
 
-        # A wrong password: which step failed is said, and what was typed in is there, but for the password.
+        # A wrong password: which step failed is said, and what was typed in is there, but for the
+        # password.
         expect(page.locator("[data-step=done]")).to_have_count(1)
-        expect(page.locator("[data-step=failed]")).to_contain_text("signing in to the server for incoming mail")
+        expect(page.locator("[data-step=failed]")).to_contain_text(
+            "signing in to the server for incoming mail"
+        )
         expect(page.get_by_text("Not saved.")).to_be_visible()
         picture(page, "first-2-wrong-password")
         no_barriers(page)
@@ -212,16 +231,20 @@ def test_clicks_lead_to_a_sent_mail_within_two_minutes(
         subject = f"First {uuid.uuid4().hex}"
         body = f'{{"to": ["{MIRA}"], "subject": "{subject}", "body": "Hello.", "confirm": true}}'
         proposed = request(
-            f"{mailhub.url}/api/v1/tools/send_email", "POST", body=body.encode(),
+            f"{mailhub.url}/api/v1/tools/send_email",
+            "POST",
+            body=body.encode(),
             headers={"Authorization": f"Bearer {secret}", "Content-Type": "application/json"},
-        )  # fmt: skip
+        )
         assert proposed.status == 202, proposed.text
         rail(page, "Waiting")
         page.get_by_role("link", name=subject).click()
         expect(page.locator("form[data-action=approve]").first).to_be_visible()
         picture(page, "first-5-review")
         page.locator("form[data-action=approve] button").first.click()
-        expect(page.get_by_role("heading", name="Sent", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_role("heading", name="Sent", exact=True)).to_be_visible(
+            timeout=PATIENCE_MS
+        )
         took = time.monotonic() - began
         picture(page, "first-6-sent")
         assert len(mailhub.mail(MIRA, "INBOX", subject)) == 1

@@ -18,7 +18,9 @@ SHIFTS = """
 """
 
 
-def opened(browser: Browser, mailhub: Mailhub, link: str | None = None) -> tuple[BrowserContext, Page]:
+def opened(
+    browser: Browser, mailhub: Mailhub, link: str | None = None
+) -> tuple[BrowserContext, Page]:
     window = browser.new_context(base_url=mailhub.url, viewport={"width": 1280, "height": 860})
     window.set_default_timeout(PATIENCE_MS)
     page = window.new_page()
@@ -91,7 +93,9 @@ def test_rows_change_in_place_for_every_viewer(browser: Browser, mailhub: Mailhu
 
     # Somebody else opens one and decides it, while the program proposes another.
     other.goto(f"/actions/{ids[2]}/")
-    expect(page.locator(f"#row-{ids[2]} [data-looking]")).to_contain_text("Bob is reviewing", timeout=PATIENCE_MS)
+    expect(page.locator(f"#row-{ids[2]} [data-looking]")).to_contain_text(
+        "Bob is reviewing", timeout=PATIENCE_MS
+    )
     other.locator("form[data-action=approve] button").click()
     expect(page.locator(f"#row-{ids[2]}.left")).to_be_visible()
     mailhub.propose(f"Fourth {run}")

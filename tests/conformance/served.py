@@ -33,7 +33,9 @@ def served(application: Any) -> Iterator[str]:
     """Serve an ASGI application; yields its address."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        server = _Uvicorn(uvicorn.Config(application, lifespan="off", log_config=None, access_log=False))
+        server = _Uvicorn(
+            uvicorn.Config(application, lifespan="off", log_config=None, access_log=False)
+        )
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
         assert server.ready.wait(SECONDS)
@@ -59,16 +61,22 @@ class Door:
         async def run() -> T:
             with anyio.fail_after(SECONDS):
                 async with (
-                    httpx2.AsyncClient(headers={"Authorization": f"Bearer {self.secret}"}, timeout=SECONDS) as http,
+                    httpx2.AsyncClient(
+                        headers={"Authorization": f"Bearer {self.secret}"}, timeout=SECONDS
+                    ) as http,
                     Client(
-                        streamable_http_client(f"{self.url}/mcp{query}", http_client=http), mode=self.era, cache=None
+                        streamable_http_client(f"{self.url}/mcp{query}", http_client=http),
+                        mode=self.era,
+                        cache=None,
                     ) as client,
                 ):
                     return await work(client)
 
         return anyio.run(run)
 
-    def raw(self, method: str = "POST", *, path: str = "/mcp", body: Any = None, **headers: str) -> httpx2.Response:
+    def raw(
+        self, method: str = "POST", *, path: str = "/mcp", body: Any = None, **headers: str
+    ) -> httpx2.Response:
         """One HTTP request as a program without any MCP library sends it."""
         sent = {"Authorization": f"Bearer {self.secret}", "Accept": "application/json", **headers}
         return httpx2.request(

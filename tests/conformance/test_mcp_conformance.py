@@ -1,4 +1,7 @@
-"""The protocol's own conformance suite passes on everything that we offer. It comes from the npm registry."""
+"""The protocol's own conformance suite passes on everything that we offer.
+
+It comes from the npm registry.
+"""
 
 import json
 import re
@@ -21,7 +24,8 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
 ]
 
-# The suite needs Node 22, which comes along as a package. The versions are those that docs/use/mcp.md speaks of.
+# The suite needs Node 22, which comes along as a package. The versions are those that
+# docs/use/mcp.md speaks of.
 PACKAGES = ("node@22.23.3", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
 ERAS = ("2025-11-25", "2026-07-28")
 INSTALL_SECONDS, SCENARIO_SECONDS = 300, 60
@@ -33,10 +37,13 @@ OFFERED = (
     "input-required-result-unsupported-methods", "input-required-result-ignore-extra-params",
     "input-required-result-validate-input",
 )  # fmt: skip
-# What these scenarios ask beside it is about something we do not offer: a tool of the suite's own that wants
-# something from the client, prompts and resources.
+# What these scenarios ask beside it is about something we do not offer: a tool of the suite's own
+# that wants something from the client, prompts and resources.
 NOT_OFFERED_CHECKS = {
-    "server-stateless": {"sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400"},
+    "server-stateless": {
+        "sep-2575-server-rejects-undeclared-capability",
+        "sep-2575-missing-capability-http-400",
+    },
     "caching": {
         "sep-2549-prompts-list-caching-hints",
         "sep-2549-resources-list-caching-hints",
@@ -44,7 +51,8 @@ NOT_OFFERED_CHECKS = {
         "sep-2549-resources-read-caching-hints",
     },
 }
-# By the beginning of their names: features we do not offer, and tools that only the suite's own server has.
+# By the beginning of their names: features we do not offer, and tools that only the suite's own
+# server has.
 NOT_OFFERED = (
     "server-session-lifecycle",
     "logging-", "completion-", "resources-", "prompts-", "elicitation-", "tasks-", "sep-2640-skills-",
@@ -65,17 +73,28 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("npm")
     options = ["--no-audit", "--no-fund", "--no-save", "--prefix", str(folder)]
     done = subprocess.run(
-        [npm, "install", *options, *PACKAGES], cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS
+        [npm, "install", *options, *PACKAGES],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     modules = folder / "node_modules"
-    return [str(modules / ".bin/node"), str(modules / "@modelcontextprotocol/conformance/dist/index.js")]
+    return [
+        str(modules / ".bin/node"),
+        str(modules / "@modelcontextprotocol/conformance/dist/index.js"),
+    ]
 
 
 @pytest.fixture(scope="module")
 def scenarios(suite: list[str]) -> dict[str, tuple[str, ...]]:
-    """The server scenarios of the suite, each with the protocol versions that we speak of those it is about."""
-    listed = run(suite, "list").stdout.partition("Server scenarios")[2].partition("Client scenarios")[0]
+    """The server scenarios of the suite, each with the protocol versions that we speak of those it
+    is about.
+    """
+    listed = (
+        run(suite, "list").stdout.partition("Server scenarios")[2].partition("Client scenarios")[0]
+    )
     found = re.findall(r"^\s+- (\S+) \[(.*)\]$", listed, re.MULTILINE)
     return {name: tuple(era for era in ERAS if era in versions) for name, versions in found}
 
@@ -93,14 +112,18 @@ def url(api: Api) -> Iterator[str]:
 
 
 def run(suite: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*suite, *arguments], capture_output=True, text=True, timeout=SCENARIO_SECONDS, check=False)
+    return subprocess.run(
+        [*suite, *arguments], capture_output=True, text=True, timeout=SCENARIO_SECONDS, check=False
+    )
 
 
 def test_every_scenario_is_run_or_about_a_missing_feature(
     scenarios: dict[str, tuple[str, ...]],
 ) -> None:
     assert set(OFFERED) <= set(scenarios)
-    assert [name for name in scenarios if name not in OFFERED and not name.startswith(NOT_OFFERED)] == []
+    assert [
+        name for name in scenarios if name not in OFFERED and not name.startswith(NOT_OFFERED)
+    ] == []
 
 
 @pytest.mark.parametrize("name", OFFERED)
@@ -111,10 +134,29 @@ def test_scenario_passes(
     for era in scenarios[name]:
         folder = tmp_path / era
         done = run(
-            suite, "server", "--url", url, "--scenario", name, "--spec-version", era, "--output-dir", str(folder)
+            suite,
+            "server",
+            "--url",
+            url,
+            "--scenario",
+            name,
+            "--spec-version",
+            era,
+            "--output-dir",
+            str(folder),
         )
-        checks = [check for file in folder.rglob("checks.json") for check in json.loads(file.read_text())]
-        failed = {check["id"]: check.get("errorMessage") for check in checks if check["status"] == "FAILURE"}
+        checks = [
+            check for file in folder.rglob("checks.json") for check in json.loads(file.read_text())
+        ]
+        failed = {
+            check["id"]: check.get("errorMessage")
+            for check in checks
+            if check["status"] == "FAILURE"
+        }
 
-        assert {check["status"] for check in checks} & {"SUCCESS", "WARNING"}, done.stdout + done.stderr
-        assert {id_: why for id_, why in failed.items() if id_ not in NOT_OFFERED_CHECKS.get(name, ())} == {}
+        assert {check["status"] for check in checks} & {"SUCCESS", "WARNING"}, (
+            done.stdout + done.stderr
+        )
+        assert {
+            id_: why for id_, why in failed.items() if id_ not in NOT_OFFERED_CHECKS.get(name, ())
+        } == {}

@@ -1,4 +1,6 @@
-"""The providers that the contract suite runs on: what a test needs to know of each, behind one small surface."""
+"""The providers that the contract suite runs on: what a test needs to know of each, behind one
+small surface.
+"""
 
 import uuid
 from collections.abc import Iterator
@@ -23,7 +25,13 @@ from tools.providers.memory import MemoryProvider, MemoryServer
 
 __all__ = ["dovecot", "sandbox", "sandbox_process"]
 
-PROVIDERS = ["memory", "sandbox", "dovecot", pytest.param("graph", marks=pytest.mark.django_db), "gmail"]
+PROVIDERS = [
+    "memory",
+    "sandbox",
+    "dovecot",
+    pytest.param("graph", marks=pytest.mark.django_db),
+    "gmail",
+]
 
 
 class Side(Protocol):
@@ -36,7 +44,9 @@ class Side(Protocol):
     # Whether it puts what it sends into Sent itself, always.
     keeps_copies: bool
 
-    def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
+    def deliver(
+        self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True
+    ) -> None:
         """Put a message into a folder, by its role, as if it had arrived."""
         ...
 
@@ -58,7 +68,9 @@ class MemorySide:
         self.ada: MailProvider = MemoryProvider(self._server, ADA)
         self.charles: MailProvider = MemoryProvider(self._server, CHARLES)
 
-    def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
+    def deliver(
+        self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True
+    ) -> None:
         self._server.deliver(address, source, folder=folder, unread=unread)
 
     def sent(self) -> list[bytes]:
@@ -80,7 +92,9 @@ class ImapSide:
         self.ada: MailProvider = provider(server.access(ADA))
         self.charles: MailProvider = provider(server.access(CHARLES))
 
-    def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
+    def deliver(
+        self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True
+    ) -> None:
         self._server.deliver(address, source, folder=self.FOLDERS[folder], unread=unread)
 
     def sent(self) -> list[bytes]:
@@ -95,15 +109,23 @@ class DovecotSide:
 
     exact = True
     keeps_copies = False
-    FOLDERS: ClassVar[dict[str, str]] = {"inbox": "INBOX", "sent": "Sent Messages", "drafts": "Drafts"}
+    FOLDERS: ClassVar[dict[str, str]] = {
+        "inbox": "INBOX",
+        "sent": "Sent Messages",
+        "drafts": "Drafts",
+    }
 
     def __init__(self, server: Dovecot, smtp: FaultySmtp, tag: str) -> None:
         self._server, self._tag = server, tag
         self.ada: MailProvider = provider(server.access(self._own(ADA), smtp_port=smtp.port))
-        self.charles: MailProvider = provider(server.access(self._own(CHARLES), smtp_port=smtp.port))
+        self.charles: MailProvider = provider(
+            server.access(self._own(CHARLES), smtp_port=smtp.port)
+        )
         smtp.on_accept = self._arrived
 
-    def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
+    def deliver(
+        self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True
+    ) -> None:
         self._server.deliver(self._own(address), source, folder=self.FOLDERS[folder], unread=unread)
 
     def sent(self) -> list[bytes]:
@@ -132,7 +154,9 @@ class GraphSide:
         self.ada: MailProvider = GraphProvider.for_mailbox(graph_mailbox(server, ADA))
         self.charles: MailProvider = GraphProvider.for_mailbox(graph_mailbox(server, CHARLES))
 
-    def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
+    def deliver(
+        self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True
+    ) -> None:
         self._server.deliver(address, source, folder=self.FOLDERS[folder], unread=unread)
 
     def sent(self) -> list[bytes]:
@@ -140,7 +164,9 @@ class GraphSide:
 
     def inbox_of(self, address: str) -> list[bytes]:
         here = [item.mime() for item in self._server.store.in_folder(address, "inbox")]
-        return here or [accepted.source for accepted in self._server.ledger if address in accepted.recipients]
+        return here or [
+            accepted.source for accepted in self._server.ledger if address in accepted.recipients
+        ]
 
 
 class GmailSide:
@@ -154,7 +180,9 @@ class GmailSide:
         self.ada: MailProvider = gmail(server, ADA)
         self.charles: MailProvider = gmail(server, CHARLES)
 
-    def deliver(self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True) -> None:
+    def deliver(
+        self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True
+    ) -> None:
         if folder == "drafts":
             self._server.put_draft(address, source)
             return
@@ -171,7 +199,11 @@ class GmailSide:
 def gmail(server: GmailServer, address: str) -> GmailProvider:
     token = server.access_token(address)
     client = GmailClient(
-        token=lambda _: token, key=address, base_url=server.url, answer_seconds=10, sleep=lambda seconds: None
+        token=lambda _: token,
+        key=address,
+        base_url=server.url,
+        answer_seconds=10,
+        sleep=lambda seconds: None,
     )
     return GmailProvider(client, address=address)
 

@@ -26,22 +26,31 @@ class Known:
 
 KNOWN = {
     "nested-multipart": Known(
-        subject="Nested", text="bottom of the nest", html="The page.", attachments=["dot.png", "list.pdf"]
+        subject="Nested",
+        text="bottom of the nest",
+        html="The page.",
+        attachments=["dot.png", "list.pdf"],
     ),
     "no-charset": Known(subject="No charset", text="Grüße ohne Angabe"),
     "wrong-charset": Known(subject="Wrong charset", text="in Latin-1"),
     "raw-8bit-headers": Known(subject="Gr", text="Raw header bytes"),
-    "winmail": Known(subject="From Outlook", text="beside the winmail.dat", attachments=["winmail.dat"]),
+    "winmail": Known(
+        subject="From Outlook", text="beside the winmail.dat", attachments=["winmail.dat"]
+    ),
     "smime-signed": Known(subject="Signed", text="A signed text.", attachments=["smime.p7s"]),
     "smime-enveloped": Known(subject="Enveloped", attachments=["smime.p7m"]),
     "pgp-encrypted": Known(subject="Encrypted", attachments=["", "encrypted.asc"]),
-    "forwarded-as-attachment": Known(subject="Forwarded as", text="See the mail", attachments=["inner.eml"]),
+    "forwarded-as-attachment": Known(
+        subject="Forwarded as", text="See the mail", attachments=["inner.eml"]
+    ),
     "empty": Known(subject="Nothing in it"),
     "no-headers": Known(subject="", text="Only a body"),
     "no-date": Known(subject="No date", text="No date."),
     "odd-date": Known(subject="Odd date", text="Odd date."),
     "encoded-words": Known(subject="Grüße aus Zürich", text="Encoded words."),
-    "rfc2231-name": Known(subject="A split name", text="Named in pieces.", attachments=["Größe.pdf"]),
+    "rfc2231-name": Known(
+        subject="A split name", text="Named in pieces.", attachments=["Größe.pdf"]
+    ),
     "calendar": Known(subject="Invitation", text="Friday", attachments=[""]),
     "thousand-parts": Known(subject="A thousand parts", text="Part 0"),
 }

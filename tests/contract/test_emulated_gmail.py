@@ -1,4 +1,6 @@
-"""Gmail as somebody else understood it: what our own server may have misunderstood together with us."""
+"""Gmail as somebody else understood it: what our own server may have misunderstood together with
+us.
+"""
 
 import time
 import uuid
@@ -24,15 +26,22 @@ pytestmark = [pytest.mark.django_db, pytest.mark.process, pytest.mark.long]
 
 def message(number: int) -> dict[str, Any]:
     return {
-        "user_email": ADA, "from": f"Mira Holm <{MIRA}>", "to": ADA, "subject": f"Order {number}",
-        "body_text": f"This is number {number}.", "label_ids": ["INBOX", *(["UNREAD"] if number > 1 else [])],
-        "date": f"2026-03-01T12:0{number}:00Z", "message_id": f"<{number}@northwind.example>",
-    }  # fmt: skip
+        "user_email": ADA,
+        "from": f"Mira Holm <{MIRA}>",
+        "to": ADA,
+        "subject": f"Order {number}",
+        "body_text": f"This is number {number}.",
+        "label_ids": ["INBOX", *(["UNREAD"] if number > 1 else [])],
+        "date": f"2026-03-01T12:0{number}:00Z",
+        "message_id": f"<{number}@northwind.example>",
+    }
 
 
 @pytest.fixture(scope="module")
 def google(emulate: list[str]) -> Iterator[Emulator]:
-    with Emulator(emulate, "google", {"messages": [message(1), message(2), message(3)]}, [ADA]) as running:
+    with Emulator(
+        emulate, "google", {"messages": [message(1), message(2), message(3)]}, [ADA]
+    ) as running:
         yield running
 
 
@@ -42,9 +51,12 @@ def mailbox(alice: User, google: Emulator, settings: Any) -> Mailbox:
     mailbox_id = uuid.uuid4()
     secrets = {"access_token": f"token-{ADA}", "expires_at": time.time() + 3600}
     mailbox = Mailbox.objects.create(
-        id=mailbox_id, address=ADA, provider="gmail", scopes=["read", "draft", "send"],
+        id=mailbox_id,
+        address=ADA,
+        provider="gmail",
+        scopes=["read", "draft", "send"],
         credentials=credentials.encrypt(secrets, mailbox_id=mailbox_id),
-    )  # fmt: skip
+    )
     Membership.objects.create(mailbox=mailbox, user=alice, role=Role.MANAGER)
     return mailbox
 
@@ -69,40 +81,74 @@ def carried_out(reviewer: Reviewer, answer: Any) -> PendingAction:
 
 def sent(google: Emulator, subject: str) -> list[Any]:
     """What lies in Sent under a subject, read without us."""
-    api, headers = f"http://127.0.0.1:{google.port}/gmail/v1/users/me", {"Authorization": f"Bearer token-{ADA}"}
-    rows = httpx2.get(f"{api}/messages?labelIds=SENT&maxResults=50", headers=headers).json().get("messages", [])
-    raws = [httpx2.get(f"{api}/messages/{row['id']}?format=raw", headers=headers).json()["raw"] for row in rows]
+    api, headers = (
+        f"http://127.0.0.1:{google.port}/gmail/v1/users/me",
+        {"Authorization": f"Bearer token-{ADA}"},
+    )
+    rows = (
+        httpx2.get(f"{api}/messages?labelIds=SENT&maxResults=50", headers=headers)
+        .json()
+        .get("messages", [])
+    )
+    raws = [
+        httpx2.get(f"{api}/messages/{row['id']}?format=raw", headers=headers).json()["raw"]
+        for row in rows
+    ]
     found = [message_from_bytes(payload.decoded(raw), policy=policy.default) for raw in raws]
     return [each for each in found if each["Subject"] == subject]
 
 
 def test_mailbox_can_be_listed_searched_and_read(api: Api) -> None:
     """Beside ours there are messages that the emulator brings along."""
-    listed = [row["subject"] for row in result(api.tool("list_emails"))["emails"] if row["subject"].startswith("Order")]
+    listed = [
+        row["subject"]
+        for row in result(api.tool("list_emails"))["emails"]
+        if row["subject"].startswith("Order")
+    ]
     assert listed == ["Order 3", "Order 2", "Order 1"]
     first = result(api.tool("gmail_search_messages", query=f"from:{MIRA}", max_results=2))
     rest = result(
-        api.tool("gmail_search_messages", query=f"from:{MIRA}", max_results=2, page_token=first["next_page_token"])
+        api.tool(
+            "gmail_search_messages",
+            query=f"from:{MIRA}",
+            max_results=2,
+            page_token=first["next_page_token"],
+        )
     )
-    assert [row["subject"] for row in (*first["messages"], *rest["messages"])] == ["Order 3", "Order 2", "Order 1"]
+    assert [row["subject"] for row in (*first["messages"], *rest["messages"])] == [
+        "Order 3",
+        "Order 2",
+        "Order 1",
+    ]
     got = result(api.tool("gmail_get_message", message_id=first["messages"][0]["id"]))
     assert (got["headers"]["Subject"], got["body_text"].strip()) == ("Order 3", "This is number 3.")
-    assert {"inbox", "sent", "drafts"} <= {row.get("role") for row in result(api.tool("list_folders"))["folders"]}
+    assert {"inbox", "sent", "drafts"} <= {
+        row.get("role") for row in result(api.tool("list_folders"))["folders"]
+    }
     read = result(api.tool("search_emails", subject="order", unread=False))["emails"]
     assert [row["subject"] for row in read] == ["Order 1"]
 
 
 def test_draft_is_written_replaced_and_removed(api: Api) -> None:
     draft = result(api.tool("create_draft", to=[MIRA], subject="A draft", body="One."))
-    other = result(api.tool("update_draft", draft_id=draft["id"], to=[MIRA], subject="A draft", body="Two."))
+    other = result(
+        api.tool("update_draft", draft_id=draft["id"], to=[MIRA], subject="A draft", body="Two.")
+    )
     assert "Two." in result(api.tool("read_email", message_id=other["id"]))["body"]
     assert other["id"] in {row["id"] for row in result(api.tool("list_drafts"))["drafts"]}
     assert result(api.tool("delete_draft", draft_id=other["id"])) == {"deleted": True}
 
 
-def test_approved_mail_leaves_by_verified_draft(api: Api, reviewer: Reviewer, google: Emulator) -> None:
+def test_approved_mail_leaves_by_verified_draft(
+    api: Api, reviewer: Reviewer, google: Emulator
+) -> None:
     file = {"name": "a.txt", "type": "text/plain", "content_base64": "b25l"}
-    asked = {**HELLO, "subject": "By a draft", "bcc": ["jo@northwind.example"], "attachments": [file]}
+    asked = {
+        **HELLO,
+        "subject": "By a draft",
+        "bcc": ["jo@northwind.example"],
+        "attachments": [file],
+    }
     action = carried_out(reviewer, api.tool("send_email", **asked, confirm=True))
     assert (action.status, action.error) == ("succeeded", None)
     (found,) = sent(google, "By a draft")
@@ -111,7 +157,9 @@ def test_approved_mail_leaves_by_verified_draft(api: Api, reviewer: Reviewer, go
 
 
 def test_reply_stays_in_its_conversation(api: Api, reviewer: Reviewer, google: Emulator) -> None:
-    row = next(row for row in result(api.tool("list_emails"))["emails"] if row["subject"] == "Order 2")
+    row = next(
+        row for row in result(api.tool("list_emails"))["emails"] if row["subject"] == "Order 2"
+    )
     answer = api.tool("reply_email", message_id=row["id"], comment="On Thursday.", confirm=True)
     assert carried_out(reviewer, answer).status == "succeeded"
     (found,) = sent(google, "Re: Order 2")

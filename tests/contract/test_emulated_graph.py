@@ -1,4 +1,6 @@
-"""Graph as somebody else understood it: what our own server may have misunderstood together with us."""
+"""Graph as somebody else understood it: what our own server may have misunderstood together with
+us.
+"""
 
 import time
 import uuid
@@ -22,15 +24,23 @@ pytestmark = [pytest.mark.django_db, pytest.mark.process, pytest.mark.long]
 
 def message(number: int, **changes: Any) -> dict[str, Any]:
     return {
-        "user_email": ADA, "from": {"address": MIRA, "name": "Mira Holm"}, "to_recipients": [{"address": ADA}],
-        "subject": f"Order {number}", "body_content": f"<p>This is number {number}.</p>", "parent_folder_id": "inbox",
-        "received_date_time": f"2026-03-01T12:0{number}:00Z", "is_read": number == 1, **changes,
-    }  # fmt: skip
+        "user_email": ADA,
+        "from": {"address": MIRA, "name": "Mira Holm"},
+        "to_recipients": [{"address": ADA}],
+        "subject": f"Order {number}",
+        "body_content": f"<p>This is number {number}.</p>",
+        "parent_folder_id": "inbox",
+        "received_date_time": f"2026-03-01T12:0{number}:00Z",
+        "is_read": number == 1,
+        **changes,
+    }
 
 
 @pytest.fixture(scope="module")
 def graph(emulate: list[str]) -> Iterator[Emulator]:
-    with Emulator(emulate, "microsoft", {"messages": [message(1), message(2), message(3)]}, [ADA]) as running:
+    with Emulator(
+        emulate, "microsoft", {"messages": [message(1), message(2), message(3)]}, [ADA]
+    ) as running:
         yield running
 
 
@@ -40,9 +50,12 @@ def mailbox(alice: User, graph: Emulator, settings: Any) -> Mailbox:
     mailbox_id = uuid.uuid4()
     secrets = {"access_token": f"token-{ADA}", "expires_at": time.time() + 3600}
     mailbox = Mailbox.objects.create(
-        id=mailbox_id, address=ADA, provider="microsoft", scopes=["Mail.ReadWrite", "Mail.Send"],
+        id=mailbox_id,
+        address=ADA,
+        provider="microsoft",
+        scopes=["Mail.ReadWrite", "Mail.Send"],
         credentials=credentials.encrypt(secrets, mailbox_id=mailbox_id),
-    )  # fmt: skip
+    )
     Membership.objects.create(mailbox=mailbox, user=alice, role=Role.MANAGER)
     return mailbox
 
@@ -71,18 +84,28 @@ def test_mailbox_can_be_listed_searched_and_read(api: Api) -> None:
     assert ours(subjects(api, unread=True)) == ["Order 3", "Order 2"]
     assert subjects(api, "search_emails", subject="order 2") == ["Order 2"]
     first = api.tool("search_emails", subject="order", max_results=2).json()
-    rest = api.tool("search_emails", subject="order", max_results=2, page_token=first["next_page_token"]).json()
-    assert [card["subject"] for card in (*first["emails"], *rest["emails"])] == ["Order 3", "Order 2", "Order 1"]
+    rest = api.tool(
+        "search_emails", subject="order", max_results=2, page_token=first["next_page_token"]
+    ).json()
+    assert [card["subject"] for card in (*first["emails"], *rest["emails"])] == [
+        "Order 3",
+        "Order 2",
+        "Order 1",
+    ]
     read = api.tool("read_email", message_id=first["emails"][0]["id"]).json()
     assert (read["from"], read["body"]) == (MIRA, "This is number 3.")
-    assert {"inbox", "sent", "drafts"} <= {row.get("role") for row in api.tool("list_folders").json()["folders"]}
+    assert {"inbox", "sent", "drafts"} <= {
+        row.get("role") for row in api.tool("list_folders").json()["folders"]
+    }
 
 
 def ours(names: list[str]) -> list[str]:
     return [name for name in names if name.startswith("Order")]
 
 
-def test_reply_by_a_draft_is_sent_as_approved(api: Api, reviewer: Reviewer, graph: Emulator) -> None:
+def test_reply_by_a_draft_is_sent_as_approved(
+    api: Api, reviewer: Reviewer, graph: Emulator
+) -> None:
     (card,) = api.tool("search_emails", subject="order 2").json()["emails"]
     asked = {"message_id": card["id"], "comment": "On Thursday."}
     action = approved(reviewer, api.tool("reply_email", **asked, confirm=True))
@@ -93,14 +116,23 @@ def test_reply_by_a_draft_is_sent_as_approved(api: Api, reviewer: Reviewer, grap
     assert [each["emailAddress"]["address"] for each in row["toRecipients"]] == [MIRA]
 
 
-def test_approved_mail_leaves_by_verified_draft(api: Api, reviewer: Reviewer, graph: Emulator) -> None:
+def test_approved_mail_leaves_by_verified_draft(
+    api: Api, reviewer: Reviewer, graph: Emulator
+) -> None:
     file = {"name": "a.txt", "type": "text/plain", "content_base64": "b25l"}
-    asked = {**HELLO, "subject": "By a draft", "bcc": ["jo@northwind.example"], "attachments": [file]}
+    asked = {
+        **HELLO,
+        "subject": "By a draft",
+        "bcc": ["jo@northwind.example"],
+        "attachments": [file],
+    }
     action = approved(reviewer, api.tool("send_email", **asked, confirm=True))
     work()
     assert state(action) == ("succeeded", None)
     (row,) = [row for row in sent(graph) if row["subject"] == "By a draft"]
-    assert [each["emailAddress"]["address"] for each in row["bccRecipients"]] == ["jo@northwind.example"]
+    assert [each["emailAddress"]["address"] for each in row["bccRecipients"]] == [
+        "jo@northwind.example"
+    ]
     assert [each["name"] for each in row["attachments"]] == ["a.txt"]
 
 
@@ -111,9 +143,10 @@ def test_endpoints_that_send_at_once_accept_our_bodies(
     Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
     (card, *_) = api.tool("list_emails").json()["emails"]
     asked = {
-        "send_email": HELLO, "reply_email": {"message_id": card["id"], "comment": "On Thursday."},
+        "send_email": HELLO,
+        "reply_email": {"message_id": card["id"], "comment": "On Thursday."},
         "forward_email": {"message_id": card["id"], "to": [MIRA], "comment": "For you."},
-    }[tool]  # fmt: skip
+    }[tool]
     before = len(sent(graph))
     action = approved(reviewer, api.tool(tool, **asked, confirm=True))
     work()

@@ -19,7 +19,11 @@ WIRE = SMTP.clone(cte_type="7bit")
 
 
 def plain(
-    number: int = 1, *, subject: str | None = None, sender: str = "Mira Holm <mira@northwind.example>", text: str = ""
+    number: int = 1,
+    *,
+    subject: str | None = None,
+    sender: str = "Mira Holm <mira@northwind.example>",
+    text: str = "",
 ) -> bytes:
     message = EmailMessage(policy=WIRE)
     message["From"] = sender
@@ -42,7 +46,9 @@ def newest(side: Side) -> Message:
     return side.ada.read_message(page.cards[0].id, body=True)
 
 
-def subjects(side: Side, *, folder: str = "inbox", unread: bool | None = None, limit: int = 50) -> list[str]:
+def subjects(
+    side: Side, *, folder: str = "inbox", unread: bool | None = None, limit: int = 50
+) -> list[str]:
     page = side.ada.list_messages(folder=folder, unread=unread, limit=limit, page_token=None)
     assert page.next_token is None
     return [card.subject for card in page.cards]
@@ -55,7 +61,9 @@ def refused(call: Callable[[], object]) -> str:
 
 
 def same_message(side: Side, found: bytes, source: bytes) -> None:
-    """Byte for byte after the traces of the way; or, where a provider writes the bytes itself, all that they say."""
+    """Byte for byte after the traces of the way; or, where a provider writes the bytes itself, all
+    that they say.
+    """
     if side.exact:
         assert found.partition(source)[1:] == (source, b"")
         return
@@ -127,18 +135,25 @@ def test_exactly_met_limit_leaves_no_next_page(side: Side) -> None:
 
 
 @pytest.mark.parametrize(
-    "token", ["x", "-1", "1 2", "1\r\nX NOOP", "\u0663", "\u00b2", "9" * 40, "1:*"], ids=lambda token: ascii(token)
+    "token",
+    ["x", "-1", "1 2", "1\r\nX NOOP", "\u0663", "\u00b2", "9" * 40, "1:*"],
+    ids=lambda token: ascii(token),
 )
 def test_unknown_page_token_is_refused(side: Side, token: str) -> None:
     side.deliver(plain())
-    code = refused(lambda: side.ada.list_messages(folder="inbox", unread=None, limit=1, page_token=token))
+    code = refused(
+        lambda: side.ada.list_messages(folder="inbox", unread=None, limit=1, page_token=token)
+    )
     assert code == "invalid_page_token"
 
 
 @pytest.mark.parametrize(
-    ("unread", "expected"), [(True, ["Number 2"]), (False, ["Number 1"]), (None, ["Number 2", "Number 1"])]
+    ("unread", "expected"),
+    [(True, ["Number 2"]), (False, ["Number 1"]), (None, ["Number 2", "Number 1"])],
 )
-def test_list_can_be_limited_to_unread_or_read(side: Side, unread: bool | None, expected: list[str]) -> None:
+def test_list_can_be_limited_to_unread_or_read(
+    side: Side, unread: bool | None, expected: list[str]
+) -> None:
     side.deliver(plain(1), unread=False)
     side.deliver(plain(2), unread=True)
     assert subjects(side, unread=unread) == expected
@@ -153,10 +168,17 @@ def test_card_shows_unread_and_reading_does_not_change_it(side: Side) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", ["Nowhere", "", "a\r\nX NOOP", 'quo"te', "back\\slash", "Überall", "*", "\u2028"], ids=ascii
+    "folder",
+    ["Nowhere", "", "a\r\nX NOOP", 'quo"te', "back\\slash", "Überall", "*", "\u2028"],
+    ids=ascii,
 )
 def test_unknown_folder_is_refused(side: Side, folder: str) -> None:
-    assert refused(lambda: side.ada.list_messages(folder=folder, unread=None, limit=1, page_token=None)) == "not_found"
+    assert (
+        refused(
+            lambda: side.ada.list_messages(folder=folder, unread=None, limit=1, page_token=None)
+        )
+        == "not_found"
+    )
 
 
 def test_role_is_an_empty_folder_or_unknown(side: Side) -> None:
@@ -232,7 +254,12 @@ def test_message_without_body_has_headers_and_attachments(side: Side) -> None:
     side.deliver(plain())
     page = side.ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
     found = side.ada.read_message(page.cards[0].id, body=False)
-    assert (found.id, found.subject, found.text, found.html) == (page.cards[0].id, "Number 1", None, None)
+    assert (found.id, found.subject, found.text, found.html) == (
+        page.cards[0].id,
+        "Number 1",
+        None,
+        None,
+    )
 
 
 def test_html_is_read_with_or_without_text_part(side: Side) -> None:
@@ -248,7 +275,8 @@ def test_html_is_read_with_or_without_text_part(side: Side) -> None:
     both.add_alternative("<p>rich né</p>\n", subtype="html")
     side.deliver(both.as_bytes())
     found = newest(side)
-    # Whether the line end before a boundary belongs to the part is a matter on which servers differ.
+    # Whether the line end before a boundary belongs to the part is a matter on which servers
+    # differ.
     assert (found.html or "").rstrip() == "<p>rich né</p>"
     assert (found.text or "").rstrip() == ("plain né" if side.exact else "")
 
@@ -259,7 +287,12 @@ def test_text_in_nested_parts_is_found_and_files_are_not_text(side: Side) -> Non
     message.set_content("the body\n")
     message.add_alternative("<p>the body <img src='cid:logo'></p>\n", subtype="html")
     message.get_payload()[1].add_related(  # type: ignore[index,union-attr]
-        b"\x89PNG", maintype="image", subtype="png", cid="<logo>", filename="logo.png", disposition="inline"
+        b"\x89PNG",
+        maintype="image",
+        subtype="png",
+        cid="<logo>",
+        filename="logo.png",
+        disposition="inline",
     )
     message.add_attachment("not the body\n", filename="notes.txt")
     message.add_attachment(b"x" * 1000, maintype="application", subtype="pdf", filename="r.pdf")
@@ -270,8 +303,10 @@ def test_text_in_nested_parts_is_found_and_files_are_not_text(side: Side) -> Non
     assert (found.text or "").rstrip() == ("the body" if side.exact else "")
     assert (found.html or "").rstrip() == "<p>the body <img src='cid:logo'></p>"
     assert [(part.name, part.type) for part in found.attachments] == [
-        ("logo.png", "image/png"), ("notes.txt", "text/plain"), ("r.pdf", "application/pdf"),
-    ]  # fmt: skip
+        ("logo.png", "image/png"),
+        ("notes.txt", "text/plain"),
+        ("r.pdf", "application/pdf"),
+    ]
     assert abs(found.attachments[2].size - 1000) < 30  # a server tells the encoded size
     assert len({part.id for part in found.attachments}) == 3
 
@@ -290,7 +325,9 @@ def test_forwarded_message_is_an_attachment_and_not_the_body(side: Side) -> None
     found = newest(side)
 
     assert (found.subject, (found.text or "").rstrip()) == ("outer", "outer text")
-    assert [(part.name, part.type) for part in found.attachments] == [("inner.eml", "message/rfc822")]
+    assert [(part.name, part.type) for part in found.attachments] == [
+        ("inner.eml", "message/rfc822")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -312,8 +349,12 @@ def test_forwarded_message_is_an_attachment_and_not_the_body(side: Side) -> None
         ),
     ],
 )  # fmt: skip
-def test_message_without_a_valid_charset_is_readable(side: Side, headers: list[str], body: bytes, text: str) -> None:
-    side.deliver(raw("From: m@northwind.example", "Subject: s", "MIME-Version: 1.0", *headers, body=body))
+def test_message_without_a_valid_charset_is_readable(
+    side: Side, headers: list[str], body: bytes, text: str
+) -> None:
+    side.deliver(
+        raw("From: m@northwind.example", "Subject: s", "MIME-Version: 1.0", *headers, body=body)
+    )
     assert newest(side).text == text
     assert subjects(side) == ["s"]
 
@@ -323,18 +364,33 @@ def test_message_without_a_valid_charset_is_readable(side: Side, headers: list[s
     [
         pytest.param(["Subject: s"], id="nothing-else"),
         pytest.param(["Subject: s", "Date: rubbish"], id="date-rubbish"),
-        pytest.param(["Subject: s", "Date: Fri, 31 Dec 9999 23:59:59 -1200"], id="date-after-the-last"),
-        pytest.param(["Subject: s", "Date: Mon, 1 Jan 0001 00:00:00 +1200"], id="date-before-the-first"),
-        pytest.param(["Subject: s", "Date: Mon, 1 Jan 2026 00:00:00 +99999999999999"], id="date-zone-huge"),
-        pytest.param(["Subject: s", "Date: Mon, 1 Jan 99999999999 00:00:00 +0000"], id="date-year-huge"),
+        pytest.param(
+            ["Subject: s", "Date: Fri, 31 Dec 9999 23:59:59 -1200"], id="date-after-the-last"
+        ),
+        pytest.param(
+            ["Subject: s", "Date: Mon, 1 Jan 0001 00:00:00 +1200"], id="date-before-the-first"
+        ),
+        pytest.param(
+            ["Subject: s", "Date: Mon, 1 Jan 2026 00:00:00 +99999999999999"], id="date-zone-huge"
+        ),
+        pytest.param(
+            ["Subject: s", "Date: Mon, 1 Jan 99999999999 00:00:00 +0000"], id="date-year-huge"
+        ),
         pytest.param(["Subject: s", "From: broken <", 'To: "open', "Cc: ;;,,"], id="addresses"),
         pytest.param(["Subject: s", "From: Zoë <z@x.example>"], id="raw-utf-8"),
         pytest.param(["Subject: s", "From: =?utf-8?b?!!!?= <z@x.example>"], id="encoded-word"),
         pytest.param(["Subject: s", "From: =?idna?q?=ff?= <z@x.example>"], id="encoded-word-idna"),
         pytest.param(["Subject: s", "From: =?x-no?q?a?= <z@x.example>"], id="encoded-word-unknown"),
-        pytest.param(["Subject: s", "Content-Type: ;;;=", "Content-Transfer-Encoding: ;"], id="content-type"),
-        pytest.param(["Subject: s", "Content-Type: multipart/mixed; boundary=never"], id="multipart-without-parts"),
-        pytest.param(["Subject: s", "Content-Type: multipart/mixed"], id="multipart-without-boundary"),
+        pytest.param(
+            ["Subject: s", "Content-Type: ;;;=", "Content-Transfer-Encoding: ;"], id="content-type"
+        ),
+        pytest.param(
+            ["Subject: s", "Content-Type: multipart/mixed; boundary=never"],
+            id="multipart-without-parts",
+        ),
+        pytest.param(
+            ["Subject: s", "Content-Type: multipart/mixed"], id="multipart-without-boundary"
+        ),
     ],
 )
 def test_broken_headers_do_not_hide_the_rest(side: Side, headers: list[str]) -> None:
@@ -366,7 +422,9 @@ def test_header_control_characters_are_removed(side: Side) -> None:
 # Ids
 
 
-@pytest.mark.parametrize("message_id", ["", "x", "inbox:0", "AAAA", "a\r\nX NOOP", "\u0663", "=" * 30, "é", "A" * 999])
+@pytest.mark.parametrize(
+    "message_id", ["", "x", "inbox:0", "AAAA", "a\r\nX NOOP", "\u0663", "=" * 30, "é", "A" * 999]
+)
 def test_malformed_id_is_refused(side: Side, message_id: str) -> None:
     side.deliver(plain())
     assert refused(lambda: side.ada.read_message(message_id, body=True)) == "not_found"
@@ -375,7 +433,9 @@ def test_malformed_id_is_refused(side: Side, message_id: str) -> None:
 def test_id_of_another_mailbox_is_refused(side: Side) -> None:
     for address in (ADA, CHARLES):
         side.deliver(plain(), address=address)
-    (theirs,) = side.charles.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
+    (theirs,) = side.charles.list_messages(
+        folder="inbox", unread=None, limit=1, page_token=None
+    ).cards
     assert side.charles.read_message(theirs.id, body=True).subject == "Number 1"
     assert refused(lambda: side.ada.read_message(theirs.id, body=True)) == "not_found"
 
@@ -387,10 +447,15 @@ def test_ids_differ_between_messages_and_folders(side: Side) -> None:
     ids = [
         card.id
         for folder in ("inbox", "sent")
-        for card in side.ada.list_messages(folder=folder, unread=None, limit=9, page_token=None).cards
+        for card in side.ada.list_messages(
+            folder=folder, unread=None, limit=9, page_token=None
+        ).cards
     ]
     assert len(set(ids)) == 4
-    assert [side.ada.read_message(one, body=False).subject for one in ids] == ["Number 2", "Number 1"] * 2
+    assert [side.ada.read_message(one, body=False).subject for one in ids] == [
+        "Number 2",
+        "Number 1",
+    ] * 2
 
 
 # Sending

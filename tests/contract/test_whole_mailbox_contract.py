@@ -68,7 +68,9 @@ def test_folders_with_a_role_are_counted(side: Side) -> None:
         pytest.param(SearchQuery(subject="invoice", unread=True), [], id="both-must-hold"),
     ],
 )
-def test_search_finds_matches_of_all_conditions(side: Side, query: SearchQuery, found: list[str]) -> None:
+def test_search_finds_matches_of_all_conditions(
+    side: Side, query: SearchQuery, found: list[str]
+) -> None:
     arrives(side, mail(1, subject="Invoice"), unread=False)
     arrives(side, mail(2, subject="Grüße", sender="Zoë <zoe@alps.example>", text="snow\n"))
     with_file = mail(3, subject="With file")
@@ -94,7 +96,11 @@ def test_odd_search_terms_work(side: Side, field: str) -> None:
             arrives(side, mail(number, subject=f"Odd {term} subject", text=f"odd {term} text\n"))
         given: dict[str, Any] = {field: term}
         query = SearchQuery(**given)
-        if field == "raw" and term in ("OR", "NOT", "(") and isinstance(side, ImapSide | DovecotSide):
+        if (
+            field == "raw"
+            and term in ("OR", "NOT", "(")
+            and isinstance(side, ImapSide | DovecotSide)
+        ):
             continue  # search keys that say nothing
         page = side.ada.search(query, limit=50, page_token=None)
         assert not printable or page.cards or field not in ("text", "subject"), repr(term)
@@ -124,7 +130,9 @@ def test_pages_of_a_search_follow_each_other(side: Side) -> None:
     first = side.ada.search(SearchQuery(subject="order"), limit=3, page_token=None)
     second = side.ada.search(SearchQuery(subject="order"), limit=3, page_token=first.next_token)
 
-    assert [card.subject for card in (*first.cards, *second.cards)] == [f"Order {n}" for n in (5, 4, 3, 2, 1)]
+    assert [card.subject for card in (*first.cards, *second.cards)] == [
+        f"Order {n}" for n in (5, 4, 3, 2, 1)
+    ]
     assert second.next_token is None
 
 
@@ -151,14 +159,22 @@ def test_thread_is_read_from_any_of_its_messages(side: Side) -> None:
             "Number 2",
             "Number 3",
         ]
-    assert [message.subject for message in side.ada.read_thread(third, limit=2)] == ["Number 2", "Number 3"]
+    assert [message.subject for message in side.ada.read_thread(third, limit=2)] == [
+        "Number 2",
+        "Number 3",
+    ]
     heads = side.ada.read_thread(third, limit=2, body=False)
-    assert [message.message_id for message in heads] == ["<2@northwind.example>", "<3@northwind.example>"]
+    assert [message.message_id for message in heads] == [
+        "<2@northwind.example>",
+        "<3@northwind.example>",
+    ]
     assert heads[0].from_address == ADA
 
 
 def test_message_has_all_that_a_reply_needs(side: Side) -> None:
-    message_id = arrives(side, mail(1, Reply_To="desk@northwind.example", References="<a@x.example> <b@x.example>"))
+    message_id = arrives(
+        side, mail(1, Reply_To="desk@northwind.example", References="<a@x.example> <b@x.example>")
+    )
 
     message = side.ada.read_message(message_id, body=False)
 
@@ -177,8 +193,13 @@ def test_attachment_is_byte_exact_and_within_its_limit(side: Side) -> None:
 
     assert content == PDF
     assert (info.name, info.type, info.size) == ("Größe.pdf", "application/pdf", len(PDF))
-    assert refused(lambda: side.ada.fetch_attachment(message_id, listed.id, limit=len(PDF) - 1)).code == "too_large"
-    assert refused(lambda: side.ada.fetch_attachment(message_id, "77", limit=10)).code == "not_found"
+    assert (
+        refused(lambda: side.ada.fetch_attachment(message_id, listed.id, limit=len(PDF) - 1)).code
+        == "too_large"
+    )
+    assert (
+        refused(lambda: side.ada.fetch_attachment(message_id, "77", limit=10)).code == "not_found"
+    )
 
 
 def test_inline_picture_is_named_by_its_id(side: Side) -> None:
@@ -195,10 +216,16 @@ def test_inline_picture_is_named_by_its_id(side: Side) -> None:
 
 def test_draft_is_saved_read_replaced_and_removed(side: Side) -> None:
     first = side.ada.save_draft(mail(1, message_id="<d1@lovelace.example>").as_bytes())
-    same_message(side, side.ada.read_draft(first.id).source, mail(1, message_id="<d1@lovelace.example>").as_bytes())
+    same_message(
+        side,
+        side.ada.read_draft(first.id).source,
+        mail(1, message_id="<d1@lovelace.example>").as_bytes(),
+    )
     keep = side.ada.save_draft(mail(2, message_id="<d2@lovelace.example>").as_bytes())
 
-    second = side.ada.save_draft(mail(3, message_id="<d3@lovelace.example>").as_bytes(), replaces=first.id)
+    second = side.ada.save_draft(
+        mail(3, message_id="<d3@lovelace.example>").as_bytes(), replaces=first.id
+    )
 
     assert second.id != first.id
     assert refused(lambda: side.ada.read_draft(first.id)).code == "not_found"
@@ -218,7 +245,9 @@ def test_message_that_is_no_draft_is_not_replaced_or_removed(side: Side) -> None
         error = refused(call)
         assert (error.code, error.detail) == ("not_a_draft", NOT_A_DRAFT)
     assert len(side.inbox_of(ADA)) == 1
-    assert side.ada.list_messages(folder="drafts", unread=None, limit=10, page_token=None).cards == ()
+    assert (
+        side.ada.list_messages(folder="drafts", unread=None, limit=10, page_token=None).cards == ()
+    )
 
 
 def test_number_names_the_message_that_a_list_shows_with_it(side: Side) -> None:

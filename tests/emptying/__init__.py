@@ -1,1 +1,3 @@
-"""An app of the test run alone: a `flush` that empties the tables between two tests in milliseconds."""
+"""An app of the test run alone: a `flush` that empties the tables between two tests in
+milliseconds.
+"""

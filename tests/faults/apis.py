@@ -1,4 +1,6 @@
-"""Microsoft Graph and Gmail as providers of the proof: their test servers, which fail by the seed at every call."""
+"""Microsoft Graph and Gmail as providers of the proof: their test servers, which fail by the seed
+at every call.
+"""
 
 import re
 import threading
@@ -30,8 +32,9 @@ TOKEN_SECONDS = 315  # renewed when it has less than five minutes: here, every q
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """What one call meets before it was read, once it was read, or after its effect: a wait, and then a connection that
-    breaks (0), the good answer (200), or another one."""
+    """What one call meets before it was read, once it was read, or after its effect: a wait, and
+    then a connection that breaks (0), the good answer (200), or another one.
+    """
 
     name: str
     at: Literal["unread", "read", "done"]
@@ -64,7 +67,13 @@ SENDING_TROUBLE = (
     Trouble(name="sending reset before it was read", at="unread"),
     Trouble(name="sending reset once it was read", at="read"),
     *LOST_ANSWERS,
-    Trouble(name="sending answered 429", at="read", status=429, retry_after="1", code="ApplicationThrottled"),
+    Trouble(
+        name="sending answered 429",
+        at="read",
+        status=429,
+        retry_after="1",
+        code="ApplicationThrottled",
+    ),
     Trouble(name="sending answered 503", at="read", status=503),
     Trouble(name="sending answered 400", at="read", status=400, code="ErrorInvalidRecipients"),
     Trouble(name="slow before it was sent", at="read", status=200, seconds=2.5),
@@ -76,7 +85,9 @@ SENDING_TROUBLE = (
 class Api:
     """What both have in common: two dice, one for the call that sends."""
 
-    def __init__(self, ledger: Ledger, *, seed: str, rate: float, sending: tuple[Trouble, ...]) -> None:
+    def __init__(
+        self, ledger: Ledger, *, seed: str, rate: float, sending: tuple[Trouble, ...]
+    ) -> None:
         self.ledger = ledger
         self._sending = Dice(f"{seed} sending", sending, rate=rate)
         self._others = Dice(f"{seed} others", OTHER_TROUBLE, rate=rate * OTHERS_RATE)
@@ -98,16 +109,24 @@ class Api:
 
 
 class Graph(Api):
-    """Mailboxes of Microsoft 365. Graph writes the bytes itself: its ledger says what it was told."""
+    """Mailboxes of Microsoft 365.
+
+    Graph writes the bytes itself: its ledger says what it was told.
+    """
 
     PHASES: ClassVar[Mapping[tuple[str, bool, bool], Any]] = {
         ("unread", False, False): "drop_before",
-        ("read", False, False): "drop_after", ("read", True, False): "answer", ("read", True, True): "late",
-        ("done", False, False): "drop_after_effect", ("done", True, False): "answer_after_effect",
+        ("read", False, False): "drop_after",
+        ("read", True, False): "answer",
+        ("read", True, True): "late",
+        ("done", False, False): "drop_after_effect",
+        ("done", True, False): "answer_after_effect",
         ("done", True, True): "late_done",
-    }  # fmt: skip
+    }
 
-    def __init__(self, ledger: Ledger, *, seed: int, rate: float, sending: tuple[Trouble, ...]) -> None:
+    def __init__(
+        self, ledger: Ledger, *, seed: int, rate: float, sending: tuple[Trouble, ...]
+    ) -> None:
         super().__init__(ledger, seed=f"{seed} graph", rate=rate, sending=sending)
         self._server = GraphServer()
         self._server.on_accept = self._accepted
@@ -118,7 +137,10 @@ class Graph(Api):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.heal()
         self._server.__exit__(kind, error, trace)
@@ -128,7 +150,11 @@ class Graph(Api):
 
     def access(self, address: str, kind: str) -> dict[str, Any]:
         """With drafts, or with the endpoints that make and send in one."""
-        scopes = ("Mail.Read", "Mail.Send") if kind == "graph at once" else ("Mail.ReadWrite", "Mail.Send")
+        scopes = (
+            ("Mail.Read", "Mail.Send")
+            if kind == "graph at once"
+            else ("Mail.ReadWrite", "Mail.Send")
+        )
         token = self._server.token(address, *scopes)
         secrets = {"access_token": token, "expires_at": time() + 24 * 3600, "refresh_token": "none"}
         return {"provider": "microsoft", "secrets": secrets, "scopes": list(scopes)}
@@ -154,24 +180,33 @@ class Graph(Api):
             return None
         phase = self.PHASES[trouble.at, trouble.status != 0, trouble.status == 200]
         return GraphFault(
-            phase=phase, status=trouble.status, code=trouble.code or "ErrorInternalServerError",
-            headers=tuple(trouble.headers.items()), pause=lambda: dice.healed.wait(trouble.seconds),
-        )  # fmt: skip
+            phase=phase,
+            status=trouble.status,
+            code=trouble.code or "ErrorInternalServerError",
+            headers=tuple(trouble.headers.items()),
+            pause=lambda: dice.healed.wait(trouble.seconds),
+        )
 
     def _accepted(self, accepted: Accepted) -> None:
         message = message_from_bytes(accepted.source, policy=policy.default)
         self.ledger.add(
             Entry(
-                message_id=accepted.marker, sender=accepted.sender, recipients=accepted.recipients, sha256="",
-                content=content_of(message), at=accepted.at,
+                message_id=accepted.marker,
+                sender=accepted.sender,
+                recipients=accepted.recipients,
+                sha256="",
+                content=content_of(message),
+                at=accepted.at,
             )
-        )  # fmt: skip
+        )
 
 
 class Gmail(Api):
     """Mailboxes of Gmail, whose access tokens are renewed all the time."""
 
-    def __init__(self, ledger: Ledger, *, seed: int, rate: float, sending: tuple[Trouble, ...]) -> None:
+    def __init__(
+        self, ledger: Ledger, *, seed: int, rate: float, sending: tuple[Trouble, ...]
+    ) -> None:
         super().__init__(ledger, seed=f"{seed} gmail", rate=rate, sending=sending)
         self._server = GmailServer()
         self._server.token_seconds = TOKEN_SECONDS
@@ -195,10 +230,13 @@ class Gmail(Api):
 
     def access(self, address: str, kind: str) -> dict[str, Any]:
         secrets = {
-            "client_id": "mailhub.apps.example", "client_secret": "none",
-            "refresh_token": self._server.signed_in(address), "access_token": "", "expires_at": 0,
+            "client_id": "mailhub.apps.example",
+            "client_secret": "none",
+            "refresh_token": self._server.signed_in(address),
+            "access_token": "",
+            "expires_at": 0,
             "scopes": self._server.granted_scope.split(),
-        }  # fmt: skip
+        }
         return {"provider": "gmail", "secrets": secrets, "scopes": ["read", "draft", "send"]}
 
     def calls(self) -> Counter[str]:
@@ -222,9 +260,12 @@ class Gmail(Api):
         if trouble is None or dice is None:
             return None
         return GmailFault(
-            name=call.name, status=trouble.status, after=trouble.at == "done",
-            headers=trouble.headers, pause=lambda: dice.healed.wait(trouble.seconds),
-        )  # fmt: skip
+            name=call.name,
+            status=trouble.status,
+            after=trouble.at == "done",
+            headers=trouble.headers,
+            pause=lambda: dice.healed.wait(trouble.seconds),
+        )
 
     def _note(self, call: Call) -> None:
         """One more call that sends, by the Message-ID of its draft, which is gone once it was sent."""
@@ -238,8 +279,12 @@ class Gmail(Api):
     def _sent(self, sent: Sent) -> None:
         self.ledger.add(
             Entry(
-                message_id=sent.message_id, sender=sent.sender, recipients=sent.recipients,
-                sha256=sha256(DATE_IN_FRONT.sub(b"", MARK_IN_FRONT.sub(b"", sent.content))).hexdigest(),
+                message_id=sent.message_id,
+                sender=sent.sender,
+                recipients=sent.recipients,
+                sha256=sha256(
+                    DATE_IN_FRONT.sub(b"", MARK_IN_FRONT.sub(b"", sent.content))
+                ).hexdigest(),
                 at=datetime.fromtimestamp(sent.at, UTC),
             )
-        )  # fmt: skip
+        )

@@ -1,4 +1,5 @@
-"""Compares the provider's ledger with the database: pure functions that name what broke the promise.
+"""Compares the provider's ledger with the database: pure functions that name what broke the
+promise.
 
 1. each sent item has a valid approval for exactly these bytes, given before it was sent by people who might approve
    then, and had not lost that when a worker took it up; where a restore made the database forget that it was handed
@@ -63,7 +64,9 @@ SQLITE_REFUSES = (11, 19, 26)  # it is corrupt, a constraint, it is no database
 SQLITE_UNIQUE = (2067, 1555)
 
 
-def check(ledger: Sequence[Entry], tables: Tables, traces: Traces, restores: Sequence[Restore] = ()) -> list[Violation]:
+def check(
+    ledger: Sequence[Entry], tables: Tables, traces: Traces, restores: Sequence[Restore] = ()
+) -> list[Violation]:
     """Everything that broke the promise; an empty list when nothing did."""
     found = worlds(tables, restores)
     return [
@@ -91,7 +94,9 @@ def sent_without_approval(ledger: Sequence[Entry], found: Sequence[World]) -> It
 
 
 def _unapproved(entry: Entry, world: World) -> Violation | None:
-    action = next((action for action in world.tables.actions if action.message_id == entry.message_id), None)
+    action = next(
+        (action for action in world.tables.actions if action.message_id == entry.message_id), None
+    )
     if action is None:
         return Violation(invariant=1, name="sent_without_action", about=entry.message_id)
     same = [
@@ -105,54 +110,79 @@ def _unapproved(entry: Entry, world: World) -> Violation | None:
     if not any(_enough(given, action, world) for given in approvals):
         return Violation(invariant=1, name="sent_without_approval", about=action.id)
     claimed = _claimed(action, entry.at, world)
-    proven = [[each for each in given if counts(each, action, claimed, world.tables)] for given in approvals]
+    proven = [
+        [each for each in given if counts(each, action, claimed, world.tables)]
+        for given in approvals
+    ]
     if not any(_enough(given, action, world) for given in proven):
         return Violation(invariant=1, name="approved_by_no_member", about=action.id)
     return None
 
 
 def _is_late(entry: Entry, world: World, late: Counter[str]) -> bool:
-    """Return whether the provider carried out, after a restore, what it was told before it. Counts it in `late`."""
+    """Return whether the provider carried out, after a restore, what it was told before it.
+
+    Counts it in `late`.
+    """
     if world.before is None or world.begins is None or entry.at > world.begins + LATE:
         return False
     ids = [action.id for action in world.before.actions if action.message_id == entry.message_id]
     open_ = sum(attempt.action in ids and attempt.unproven for attempt in world.before.attempts)
     late[entry.message_id] += 1
-    return late[entry.message_id] <= open_ and _unapproved(entry, World(tables=world.before)) is None
+    return (
+        late[entry.message_id] <= open_ and _unapproved(entry, World(tables=world.before)) is None
+    )
 
 
 def _is_of(entry: Entry, payload: Mapping[str, Any]) -> bool:
     """The same bytes, or all that the provider was told of them where it writes them itself."""
     named = sorted([*payload["to"], *payload["cc"], *payload["bcc"]])
     told = content_of_payload(payload) if entry.content else payload["source_sha256"]
-    return (told, payload["from"], named) == (entry.content or entry.sha256, entry.sender, sorted(entry.recipients))
+    return (told, payload["from"], named) == (
+        entry.content or entry.sha256,
+        entry.sender,
+        sorted(entry.recipients),
+    )
 
 
 def _fits(revision: Revision) -> bool:
     """Written out here once more: what checks must not lean on what is checked."""
-    canonical = json.dumps(revision.payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    canonical = json.dumps(
+        revision.payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
     return hashlib.sha256(canonical.encode()).hexdigest() == revision.digest
 
 
 def _claimed(action: Action, at: datetime, world: World) -> datetime:
     """Return when the worker took up what was sent at that time."""
-    started = [attempt.started_at for attempt in world.tables.attempts if attempt.action == action.id]
+    started = [
+        attempt.started_at for attempt in world.tables.attempts if attempt.action == action.id
+    ]
     return max((each for each in started if each is not None and each <= at), default=at)
 
 
-def _approvals(action: Action, revision: Revision, at: datetime, world: World) -> Iterator[Decision]:
+def _approvals(
+    action: Action, revision: Revision, at: datetime, world: World
+) -> Iterator[Decision]:
     """Yield what people said yes with, in the round that was in force at that time."""
     tables = world.tables
     made_void = [
-        event for event in tables.events if event.action == action.id and event.event in VOIDED and event.at < at
+        event
+        for event in tables.events
+        if event.action == action.id and event.event in VOIDED and event.at < at
     ]
-    ruled = [attempt.ruled_at for attempt in tables.attempts if attempt.action == action.id and attempt.ruled_at]
+    ruled = [
+        attempt.ruled_at
+        for attempt in tables.attempts
+        if attempt.action == action.id and attempt.ruled_at
+    ]
     anew = world.anew.get(action.id)
     for decision in tables.decisions:
         if (
             (decision.action, decision.verdict) == (action.id, "approved")
             and (decision.revision, decision.digest) == (revision.number, revision.digest)
-            and decision.approval_round == 1 + len(made_void) + sum(ordered < at for ordered in ruled)
+            and decision.approval_round
+            == 1 + len(made_void) + sum(ordered < at for ordered in ruled)
             and decision.at < at
             and (anew is None or decision.at > anew)
             and (action.approvals_needed == 1 or decision.person != action.proposer)
@@ -163,7 +193,9 @@ def _approvals(action: Action, revision: Revision, at: datetime, world: World) -
 def _enough(given: Sequence[Decision], action: Action, world: World) -> bool:
     # What was approved in a copy that came back goes to a person first.
     proven = action.id in world.in_doubt and action.id not in world.anew
-    renewed = world.begins is None or proven or any(decision.at > world.begins for decision in given)
+    renewed = (
+        world.begins is None or proven or any(decision.at > world.begins for decision in given)
+    )
     return renewed and len({decision.person for decision in given}) >= action.approvals_needed
 
 
@@ -174,7 +206,9 @@ def sent_twice(ledger: Sequence[Entry], found: Sequence[World]) -> Iterator[Viol
         ordered = orders(action, found)
         for number, at in enumerate(copies[1:]):
             if number >= len(ordered) or ordered[number] >= at:
-                yield Violation(invariant=2, name="sent_twice", about=f"{action.id}, {len(copies)} times")
+                yield Violation(
+                    invariant=2, name="sent_twice", about=f"{action.id}, {len(copies)} times"
+                )
                 break
 
 
@@ -184,14 +218,20 @@ def _actions(found: Sequence[World]) -> list[Action]:
 
 
 def called_again(calls: Mapping[str, int], found: Sequence[World]) -> Iterator[Violation]:
-    """2, seen from the provider's door: what it was asked to do twice it may have done once, or not at all."""
+    """2, seen from the provider's door: what it was asked to do twice it may have done once, or not
+    at all.
+    """
     known = {action.message_id for action in _actions(found)}
     for message_id in calls.keys() - known:
         yield Violation(invariant=2, name="called_without_action", about=message_id)
     began = Counter(attempt.action for attempt in handed_over(found))
     for action in _actions(found):
         if calls.get(action.message_id, 0) > began[action.id]:
-            yield Violation(invariant=2, name="called_again", about=f"{action.id}, {calls[action.message_id]} times")
+            yield Violation(
+                invariant=2,
+                name="called_again",
+                about=f"{action.id}, {calls[action.message_id]} times",
+            )
     for world in found:
         attempts = list(handed_over([world]))
         for action in world.tables.actions:
@@ -201,18 +241,32 @@ def called_again(calls: Mapping[str, int], found: Sequence[World]) -> Iterator[V
 
 
 def ruled_otherwise(rulings: Sequence[Ruling], found: Sequence[World]) -> Iterator[Violation]:
-    """2: an order of another copy is about the attempt whose page a person had, and there is none without a person."""
+    """2: an order of another copy is about the attempt whose page a person had, and there is none
+    without a person.
+    """
     for world in found:
         for attempt in world.tables.attempts:
-            posted = [each for each in rulings if (each.action, each.fence) == (attempt.action, attempt.fence)]
+            posted = [
+                each
+                for each in rulings
+                if (each.action, each.fence) == (attempt.action, attempt.fence)
+            ]
             if attempt.ruled_at and not any(
-                each.ruling == "not_sent" and each.taken is not False and each.began <= attempt.ruled_at
+                each.ruling == "not_sent"
+                and each.taken is not False
+                and each.began <= attempt.ruled_at
                 for each in posted
             ):
-                yield Violation(invariant=2, name="ruled_by_nobody", about=f"{attempt.action} {attempt.fence}")
+                yield Violation(
+                    invariant=2, name="ruled_by_nobody", about=f"{attempt.action} {attempt.fence}"
+                )
     for each in rulings:
-        if each.taken and not any(_is_ruled(attempt, each) for attempt in world_of(each.ended, found).tables.attempts):
-            yield Violation(invariant=2, name="ruling_of_another_attempt", about=f"{each.action} {each.fence}")
+        if each.taken and not any(
+            _is_ruled(attempt, each) for attempt in world_of(each.ended, found).tables.attempts
+        ):
+            yield Violation(
+                invariant=2, name="ruling_of_another_attempt", about=f"{each.action} {each.fence}"
+            )
 
 
 def _is_ruled(attempt: Attempt, ruling: Ruling) -> bool:
@@ -223,32 +277,53 @@ def _is_ruled(attempt: Attempt, ruling: Ruling) -> bool:
     return attempt.ruled_at is not None and ruling.began <= attempt.ruled_at <= ruling.ended
 
 
-def not_the_truth(ledger: Sequence[Entry], found: Sequence[World], restores: Sequence[Restore]) -> Iterator[Violation]:
+def not_the_truth(
+    ledger: Sequence[Entry], found: Sequence[World], restores: Sequence[Restore]
+) -> Iterator[Violation]:
     """3, and that unknown is said only where it may have been sent."""
     sent = {entry.message_id for entry in ledger}
     tables = found[-1].tables
-    last = {attempt.action: attempt for attempt in sorted(tables.attempts, key=lambda attempt: attempt.fence)}
+    last = {
+        attempt.action: attempt
+        for attempt in sorted(tables.attempts, key=lambda attempt: attempt.fence)
+    }
     for action in tables.actions:
         tried = [attempt for attempt in tables.attempts if attempt.action == action.id]
-        by_person = any((attempt.verdict, attempt.evidence) == ("accepted", "person") for attempt in tried)
+        by_person = any(
+            (attempt.verdict, attempt.evidence) == ("accepted", "person") for attempt in tried
+        )
         if action.status == "succeeded" and action.message_id not in sent and not by_person:
             yield Violation(invariant=3, name="said_sent_and_was_not", about=action.id)
-        ordered = any(attempt.ruled_at for attempt in tried)  # then a late answer is told beside the state
-        told = any(attempt.unproven or (ordered and attempt.verdict == "accepted") for attempt in tried)
-        said = action.status in ("succeeded", "unknown") or told or _was_warned(action, found[-1], restores)
+        ordered = any(
+            attempt.ruled_at for attempt in tried
+        )  # then a late answer is told beside the state
+        told = any(
+            attempt.unproven or (ordered and attempt.verdict == "accepted") for attempt in tried
+        )
+        said = (
+            action.status in ("succeeded", "unknown")
+            or told
+            or _was_warned(action, found[-1], restores)
+        )
         if action.message_id in sent and not said:
-            yield Violation(invariant=3, name="was_sent_and_not_said", about=f"{action.id} {action.status}")
-        if action.status == "unknown" and (action.id not in last or last[action.id].phase != "wire_started"):
+            yield Violation(
+                invariant=3, name="was_sent_and_not_said", about=f"{action.id} {action.status}"
+            )
+        if action.status == "unknown" and (
+            action.id not in last or last[action.id].phase != "wire_started"
+        ):
             yield Violation(invariant=3, name="unknown_before_the_wire", about=action.id)
 
 
 def _was_warned(action: Action, world: World, restores: Sequence[Restore]) -> bool:
-    """Return whether what a restore made forgotten was said to have maybe been sent, or ended before it could be."""
+    """Return whether what a restore made forgotten was said to have maybe been sent, or ended
+    before it could be.
+    """
     if action.id not in world.anew:
         return False
-    return any(event.at > world.anew[action.id] for event in warnings(action, replace(world, begins=None))) or (
-        ended_in_the_pause(action, world.tables, restores)
-    )
+    return any(
+        event.at > world.anew[action.id] for event in warnings(action, replace(world, begins=None))
+    ) or (ended_in_the_pause(action, world.tables, restores))
 
 
 def stuck(tables: Tables) -> Iterator[Violation]:
@@ -270,7 +345,9 @@ def told(traces: Traces) -> Iterator[Violation]:
 
 
 def refused_by(log: str, guards: Collection[str]) -> list[str]:
-    """The lines of a database's log in which a guard refused, or a constraint that nobody should run into."""
+    """The lines of a database's log in which a guard refused, or a constraint that nobody should
+    run into.
+    """
     return [*_refused_by_postgres(log, guards), *_refused_by_sqlite(log)]
 
 
@@ -290,5 +367,8 @@ def _refused_by_postgres(log: str, guards: Collection[str]) -> list[str]:
         line
         for line in log.splitlines()
         if (found := named.search(line))
-        and (found["rule"] in guards or (found["constraint"] is not None and found["constraint"] not in EXPECTED))
+        and (
+            found["rule"] in guards
+            or (found["constraint"] is not None and found["constraint"] not in EXPECTED)
+        )
     ]

@@ -1,4 +1,6 @@
-"""Ada's mailbox: an SMTP server that fails on demand, the sandbox for IMAP with a tap in front of it."""
+"""Ada's mailbox: an SMTP server that fails on demand, the sandbox for IMAP with a tap in front of
+it.
+"""
 
 import io
 import logging
@@ -29,14 +31,22 @@ class World:
         return self.sandbox.messages(ADA, "Sent")
 
     def saves_what_it_accepts(self) -> None:
-        """From now on the SMTP server puts a copy into Sent by itself, as Gmail and Microsoft 365 do."""
-        self.smtp.on_accept = lambda accepted: self.sandbox.deliver(ADA, accepted.content, folder="Sent", unread=False)
+        """From now on the SMTP server puts a copy into Sent by itself, as Gmail and Microsoft 365
+        do.
+        """
+        self.smtp.on_accept = lambda accepted: self.sandbox.deliver(
+            ADA, accepted.content, folder="Sent", unread=False
+        )
 
     def renames_and_saves_what_it_accepts(self) -> None:
-        """The same, under a Message-ID of its own: the one it came with stands in another header, as at Outlook.com."""
+        """The same, under a Message-ID of its own: the one it came with stands in another header,
+        as at Outlook.com.
+        """
 
         def save(accepted: Accepted) -> None:
-            renamed = accepted.content.replace(b"Message-ID:", b"X-Microsoft-Original-Message-ID:", 1)
+            renamed = accepted.content.replace(
+                b"Message-ID:", b"X-Microsoft-Original-Message-ID:", 1
+            )
             copy = b"Message-ID: <renamed@mail.example>\r\n" + renamed
             self.sandbox.deliver(ADA, copy, folder="Sent", unread=False)
 

@@ -3,14 +3,19 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from email.message import EmailMessage
+from email.message import EmailMessage, Message
 from typing import Any
+
+
+def _bytes_of(part: Message) -> bytes:
+    content = part.get_payload(decode=True)
+    return content if isinstance(content, bytes) else b""
 
 
 def content_of(message: EmailMessage) -> str:
     """Of a message as it left."""
     files = [
-        (part.get_filename() or "", hashlib.sha256(part.get_payload(decode=True) or b"").hexdigest())  # type: ignore[arg-type]
+        (part.get_filename() or "", hashlib.sha256(_bytes_of(part)).hexdigest())
         for part in message.iter_attachments()
     ]
     body = message.get_body(("html", "plain"))

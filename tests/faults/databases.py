@@ -1,4 +1,6 @@
-"""The database of the proof, PostgreSQL or SQLite: how to look into it, copy it, bring a copy back, and lose power."""
+"""The database of the proof, PostgreSQL or SQLite: how to look into it, copy it, bring a copy back,
+and lose power.
+"""
 
 import re
 import shutil
@@ -21,7 +23,9 @@ LITERAL_NOW = "strftime('%Y-%m-%d %H:%M:%f', 'now')"  # as Django stores a time 
 
 
 class Connection(Protocol):
-    """A connection of the proof's own, each statement committed at once; to be used as a context manager."""
+    """A connection of the proof's own, each statement committed at once; to be used as a context
+    manager.
+    """
 
     def execute(self, query: str, params: Sequence[object] = (), /) -> Any:
         """Run one statement in the dialect of PostgreSQL; returns a cursor."""
@@ -30,7 +34,10 @@ class Connection(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None: ...
 
 
@@ -52,7 +59,8 @@ class SqliteConnection:
     """A connection that takes the few statements of the proof as PostgreSQL does."""
 
     def __init__(self, path: Path, *, writes: bool) -> None:
-        # A connection that may write would empty the log of commits when it is closed, unseen by the recorded disk.
+        # A connection that may write would empty the log of commits when it is closed, unseen by
+        # the recorded disk.
         mode = "rw" if writes else "ro"
         self._connection = sqlite3.connect(
             f"file:{path}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS
@@ -66,19 +74,29 @@ class SqliteConnection:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._connection.close()
 
 
 class OnSqlite:
-    """A file in the home. `disk`, if there is one, records the home; the programs' refusals go into a log."""
+    """A file in the home.
+
+    `disk`, if there is one, records the home; the programs' refusals go into a log.
+    """
 
     def __init__(self, kept: Path, scratch: Path, disk: Disk | None) -> None:
         self._kept, self._disk = kept, disk
         self._copy, self._log = scratch / "copy.sqlite3", scratch / "sqlite.log"
         library = scratch / "sqlite_log.so"
-        subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", library, LOG_SOURCE, "-ldl"], check=True, timeout=60)
+        subprocess.run(
+            ["gcc", "-shared", "-fPIC", "-O2", "-o", library, LOG_SOURCE, "-ldl"],
+            check=True,
+            timeout=60,
+        )
         self.environment: Mapping[str, object] = {"LD_PRELOAD": library, "SQLITE_LOG": self._log}
         self.url = self._url("mailhub")
 
@@ -90,7 +108,10 @@ class OnSqlite:
         return self._log.read_text() if self._log.exists() else ""
 
     def dump(self, url: str) -> None:
-        """Copy a database while it is used, as `sqlite3 .backup` does. A later copy takes the place of this one."""
+        """Copy a database while it is used, as `sqlite3 .backup` does.
+
+        A later copy takes the place of this one.
+        """
         self._copy.unlink(missing_ok=True)
         uri = f"file:{_path(url)}?mode=ro"
         with (
@@ -117,7 +138,10 @@ class OnSqlite:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         pass
 

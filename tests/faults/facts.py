@@ -63,7 +63,10 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A change of the members of a mailbox, as its audit tells it. `role` is the new one, if there is one."""
+    """A change of the members of a mailbox, as its audit tells it.
+
+    `role` is the new one, if there is one.
+    """
 
     mailbox: str
     person: int
@@ -74,8 +77,10 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Ruling:
-    """A person's ruling about one attempt, as it was posted. `taken`: mailhub took it (True), refused it (False), or
-    nobody heard (None)."""
+    """A person's ruling about one attempt, as it was posted.
+
+    `taken`: mailhub took it (True), refused it (False), or nobody heard (None).
+    """
 
     action: str
     fence: int
@@ -99,9 +104,10 @@ class Tables:
 
 @dataclass(frozen=True, kw_only=True)
 class Traces:
-    """What was written elsewhere: texts by where they stood, what the audit's verifier found, what the database's own
-    log says it has refused, how often the call that sends has reached the provider for each Message-ID, and what
-    people posted as rulings."""
+    """What was written elsewhere: texts by where they stood, what the audit's verifier found, what
+    the database's own log says it has refused, how often the call that sends has reached the
+    provider for each Message-ID, and what people posted as rulings.
+    """
 
     texts: Mapping[str, str] = field(default_factory=dict)
     canaries: Sequence[str] = ()

@@ -24,12 +24,15 @@ from approvals.models import ApprovalPolicy, PendingAction  # noqa: E402
 def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
     """Two people who may approve, an agent of a third who may only propose, and the mailboxes.
 
-    `mailboxes`: address → provider, secrets and scopes; `two_needed`: those that ask for two people; `links`: how many
-    for each person.
+    `mailboxes`: address → provider, secrets and scopes; `two_needed`: those that ask for two
+    people; `links`: how many for each person.
     """
-    ada, bob, carol = (User.objects.create_user(f"{name}@proof.example") for name in ("ada", "bob", "carol"))
+    ada, bob, carol = (
+        User.objects.create_user(f"{name}@proof.example") for name in ("ada", "bob", "carol")
+    )
     mailboxes = [
-        connect_mailbox(owner=ada, address=address, **access) for address, access in wanted["mailboxes"].items()
+        connect_mailbox(owner=ada, address=address, **access)
+        for address, access in wanted["mailboxes"].items()
     ]
     for mailbox in mailboxes:
         Membership.objects.create(mailbox=mailbox, user=bob, role=Role.APPROVER)
@@ -42,22 +45,32 @@ def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
     ]
     token = ApiToken.issue(user=carol, name="agent", scopes=list(SCOPES), mailboxes=mailboxes)[1]
     return {
-        "token": token, "links": links, "mailboxes": [str(mailbox.pk) for mailbox in mailboxes], "second": bob.pk,
+        "token": token,
+        "links": links,
+        "mailboxes": [str(mailbox.pk) for mailbox in mailboxes],
+        "second": bob.pk,
         "address": bob.email,
-    }  # fmt: skip
+    }
 
 
 def rule(action_ids: list[str]) -> dict[str, int]:
-    """A person has looked, and rules that these were not sent: they leave once more. Where two people must approve,
-    the other one does so too. Returns the attempt of each that was ruled about."""
+    """A person has looked, and rules that these were not sent: they leave once more.
+
+    Where two people must approve, the other one does so too. Returns the attempt of each that was
+    ruled about.
+    """
     fences = {}
     ada, bob = (User.objects.get(email=f"{name}@proof.example") for name in ("ada", "bob"))
     for action in PendingAction.objects.filter(pk__in=action_ids):
         _let_approve(bob, action.mailbox, manager=ada)
         fences[str(action.pk)] = action.fence
-        ruled = rulings.resolve(action_id=action.pk, person=ada, ruling="not_sent", fence=action.fence)
+        ruled = rulings.resolve(
+            action_id=action.pk, person=ada, ruling="not_sent", fence=action.fence
+        )
         if ruled.status == Status.PENDING:
-            verdicts.approve(action_id=ruled.pk, person=bob, digest=ruled.digest, revision=ruled.revision)
+            verdicts.approve(
+                action_id=ruled.pk, person=bob, digest=ruled.digest, revision=ruled.revision
+            )
     return fences
 
 
@@ -66,7 +79,9 @@ def _let_approve(person: User, mailbox: Mailbox, *, manager: User) -> None:
     if Membership.objects.filter(mailbox=mailbox, user=person).exists():
         members.change_role(mailbox=mailbox, person=manager, user_id=person.pk, role=Role.APPROVER)
     else:
-        secret = members.invite(mailbox=mailbox, person=manager, email=person.email, role=Role.APPROVER)
+        secret = members.invite(
+            mailbox=mailbox, person=manager, email=person.email, role=Role.APPROVER
+        )
         members.accept_invitation(secret=secret, person=person)
 
 

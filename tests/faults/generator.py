@@ -1,4 +1,6 @@
-"""Agents that propose and people who decide, over HTTP alone, in several threads that draw from the seed."""
+"""Agents that propose and people who decide, over HTTP alone, in several threads that draw from the
+seed.
+"""
 
 import http.client
 import json
@@ -33,7 +35,10 @@ Form = tuple[str, dict[str, str]]
 
 
 class Office:
-    """One thread's agent and people. `found` counts what the server answered, `errors` keeps its error pages."""
+    """One thread's agent and people.
+
+    `found` counts what the server answered, `errors` keeps its error pages.
+    """
 
     def __init__(self, plant: Plant, name: int, *, calm: bool) -> None:
         self._plant = plant
@@ -42,7 +47,9 @@ class Office:
         self._random = Random(f"{plant.setup.seed} office {name}")
         self._links = [list(links[name * LINKS : (name + 1) * LINKS]) for links in plant.links]
         self._people = [self._signed_in(links.pop()) for links in self._links]
-        self._pages: list[tuple[int, str, dict[str, Form]]] = []  # of unknown mails, kept for a ruling later on
+        self._pages: list[
+            tuple[int, str, dict[str, Form]]
+        ] = []  # of unknown mails, kept for a ruling later on
         self._open: list[str] = []  # proposed, and perhaps not decided
         self._decided: list[str] = []
         self._proposals = 0
@@ -69,7 +76,9 @@ class Office:
             if self._calm
             else self._random.choices(list(STEPS), list(STEPS.values()))
         )
-        if step == "propose" or (not self._open and step not in ("look_again", "rule", "cancel", "change_members")):
+        if step == "propose" or (
+            not self._open and step not in ("look_again", "rule", "cancel", "change_members")
+        ):
             step = "propose" if may_propose else "approve"
         calls: dict[str, Callable[[], None]] = {
             "propose": self._propose,
@@ -113,10 +122,18 @@ class Office:
             self.stop.wait(RETRY_SECONDS)
 
     def _call(self, path: str, body: object, *, key: str = "") -> Answer:
-        headers = {"Authorization": f"Bearer {self._plant.token}", "Content-Type": "application/json"}
+        headers = {
+            "Authorization": f"Bearer {self._plant.token}",
+            "Content-Type": "application/json",
+        }
         headers |= {"Idempotency-Key": key} if key else {}
         return self._noted(
-            request(f"{self._plant.url}/api/v1{path}", "POST", body=json.dumps(body).encode(), headers=headers)
+            request(
+                f"{self._plant.url}/api/v1{path}",
+                "POST",
+                body=json.dumps(body).encode(),
+                headers=headers,
+            )
         )
 
     def _decide(self, verdict: str, *, times: int = 1, **changes: str) -> None:
@@ -139,7 +156,12 @@ class Office:
                     self._people[number] = self._signed_in(self._links[number].pop())
                     return  # and opens the page again, another time
         else:
-            if self._noted(self._people[0].get(f"/actions/{action}/")).text.find('data-action="approve"') >= 0:
+            if (
+                self._noted(self._people[0].get(f"/actions/{action}/")).text.find(
+                    'data-action="approve"'
+                )
+                >= 0
+            ):
                 return  # still open
         if action in self._open:
             self._open.remove(action)
@@ -159,7 +181,9 @@ class Office:
             self._open.append(action)
 
     def _cancel(self) -> None:
-        """Also what is unknown, or was given back: mailhub says whether that can still be withdrawn."""
+        """Also what is unknown, or was given back: mailhub says whether that can still be
+        withdrawn.
+        """
         recent = self._decided[-REMEMBERED:]
         pool = [*self._open, *self._random.sample(recent, min(len(recent), 6))]
         if not pool:
@@ -181,7 +205,9 @@ class Office:
             self.found[f"edit: {answer.status}"] += 1
 
     def _look_again(self) -> None:
-        """At what was decided: if it waits again, it is decided again; if it is unknown, its page is kept."""
+        """At what was decided: if it waits again, it is decided again; if it is unknown, its page
+        is kept.
+        """
         if not self._decided:
             return
         action = self._random.choice(self._decided[-REMEMBERED:])
@@ -214,13 +240,19 @@ class Office:
         finally:
             self.rulings.append(
                 Ruling(
-                    action=action, fence=int(fields["fence"]), ruling=fields["ruling"], began=began,
-                    ended=datetime.now(UTC), taken=taken,
+                    action=action,
+                    fence=int(fields["fence"]),
+                    ruling=fields["ruling"],
+                    began=began,
+                    ended=datetime.now(UTC),
+                    taken=taken,
                 )
-            )  # fmt: skip
+            )
 
     def _change_members(self) -> None:
-        """The manager takes the role to approve away from the other person, and mostly gives it back at once."""
+        """The manager takes the role to approve away from the other person, and mostly gives it
+        back at once.
+        """
         mailbox = self._random.choice(self._plant.mailboxes)
         where = f"/mailboxes/{mailbox}/members/{self._plant.second_person}/"
         forms = Forms(self._noted(self._people[0].get(f"/mailboxes/{mailbox}/")).text)
@@ -231,11 +263,15 @@ class Office:
         if removes:
             self._send_to(f"{where}remove/", forms)
         else:
-            self._send_to(f"{where}role/", forms, role=self._random.choice(("viewer", "approver", "proposer")))
+            self._send_to(
+                f"{where}role/", forms, role=self._random.choice(("viewer", "approver", "proposer"))
+            )
         self.stop.wait(self._random.uniform(0, PAUSE_SECONDS))
         if self._random.random() < 0.7:
             if removes:
-                self._invite(mailbox, Forms(self._noted(self._people[0].get(f"/mailboxes/{mailbox}/")).text))
+                self._invite(
+                    mailbox, Forms(self._noted(self._people[0].get(f"/mailboxes/{mailbox}/")).text)
+                )
             else:
                 self._send_to(f"{where}role/", forms, role="approver")
 

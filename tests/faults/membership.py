@@ -11,12 +11,17 @@ COMMITTED = timedelta(seconds=2)
 
 
 def counts(decision: Decision, action: Action, claimed: datetime, tables: Tables) -> bool:
-    """Return whether the person might approve when they did, and did not lose that before the action was claimed.
+    """Return whether the person might approve when they did, and did not lose that before the
+    action was claimed.
 
     A person without any event is a member from the beginning, with the role to approve.
     """
     events = sorted(
-        (each for each in tables.members if (each.mailbox, each.person) == (action.mailbox, decision.person)),
+        (
+            each
+            for each in tables.members
+            if (each.mailbox, each.person) == (action.mailbox, decision.person)
+        ),
         key=lambda each: each.at,
     )
     return not _was_out(events, decision.at) and not any(

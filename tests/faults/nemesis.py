@@ -20,11 +20,20 @@ from tests.processes import session_of
 
 TAMPERED_SECONDS = 4.0
 DOWN_SECONDS = 0.3
-# There is no server to restart, and who writes behind its guards would write past the recorded disk.
+# There is no server to restart, and who writes behind its guards would write past the recorded
+# disk.
 NOT_ON_SQLITE = (
-    "database restarted", "database crashed", "content altered in the database", "bytes altered in the database",
-)  # fmt: skip
-NOT_WITHOUT_BROKER = ("broker flushed", "broker restarted", "worker's parent killed alone", "worker's child killed")
+    "database restarted",
+    "database crashed",
+    "content altered in the database",
+    "bytes altered in the database",
+)
+NOT_WITHOUT_BROKER = (
+    "broker flushed",
+    "broker restarted",
+    "worker's parent killed alone",
+    "worker's child killed",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,11 +156,14 @@ class Nemesis:
         return number, self._plant.workers[number]
 
     def _kill_worker(self) -> bool:
-        """The one that has lived longest, once it has given a sign of life: on a busy machine a start takes a while,
-        and who is killed while it starts has done nothing that could go wrong."""
+        """The one that has lived longest, once it has given a sign of life: on a busy machine a
+        start takes a while, and who is killed while it starts has done nothing that could go wrong.
+        """
         number, worker = min(enumerate(self._plant.workers), key=lambda each: each[1].started_at)
         with self._plant.database() as connection:
-            seen = connection.execute("SELECT 1 FROM approvals_heartbeat WHERE worker LIKE %s", [f"%:{worker.pid}"])
+            seen = connection.execute(
+                "SELECT 1 FROM approvals_heartbeat WHERE worker LIKE %s", [f"%:{worker.pid}"]
+            )
             if seen.fetchone() is None:
                 return False
         worker.signal_all(signal.SIGKILL)
@@ -169,7 +181,10 @@ class Nemesis:
     def _freeze_worker(self) -> bool:
         _, worker = self._any_worker()
         worker.signal_all(signal.SIGSTOP)
-        self._after(self._random.uniform(*self._plan.frozen_seconds), lambda: worker.signal_all(signal.SIGCONT))
+        self._after(
+            self._random.uniform(*self._plan.frozen_seconds),
+            lambda: worker.signal_all(signal.SIGCONT),
+        )
         return True
 
     def _kill_parent(self) -> bool:
@@ -221,7 +236,9 @@ class Nemesis:
         return True
 
     def _alter_content(self) -> bool:
-        """Another recipient, in clear as an earlier version stored it, by the owner of the database and the key."""
+        """Another recipient, in clear as an earlier version stored it, by the owner of the database
+        and the key.
+        """
         with self._plant.database() as connection:
             row = _one_approved(
                 connection,
@@ -230,12 +247,18 @@ class Nemesis:
             )
             if row is None:
                 return False
-            stored = dict(zip(("id", "payload", "sealed_payload", "action", "number"), row, strict=True))
+            stored = dict(
+                zip(("id", "payload", "sealed_payload", "action", "number"), row, strict=True)
+            )
             payload = payload_of(stored, self._plant.encryption_key)
             altered = json.dumps(payload | {"to": ["somebody.else@elsewhere.example"]})
-            statement = "UPDATE approvals_revision SET payload = %s, sealed_payload = %s WHERE id = %s"
+            statement = (
+                "UPDATE approvals_revision SET payload = %s, sealed_payload = %s WHERE id = %s"
+            )
             _behind_the_guards(connection, statement, altered, None, row[0])
-        self._after(TAMPERED_SECONDS, lambda: self._put_back(statement, json.dumps(row[1]), row[2], row[0]))
+        self._after(
+            TAMPERED_SECONDS, lambda: self._put_back(statement, json.dumps(row[1]), row[2], row[0])
+        )
         return True
 
     def _alter_bytes(self) -> bool:
@@ -248,7 +271,9 @@ class Nemesis:
             )
             if row is None:
                 return False
-            content = opened(row[1], f"approvals_blob:content:{row[2]}:{row[3]}", self._plant.encryption_key)
+            content = opened(
+                row[1], f"approvals_blob:content:{row[2]}:{row[3]}", self._plant.encryption_key
+            )
             statement = "UPDATE approvals_blob SET content = %s WHERE id = %s"
             _behind_the_guards(connection, statement, content + b"One more line.\r\n", row[0])
         self._after(TAMPERED_SECONDS, lambda: self._put_back(statement, bytes(row[1]), row[0]))
@@ -269,7 +294,9 @@ def _killed(pid: int) -> bool:
 
 def _one_approved(connection: Connection, select: str) -> Any:
     """The row of an action that will leave soon."""
-    return connection.execute(f"{select} WHERE a.status = 'approved' AND a.undo_until > now() LIMIT 1").fetchone()
+    return connection.execute(
+        f"{select} WHERE a.status = 'approved' AND a.undo_until > now() LIMIT 1"
+    ).fetchone()
 
 
 def _behind_the_guards(connection: Connection, statement: str, *values: object) -> None:

@@ -24,4 +24,6 @@ def payload_of(row: dict[str, Any], key: str) -> Any:
     sealed = row.pop("sealed_payload")
     if sealed is None:
         return row["payload"]
-    return json.loads(opened(sealed, f"approvals_revision:payload:{row['action']}:{row['number']}", key))
+    return json.loads(
+        opened(sealed, f"approvals_revision:payload:{row['action']}:{row['number']}", key)
+    )

@@ -1,4 +1,6 @@
-"""The tables of a run, put into docs/operate/reliability.md in the place of those of the run before."""
+"""The tables of a run, put into docs/operate/reliability.md in the place of those of the run
+before.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,7 +25,9 @@ def tables(reports: Sequence[Report]) -> str:
         f"Written by `make faults SEED={reports[0].setup.seed}`; minutes of trouble: {minutes}. Nothing broke the"
         " promise, and the databases' guards had nothing to refuse.",
         _table("what came of it", reports, _results),
-        _table("how each that was unknown at some time ended", reports, lambda report: report.unknowns),
+        _table(
+            "how each that was unknown at some time ended", reports, lambda report: report.unknowns
+        ),
         _table("what happened to the programs", reports, lambda report: report.blows),
         _table("what left from which kind of mailbox", reports, _kinds),
         _table("what the mail servers did", reports, lambda report: report.faults),
@@ -44,7 +48,9 @@ def _lost(report: Report) -> set[str]:
 
 
 def _kinds(report: Report) -> Counter[str]:
-    return Counter(f"{report.setup.kind_of(entry.sender)}: in the ledger" for entry in report.ledger)
+    return Counter(
+        f"{report.setup.kind_of(entry.sender)}: in the ledger" for entry in report.ledger
+    )
 
 
 def _table(title: str, reports: Sequence[Report], count: Callable[[Report], Counter[str]]) -> str:

@@ -36,7 +36,10 @@ BLOWS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """The programs; all that is left to chance comes from the seed. The mailboxes are of the `kinds` in turn."""
+    """The programs; all that is left to chance comes from the seed.
+
+    The mailboxes are of the `kinds` in turn.
+    """
 
     queue: QueueKind
     seed: int
@@ -65,8 +68,8 @@ class Plan:
 
     `power_cuts` and `restores` fall at drawn moments, each in its part of the time.
 
-    `calm` people propose and approve, and do nothing else; the run ends when all is decided and sent. `rules`: in the
-    end a person rules that half of what is still unknown was not sent.
+    `calm` people propose and approve, and do nothing else; the run ends when all is decided and
+    sent. `rules`: in the end a person rules that half of what is still unknown was not sent.
     """
 
     seconds: float
@@ -75,7 +78,9 @@ class Plan:
     rules: bool = True
     fault_rate: float = 0.4
     faults: tuple[Planned, ...] = FAULTS
-    api_faults: tuple[Trouble, ...] = SENDING_TROUBLE  # at the call that sends; the other calls have their own
+    api_faults: tuple[Trouble, ...] = (
+        SENDING_TROUBLE  # at the call that sends; the other calls have their own
+    )
     blow_every: tuple[float, float] = (1.0, 2.5)
     blows: dict[str, int] = field(default_factory=lambda: dict(BLOWS))
     power_cuts: int = 0

@@ -1,4 +1,5 @@
-"""Everything that runs during the proof: database, broker, mail servers, the web server, the sweeper, the workers.
+"""Everything that runs during the proof: database, broker, mail servers, the web server, the
+sweeper, the workers.
 
 All of it private, on free ports, started by the block and ended with it.
 """
@@ -65,16 +66,24 @@ class Process(Program):
 
 
 class Plant:
-    """`recorded`: disks note what the database and the programs have synced, so that the power can be cut."""
+    """`recorded`: disks note what the database and the programs have synced, so that the power can
+    be cut.
+    """
 
-    def __init__(self, setup: Setup, home: Path, provider: Provider, *, recorded: bool = False) -> None:
+    def __init__(
+        self, setup: Setup, home: Path, provider: Provider, *, recorded: bool = False
+    ) -> None:
         self.encryption_key = b64encode(secrets.token_bytes(32)).decode()
         self.setup = setup
         self.home = home
         self.kept = home / "kept"  # MAILHUB_HOME; what the programs print stays outside it
         self.kept.mkdir()
         self.disk = Disk(self.kept, home) if recorded else None
-        self.server = OnSqlite(self.kept, home, self.disk) if setup.on_sqlite else OnPostgres(recorded=recorded)
+        self.server = (
+            OnSqlite(self.kept, home, self.disk)
+            if setup.on_sqlite
+            else OnPostgres(recorded=recorded)
+        )
         self.broker: Service | None = None
         if setup.queue == "celery on RabbitMQ":
             self.broker = RabbitMQ()
@@ -92,7 +101,10 @@ class Plant:
         self.token = ""
         self.links: list[list[str]] = []
         self.mailboxes: list[str] = []  # their ids
-        self.second_person, self.second_address = 0, ""  # the approver whom the manager removes and brings back
+        self.second_person, self.second_address = (
+            0,
+            "",
+        )  # the approver whom the manager removes and brings back
 
     def _environment(self) -> dict[str, object]:
         kind = self.setup.queue.partition(" ")[0]
@@ -133,8 +145,13 @@ class Plant:
             self._furnish()
             if self.disk is not None:
                 self.disk.begin()
-                preloaded = (self.server.environment.get("LD_PRELOAD"), self.disk.environment["LD_PRELOAD"])
-                self.environment |= self.disk.environment | {"LD_PRELOAD": " ".join(map(str, filter(None, preloaded)))}
+                preloaded = (
+                    self.server.environment.get("LD_PRELOAD"),
+                    self.disk.environment["LD_PRELOAD"],
+                )
+                self.environment |= self.disk.environment | {
+                    "LD_PRELOAD": " ".join(map(str, filter(None, preloaded)))
+                }
             self.start_programs()
             until(self.answers, seconds=COMMAND_SECONDS, say=self.log)
         except BaseException:
@@ -149,7 +166,11 @@ class Plant:
 
     def kill_programs(self) -> None:
         """End all of mailhub's processes at once, without a last word."""
-        programs = [each for each in (*self.workers, *self._ended, self.web, self.sweeper) if each.process is not None]
+        programs = [
+            each
+            for each in (*self.workers, *self._ended, self.web, self.sweeper)
+            if each.process is not None
+        ]
         for program in programs:
             program.signal_all(signal.SIGKILL)
         for program in programs:
@@ -157,7 +178,9 @@ class Plant:
         self._ended.clear()
 
     def cut_power(self) -> None:
-        """Let everything end at once and lose what was not synced: the database, the home, the broker's memory."""
+        """Let everything end at once and lose what was not synced: the database, the home, the
+        broker's memory.
+        """
         assert self.disk is not None
         self.kill_programs()
         self.server.cut_off()
@@ -167,13 +190,20 @@ class Plant:
         self.start_programs()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def close(self) -> None:
         with self._stack:
-            for process in (*self.workers, *self._ended, *(getattr(self, name, None) for name in ("web", "sweeper"))):
+            for process in (
+                *self.workers,
+                *self._ended,
+                *(getattr(self, name, None) for name in ("web", "sweeper")),
+            ):
                 if process is not None:
                     process.kill()
 
@@ -193,7 +223,9 @@ class Plant:
         process.start()
         return process
 
-    def _run(self, *arguments: str, given: object = None, check: bool = True, **changes: object) -> str:
+    def _run(
+        self, *arguments: str, given: object = None, check: bool = True, **changes: object
+    ) -> str:
         """Run one command to its end; returns what it printed."""
         done = subprocess.run(
             self._line(*arguments),
@@ -211,7 +243,8 @@ class Plant:
     def _furnish(self) -> None:
         given = {
             "mailboxes": {
-                address: self.provider.access(address, self.setup.kind_of(address)) for address in self.setup.addresses
+                address: self.provider.access(address, self.setup.kind_of(address))
+                for address in self.setup.addresses
             },
             "two_needed": self.setup.addresses[1::4] if self.setup.two_needed else [],
             "links": LINKS * OFFICES,
@@ -228,7 +261,9 @@ class Plant:
         fences = json.loads(self._run("-m", "tests.faults.furnish", "rule", given=action_ids))
         ended = datetime.now(UTC)
         return [
-            Ruling(action=action, fence=fence, ruling="not_sent", began=began, ended=ended, taken=True)
+            Ruling(
+                action=action, fence=fence, ruling="not_sent", began=began, ended=ended, taken=True
+            )
             for action, fence in fences.items()
         ]
 
@@ -237,9 +272,11 @@ class Plant:
             return read_tables(connection, self.encryption_key)
 
     def restore(self, name: str) -> Restore:
-        """Bring the copy back, in a database of that name, and have an operator go through `after_restore`.
+        """Bring the copy back, in a database of that name, and have an operator go through
+        `after_restore`.
 
-        The files of the home stay. What was handed over since the copy must make the workers pause by themselves.
+        The files of the home stay. What was handed over since the copy must make the workers pause
+        by themselves.
         """
         self.kill_programs()
         lost, at = self.tables(), datetime.now(UTC)
@@ -249,11 +286,18 @@ class Plant:
         until(self.answers, seconds=COMMAND_SECONDS, say=self.log)
         noticed = bool(forgotten(restore))
         if noticed:
-            until(lambda: "paused" in self._ready(), seconds=COMMAND_SECONDS, say=lambda: str(self._ready()))
+            until(
+                lambda: "paused" in self._ready(),
+                seconds=COMMAND_SECONDS,
+                say=lambda: str(self._ready()),
+            )
         options = ["--yes"] if noticed else ["--yes", "--force"]
         # Refused for as long as something counts as leaving in the copy.
         until(
-            lambda: "Mail may leave again." in self._run("manage.py", "after_restore", *options, check=False),
+            lambda: (
+                "Mail may leave again."
+                in self._run("manage.py", "after_restore", *options, check=False)
+            ),
             seconds=COMMAND_SECONDS,
         )
         self._heads_before = len(self._heads()) - 1
@@ -265,8 +309,8 @@ class Plant:
     def audit(self) -> list[str]:
         """What the verifier of the audit chain finds wrong.
 
-        What a restore has cut off is missing in truth, and the heads from before it say so for ever: the verifier gets
-        those that were anchored since the last one.
+        What a restore has cut off is missing in truth, and the heads from before it say so for
+        ever: the verifier gets those that were anchored since the last one.
         """
         home = self.home / "verified"
         home.mkdir()
@@ -287,14 +331,18 @@ class Plant:
             return False
 
     def metrics(self) -> str:
-        return request(f"{self.url}/metrics", headers={"Authorization": f"Bearer {self.metrics_token}"}).text
+        return request(
+            f"{self.url}/metrics", headers={"Authorization": f"Bearer {self.metrics_token}"}
+        ).text
 
     def log(self) -> str:
         path = self.home / "stderr"
         return path.read_text() if path.exists() else ""
 
     def database(self, *, writes: bool = False) -> Connection:
-        """A connection of the proof's own; on SQLite, `writes` only when the power is not cut any more."""
+        """A connection of the proof's own; on SQLite, `writes` only when the power is not cut any
+        more.
+        """
         return self.server.connect(str(self.environment["DATABASE_URL"]), writes=writes)
 
     def new_worker(self, number: int) -> None:
@@ -317,10 +365,18 @@ class Plant:
                     _write_at_once(self.kept / "bell", UUID(action_id).bytes)
             case "rq":
                 queue = rq.Queue("default", connection=self._redis(), serializer=JSONSerializer)
-                queue.enqueue("approvals.queues.rq.carry_out", action_id, job_timeout=60, result_ttl=0, failure_ttl=60)
+                queue.enqueue(
+                    "approvals.queues.rq.carry_out",
+                    action_id,
+                    job_timeout=60,
+                    result_ttl=0,
+                    failure_ttl=60,
+                )
             case _:
                 app = Celery(broker=self.environment["CELERY_BROKER_URL"])
-                app.send_task("approvals.carry_out", (action_id,), queue="mailhub", ignore_result=True)
+                app.send_task(
+                    "approvals.carry_out", (action_id,), queue="mailhub", ignore_result=True
+                )
                 app.close()
 
     def flush_broker(self) -> None:
@@ -345,7 +401,9 @@ class Plant:
             b"stream": redis.xrange,
             b"none": lambda key: None,  # gone meanwhile
         }
-        return "\n".join(f"{key}: {readers[redis.type(key)](key)}" for key in redis.scan_iter(count=1000))
+        return "\n".join(
+            f"{key}: {readers[redis.type(key)](key)}" for key in redis.scan_iter(count=1000)
+        )
 
     def _redis(self) -> Any:
         return RedisClient.from_url(str(getattr(self.broker, "url", "")), socket_timeout=5)

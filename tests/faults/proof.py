@@ -47,8 +47,11 @@ class Report:
 
 
 def prove(setup: Setup, plan: Plan, home: Path) -> Report:
-    """1. Work and trouble, until the time is over or all is decided. 2. Trouble ends; what waits for a clock is told
-    that its time has come. 3. A person rules about half of what is still unknown. 4. The checker."""
+    """1. Work and trouble, until the time is over or all is decided. 2.
+
+    Trouble ends; what waits for a clock is told that its time has come. 3. A person rules about
+    half of what is still unknown. 4. The checker.
+    """
     with Plant(setup, home, Providers(setup, plan), recorded=plan.power_cuts > 0) as plant:
         started = time.monotonic()
         offices = [Office(plant, number, calm=plan.calm) for number in range(OFFICES)]
@@ -114,7 +117,9 @@ def _trouble(plan: Plan, plant: Plant, offices: list[Office], nemesis: Nemesis) 
 
     def go_on() -> bool:
         seen.append(plant.jobs())
-        done = plan.calm and not any(thread.is_alive() for thread in threads) and not _waiting(plant)
+        done = (
+            plan.calm and not any(thread.is_alive() for thread in threads) and not _waiting(plant)
+        )
         return not errors and not done
 
     for thread in threads:
@@ -146,7 +151,9 @@ def _ids(plant: Plant, condition: str) -> list[str]:
 def _heal(plant: Plant, plan: Plan) -> None:
     """Move the times of what waits, until nothing does: the programs see only that it is later."""
     deadline = time.monotonic() + plan.heal_seconds
-    open_ = "status IN ('approved', 'executing') OR (status = 'unknown' AND next_probe_at IS NOT NULL)"
+    open_ = (
+        "status IN ('approved', 'executing') OR (status = 'unknown' AND next_probe_at IS NOT NULL)"
+    )
     while _ids(plant, open_) and time.monotonic() < deadline:
         with plant.database(writes=True) as connection:
             for statement in (
@@ -160,9 +167,13 @@ def _heal(plant: Plant, plan: Plan) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def _how_unknowns_ended(connection: Connection, ledger: tuple[Entry, ...], tables: Tables) -> Counter[str]:
+def _how_unknowns_ended(
+    connection: Connection, ledger: tuple[Entry, ...], tables: Tables
+) -> Counter[str]:
     """Each action that was unknown at some time, by what became of it."""
-    rows = connection.execute("SELECT action_id FROM approvals_auditevent WHERE event = 'outcome_unknown'").fetchall()
+    rows = connection.execute(
+        "SELECT action_id FROM approvals_auditevent WHERE event = 'outcome_unknown'"
+    ).fetchall()
     doubted = {id_of(action_id) for (action_id,) in rows}
     sent = {entry.message_id for entry in ledger}
     ended: Counter[str] = Counter()
@@ -171,7 +182,9 @@ def _how_unknowns_ended(connection: Connection, ledger: tuple[Entry, ...], table
             continue
         evidence = {attempt.evidence for attempt in tables.attempts if attempt.action == action.id}
         if action.status == "unknown":
-            ended[f"left to a person, {'sent' if action.message_id in sent else 'not sent'} in truth"] += 1
+            ended[
+                f"left to a person, {'sent' if action.message_id in sent else 'not sent'} in truth"
+            ] += 1
         elif any(attempt.action == action.id and attempt.ruled_at for attempt in tables.attempts):
             ended["sent again by a person's order"] += 1
         elif any(

@@ -1,7 +1,8 @@
 """The long proof: every queue in turn, with every kind of mailbox, from one seed.
 
-`make faults SEED=… MINUTES=…` writes docs/operate/reliability.md. With QUEUE=… in the environment only that queue runs
-and nothing is written. It is collected by name only: the caller says how long it takes.
+`make faults SEED=… MINUTES=…` writes docs/operate/reliability.md. With QUEUE=… in the environment
+only that queue runs and nothing is written. It is collected by name only: the caller says how long
+it takes.
 """
 
 import os
@@ -40,7 +41,9 @@ def test_promise_is_kept_on_every_queue(tmp_path: Path, capsys: pytest.CaptureFi
         setup = Setup(queue=queue, seed=SEED, mailboxes=10, kinds=EVERY_KIND)
         reports.append(prove(setup, PLAN, home))
         with capsys.disabled():
-            states = ", ".join(f"{count} {state}" for state, count in sorted(reports[-1].states.items()))
+            states = ", ".join(
+                f"{count} {state}" for state, count in sorted(reports[-1].states.items())
+            )
             print(f"\n{queue}, seed {SEED}: {len(reports[-1].ledger)} in the ledger; {states}")  # noqa: T201
         broken = [str(violation) for violation in reports[-1].violations]
         assert not broken, "\n".join([f"{queue}, seed {SEED}", *broken])

@@ -1,4 +1,5 @@
-"""What the proof asks of a fake provider: a ledger of its own, faults drawn from the seed, and an end to them.
+"""What the proof asks of a fake provider: a ledger of its own, faults drawn from the seed, and an
+end to them.
 
 A fake server of another sort joins the proof by keeping a Ledger and drawing its faults from Dice.
 """
@@ -17,9 +18,11 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One mail that the provider took responsibility for; `sha256` is that of its bytes without the Date in front.
+    """One mail that the provider took responsibility for; `sha256` is that of its bytes without the
+    Date in front.
 
-    A provider that writes the bytes itself has a hash of all that it was told instead: `content`, of content_of.
+    A provider that writes the bytes itself has a hash of all that it was told instead: `content`,
+    of content_of.
     """
 
     message_id: str
@@ -89,8 +92,9 @@ class Provider(AbstractContextManager[Any, None], Protocol):
         ...
 
     def calls(self) -> Counter[str]:
-        """How often the call that sends has come in for each mail, by its Message-ID, whatever came of it; nothing
-        where the ledger says as much."""
+        """How often the call that sends has come in for each mail, by its Message-ID, whatever came
+        of it; nothing where the ledger says as much.
+        """
         ...
 
     def heal(self) -> None:

@@ -1,4 +1,6 @@
-"""All the providers of a run as one: each mailbox lies at the one of its kind, and there is one ledger."""
+"""All the providers of a run as one: each mailbox lies at the one of its kind, and there is one
+ledger.
+"""
 
 from collections import Counter
 from contextlib import ExitStack
@@ -12,13 +14,20 @@ from tests.faults.smtp import SmtpAndImap
 
 
 class Providers:
-    """Those that the mailboxes of a setup need. Every second mailbox at the SMTP server has its mail kept in Sent."""
+    """Those that the mailboxes of a setup need.
+
+    Every second mailbox at the SMTP server has its mail kept in Sent.
+    """
 
     def __init__(self, setup: Setup, plan: Plan) -> None:
         self.ledger = Ledger()
         self._by_kind: dict[str, Provider] = {}
         kinds = set(setup.kinds)
-        trouble: dict[str, Any] = {"seed": setup.seed, "rate": plan.fault_rate, "sending": plan.api_faults}
+        trouble: dict[str, Any] = {
+            "seed": setup.seed,
+            "rate": plan.fault_rate,
+            "sending": plan.api_faults,
+        }
         if "imap" in kinds:
             own = [address for address in setup.addresses if setup.kind_of(address) == "imap"]
             dice = Dice(setup.seed, plan.faults, rate=plan.fault_rate)
@@ -39,7 +48,10 @@ class Providers:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._stack.__exit__(kind, error, trace)
 

@@ -1,4 +1,6 @@
-"""An SMTP server that fails by the seed, and a Dovecot behind it that keeps what some mailboxes have sent."""
+"""An SMTP server that fails by the seed, and a Dovecot behind it that keeps what some mailboxes
+have sent.
+"""
 
 import re
 import socket
@@ -25,7 +27,9 @@ DATE_IN_FRONT = re.compile(rb"\ADate: [^\r\n]*\r\n")
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What one session meets at one point: a wait, and then perhaps something else than the good answer."""
+    """What one session meets at one point: a wait, and then perhaps something else than the good
+    answer.
+    """
 
     name: str
     at: Point
@@ -90,7 +94,9 @@ class SeededSmtp(FaultySmtp):
         finally:
             self._planned.pop(sock, None)
 
-    def fault_at(self, sock: socket.socket, point: Point, recipient: str | None) -> SmtpFault | None:
+    def fault_at(
+        self, sock: socket.socket, point: Point, recipient: str | None
+    ) -> SmtpFault | None:
         planned = self._planned.get(sock)
         if planned is None or planned.at != point:
             return None
@@ -101,7 +107,9 @@ class SeededSmtp(FaultySmtp):
 
 
 class SmtpAndImap:
-    """The provider of the proof; it puts the mail of every mailbox in `keeping` into Sent by itself."""
+    """The provider of the proof; it puts the mail of every mailbox in `keeping` into Sent by
+    itself.
+    """
 
     def __init__(self, ledger: Ledger, dice: Dice[Planned], *, keeping: frozenset[str]) -> None:
         self.ledger = ledger
@@ -118,7 +126,10 @@ class SmtpAndImap:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.heal()
         try:

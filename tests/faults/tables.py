@@ -46,13 +46,18 @@ TIMES = ("at", "ruled_at", "started_at")
 
 def read_tables(connection: Connection, key: str) -> Tables:
     """Return what the database holds now; `key` opens its payloads."""
-    return Tables(**{name: _rows(connection, make, select, key) for name, (make, select) in SELECTS.items()})
+    return Tables(
+        **{name: _rows(connection, make, select, key) for name, (make, select) in SELECTS.items()}
+    )
 
 
 def _rows(connection: Connection, make: Any, select: str, key: str) -> list[Any]:
     cursor = connection.execute(select)
     names = [column[0] for column in cursor.description or ()]
-    rows = [{name: _value(name, stored) for name, stored in zip(names, row, strict=True)} for row in cursor.fetchall()]
+    rows = [
+        {name: _value(name, stored) for name, stored in zip(names, row, strict=True)}
+        for row in cursor.fetchall()
+    ]
     if make is Revision:
         for row in rows:
             row["payload"] = payload_of(row, key)

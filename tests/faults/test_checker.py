@@ -41,7 +41,9 @@ def at(minutes: float) -> datetime:
 
 
 def sealed(payload: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 RULED = Ruling(action="a", fence=1, ruling="not_sent", began=at(4.9), ended=at(5.1), taken=True)
@@ -49,7 +51,9 @@ RULED = Ruling(action="a", fence=1, ruling="not_sent", began=at(4.9), ended=at(5
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """A mail, the ledger, and what the database says of it; with `lost`, what it said before a copy came back."""
+    """A mail, the ledger, and what the database says of it; with `lost`, what it said before a copy
+    came back.
+    """
 
     ledger: tuple[Entry, ...]
     action: Action
@@ -63,9 +67,13 @@ class World:
 
     def tables(self) -> Tables:
         return Tables(
-            actions=[self.action], revisions=[self.revision], decisions=self.decisions, attempts=self.attempts,
-            events=self.events, members=self.members,
-        )  # fmt: skip
+            actions=[self.action],
+            revisions=[self.revision],
+            decisions=self.decisions,
+            attempts=self.attempts,
+            events=self.events,
+            members=self.members,
+        )
 
     def found(self) -> list[tuple[int, str]]:
         found = check(self.ledger, self.tables(), self.traces, self.restores)
@@ -73,23 +81,28 @@ class World:
 
     def restored(self, **copy: Any) -> "World":
         """Ten minutes later an older copy is back, in which it was approved and not claimed yet."""
-        older = self.but(action=replace(self.action, status="approved", fence=0), attempts=()).but(**copy)
+        older = self.but(action=replace(self.action, status="approved", fence=0), attempts=()).but(
+            **copy
+        )
         restore = Restore(at=at(10), ended=at(12), lost=self.tables(), copy=older.tables())
         return older.but(restores=(restore,))
 
     def returned(self) -> "World":
         """After the restore it went back to a person, with a warning."""
         event = Event(action="a", event="returned", at=at(11), code="may_have_been_sent")
-        return self.but(action=replace(self.action, status="rejected"), events=(*self.events, event))
+        return self.but(
+            action=replace(self.action, status="rejected"), events=(*self.events, event)
+        )
 
     def left(self, minutes: float) -> "World":
         """And then it left, by an attempt that the restored database knows."""
         fence = len(self.attempts) + 1
         attempt = replace(WELL.attempts[0], fence=fence, started_at=at(minutes))
         return self.but(
-            action=replace(self.action, status="succeeded", fence=fence), attempts=(*self.attempts, attempt),
+            action=replace(self.action, status="succeeded", fence=fence),
+            attempts=(*self.attempts, attempt),
             ledger=(*self.ledger, replace(WELL.ledger[0], at=at(minutes))),
-        )  # fmt: skip
+        )
 
     def proven_unsent(self) -> "World":
         return self.but(attempts=(replace(self.attempts[0], verdict="not_sent", evidence="probe"),))
@@ -120,7 +133,10 @@ class World:
 
     def member(self, *events: tuple[float, str, str]) -> "World":
         """What happened to the membership of who approved: minute, event and new role."""
-        told = (Member(mailbox="", person=1, event=event, role=role, at=at(minute)) for minute, event, role in events)
+        told = (
+            Member(mailbox="", person=1, event=event, role=role, at=at(minute))
+            for minute, event, role in events
+        )
         return self.but(members=tuple(told))
 
     def called(self, times: int, message_id: str = "<1>") -> "World":
@@ -130,28 +146,52 @@ class World:
         """Another copy, five minutes after the first; by a person's order it was approved again."""
         ordered = at(5) if evidence == "person" else None
         ruled = Attempt(
-            action="a", fence=1, phase="wire_started", verdict="not_sent", evidence=evidence, ruled_at=ordered
+            action="a",
+            fence=1,
+            phase="wire_started",
+            verdict="not_sent",
+            evidence=evidence,
+            ruled_at=ordered,
         )
         again = replace(self.decisions[0], approval_round=2, at=at(5))
         rulings = (RULED,) if evidence == "person" else ()
         return self.but(
             traces=replace(self.traces, rulings=rulings),
-            ledger=(*self.ledger, replace(self.ledger[0], at=at(7))), decisions=(*self.decisions, again),
+            ledger=(*self.ledger, replace(self.ledger[0], at=at(7))),
+            decisions=(*self.decisions, again),
             attempts=(ruled, replace(self.attempts[0], fence=2)),
-        )  # fmt: skip
+        )
 
 
 # Ada has approved it at one minute past nine, and it left at two past nine.
 WELL = World(
-    ledger=(Entry(message_id="<1>", sender="ada@x", recipients=("mira@y", "hidden@y"), sha256="5" * 64, at=at(2)),),
-    action=Action(id="a", message_id="<1>", status="succeeded", proposer=3, approvals_needed=1, fence=1),
+    ledger=(
+        Entry(
+            message_id="<1>",
+            sender="ada@x",
+            recipients=("mira@y", "hidden@y"),
+            sha256="5" * 64,
+            at=at(2),
+        ),
+    ),
+    action=Action(
+        id="a", message_id="<1>", status="succeeded", proposer=3, approvals_needed=1, fence=1
+    ),
     revision=Revision(action="a", number=1, digest=sealed(PAYLOAD), payload=PAYLOAD),
     decisions=(
         Decision(
-            action="a", person=1, verdict="approved", revision=1, approval_round=1, digest=sealed(PAYLOAD), at=at(1)
+            action="a",
+            person=1,
+            verdict="approved",
+            revision=1,
+            approval_round=1,
+            digest=sealed(PAYLOAD),
+            at=at(1),
         ),
     ),
-    attempts=(Attempt(action="a", fence=1, phase="wire_started", verdict="accepted", evidence="answer"),),
+    attempts=(
+        Attempt(action="a", fence=1, phase="wire_started", verdict="accepted", evidence="answer"),
+    ),
     events=(),
     traces=Traces(texts={"log": "event=attempt_ended"}, canaries=("canary",)),
 )
@@ -164,29 +204,42 @@ IN_DOUBT = WELL.state("unknown", verdict="unknown").but(ledger=())
     "world",
     [
         pytest.param(WELL, id="sent and said so"),
-        pytest.param(WELL.state("unknown", verdict="unknown"), id="sent, and it says that it does not know"),
-        pytest.param(WELL.state("unknown", verdict="unknown").but(ledger=()), id="not sent, and not known"),
+        pytest.param(
+            WELL.state("unknown", verdict="unknown"), id="sent, and it says that it does not know"
+        ),
+        pytest.param(
+            WELL.state("unknown", verdict="unknown").but(ledger=()), id="not sent, and not known"
+        ),
         pytest.param(WELL.state("failed", verdict="refused").but(ledger=()), id="refused"),
         pytest.param(WELL.state("rejected").but(ledger=(), attempts=()), id="rejected"),
         pytest.param(WELL.sent_again("person"), id="sent again by a person's order"),
         pytest.param(WELL.called(1), id="the call that sends came in once"),
-        pytest.param(WELL.sent_again("person").called(2), id="it came in once for each of two attempts"),
         pytest.param(
-            WELL.entry(sha256="", content=content_of_payload(PAYLOAD)), id="sent by a provider that writes the bytes"
+            WELL.sent_again("person").called(2), id="it came in once for each of two attempts"
+        ),
+        pytest.param(
+            WELL.entry(sha256="", content=content_of_payload(PAYLOAD)),
+            id="sent by a provider that writes the bytes",
         ),
         pytest.param(WELL.two_needed(1, 2), id="two people"),
         pytest.param(
-            WELL.decision(approval_round=2).but(events=(Event(action="a", event="undone", at=at(0.5)),)),
+            WELL.decision(approval_round=2).but(
+                events=(Event(action="a", event="undone", at=at(0.5)),)
+            ),
             id="approved anew after an undo",
         ),
-        pytest.param(WELL.state("succeeded", evidence="person").but(ledger=()), id="sent by a person's word"),
+        pytest.param(
+            WELL.state("succeeded", evidence="person").but(ledger=()), id="sent by a person's word"
+        ),
         pytest.param(WELL.restored().returned(), id="restored, and given back with a warning"),
         pytest.param(
-            WELL.restored().returned().approved_anew(15).left(16), id="restored, approved anew, and sent again"
+            WELL.restored().returned().approved_anew(15).left(16),
+            id="restored, approved anew, and sent again",
         ),
         pytest.param(
             WELL.restored().but(
-                action=replace(WELL.action, status="rejected"), events=(Event(action="a", event="rejected", at=at(11)),)
+                action=replace(WELL.action, status="rejected"),
+                events=(Event(action="a", event="rejected", at=at(11)),),
             ),
             id="restored, and rejected before mailhub had looked",
         ),
@@ -202,10 +255,18 @@ IN_DOUBT = WELL.state("unknown", verdict="unknown").but(ledger=())
             IN_DOUBT.restored(attempts=IN_DOUBT.attempts).proven_unsent().left(16),
             id="in doubt in the copy, then proven unsent, and tried again",
         ),
-        pytest.param(WELL.sent_again("person").ruled(replace(RULED, taken=None)), id="a ruling without an answer"),
+        pytest.param(
+            WELL.sent_again("person").ruled(replace(RULED, taken=None)),
+            id="a ruling without an answer",
+        ),
         pytest.param(WELL.ruled(replace(RULED, taken=False)), id="a ruling that was refused"),
-        pytest.param(WELL.member((0, "member_removed", ""), (0.5, "joined", "approver")), id="removed and back before"),
-        pytest.param(WELL.member((0.5, "role_changed", "manager")), id="an approver who became a manager"),
+        pytest.param(
+            WELL.member((0, "member_removed", ""), (0.5, "joined", "approver")),
+            id="removed and back before",
+        ),
+        pytest.param(
+            WELL.member((0.5, "role_changed", "manager")), id="an approver who became a manager"
+        ),
         pytest.param(WELL.member((3, "left", "")), id="left after it was sent"),
     ],
 )
@@ -345,20 +406,31 @@ def test_broken_promise_is_named(world: World, invariant: int, name: str) -> Non
     assert (invariant, name) in world.found()
 
 
-REFUSED = 'ERROR:  new row for relation "x" violates check constraint "action_succeeded_has_receipt"'
+REFUSED = (
+    'ERROR:  new row for relation "x" violates check constraint "action_succeeded_has_receipt"'
+)
 
 
 @pytest.mark.parametrize(
     ("line", "counts"),
     [
-        ("2026-05-04 [7] ERROR:  action_fence: a claim, and nothing else, moves the fence by one", True),
+        (
+            "2026-05-04 [7] ERROR:  action_fence: a claim, and nothing else, moves the fence by one",
+            True,
+        ),
         (REFUSED, True),
         ('ERROR:  duplicate key value violates unique constraint "audit_no_fork"', True),
-        ('ERROR:  duplicate key value violates unique constraint "action_one_leaving_a_mailbox"', False),
+        (
+            'ERROR:  duplicate key value violates unique constraint "action_one_leaving_a_mailbox"',
+            False,
+        ),
         ('ERROR:  duplicate key value violates unique constraint "idempotency_key_once"', False),
         ("ERROR:  deadlock detected", False),
         ("LOG:  database system is ready", False),
-        ('1811 abort at 40 in [UPDATE "approvals_pendingaction" SET "status" = ?, "fence" = ?', True),
+        (
+            '1811 abort at 40 in [UPDATE "approvals_pendingaction" SET "status" = ?, "fence" = ?',
+            True,
+        ),
         ('275 abort at 12 in [UPDATE "approvals_pendingaction" SET "status" = ?', True),
         ('2067 abort at 31 in [INSERT INTO "approvals_auditevent" ("chain_id", "mailbox_id"', True),
         ("11 database corruption at line 71034 of [df5c253c0b]", True),
@@ -382,7 +454,9 @@ def test_sent_message_has_the_hash_of_its_payload() -> None:
 
 
 def test_every_mutated_guard_exists_at_its_place() -> None:
-    """Taking them away takes minutes and belongs to the long run; whether they are found there is known at once."""
+    """Taking them away takes minutes and belongs to the long run; whether they are found there is
+    known at once.
+    """
     edits = [WITHOUT_FENCE, *(edit for mutation in MUTATIONS.values() for edit in mutation.edits)]
     edits += [moment.edit for moment in MOMENTS.values()]
     found = {(name, text): len(find((PROJECT / name).read_text(), text)) for name, text, _ in edits}

@@ -32,7 +32,11 @@ PDF = {"name": "a.pdf", "type": "application/pdf", "content_base64": "JVBERi0="}
     ],
 )
 def test_draft_sent_by_hand_at_microsoft_is_compared(
-    api: Api, reviewer: Reviewer, graph: GraphServer, changes: dict[str, Any], said: list[str] | None
+    api: Api,
+    reviewer: Reviewer,
+    graph: GraphServer,
+    changes: dict[str, Any],
+    said: list[str] | None,
 ) -> None:
     action = approve(api, reviewer, attachments=[PDF])
     draft = throttled_with_a_draft(graph)
@@ -44,7 +48,9 @@ def test_draft_sent_by_hand_at_microsoft_is_compared(
 
     assert state(action) == ("succeeded", None)
     assert api.get(f"/actions/{action.pk}").json()["receipt"].get("changed") == said
-    assert ("That is not what was approved." in reviewer.page(str(action.pk)).content.decode()) is bool(said)
+    assert (
+        "That is not what was approved." in reviewer.page(str(action.pk)).content.decode()
+    ) is bool(said)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +64,13 @@ def test_draft_sent_by_hand_at_microsoft_is_compared(
 )
 @pytest.mark.parametrize("found", ["by the worker", "by a look"])
 def test_draft_sent_by_hand_at_gmail_is_compared(
-    alice: User, reviewer: Reviewer, gmail: GmailServer, old: bytes, new: bytes, said: list[str] | None, found: str
+    alice: User,
+    reviewer: Reviewer,
+    gmail: GmailServer,
+    old: bytes,
+    new: bytes,
+    said: list[str] | None,
+    found: str,
 ) -> None:
     api = make_api(alice, connected(gmail, alice))
     action = PendingAction.objects.get(pk=api.propose())

@@ -1,4 +1,6 @@
-"""What counts as evidence at Gmail: a message that could not be read is neither ours nor somebody else's."""
+"""What counts as evidence at Gmail: a message that could not be read is neither ours nor somebody
+else's.
+"""
 
 import pytest
 
@@ -15,20 +17,32 @@ __all__ = ["api", "approved", "gmail", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.mark.parametrize(("status", "reason"), [(401, "authError"), (403, "insufficientPermissions")])
+@pytest.mark.parametrize(
+    ("status", "reason"), [(401, "authError"), (403, "insufficientPermissions")]
+)
 @pytest.mark.usefixtures("approved")
-def test_unreadable_sent_message_is_not_resent(gmail: GmailServer, status: int, reason: str) -> None:
+def test_unreadable_sent_message_is_not_resent(
+    gmail: GmailServer, status: int, reason: str
+) -> None:
     gmail.drop("drafts.create", after=True)
     work()
     gmail._send(gmail.box(ADA), drafts(gmail)[0])
     gmail.fail("messages.get", status, reason, times=None)
     look_again()
-    assert (len(gmail.ledger), gmail.count("drafts.create"), gmail.count("drafts.send")) == (1, 1, 0)
+    assert (len(gmail.ledger), gmail.count("drafts.create"), gmail.count("drafts.send")) == (
+        1,
+        1,
+        0,
+    )
 
 
-def test_mail_without_a_copy_in_sent_is_refused_at_the_send(mailbox: Mailbox, gmail: GmailServer) -> None:
+def test_mail_without_a_copy_in_sent_is_refused_at_the_send(
+    mailbox: Mailbox, gmail: GmailServer
+) -> None:
     """An approval from before Gmail refused it at the proposal."""
-    envelope = Envelope(sender=ADA, recipients=("mira@northwind.example",), source=letter(), save_to_sent=False)
+    envelope = Envelope(
+        sender=ADA, recipients=("mira@northwind.example",), source=letter(), save_to_sent=False
+    )
     wire: list[str] = []
     with pytest.raises(Unsupported):
         provider_for(mailbox).send(envelope, Handover(wire_started=lambda: wire.append("started")))

@@ -1,4 +1,6 @@
-"""The whole road on a Gmail mailbox: the state, the ledger and Gmail's Sent agree (23, 24, 27, 30-39, 58, 59)."""
+"""The whole road on a Gmail mailbox: the state, the ledger and Gmail's Sent agree (23, 24, 27,
+30-39, 58, 59).
+"""
 
 import io
 import json
@@ -96,7 +98,9 @@ def fail(name: str, status: int, reason: str = "", **more: Any) -> Plan:
     return lambda server: server.fail(name, status, reason, **more)
 
 
-def test_approved_mail_leaves_once_and_is_in_sent(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
+def test_approved_mail_leaves_once_and_is_in_sent(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
     work()
     work()
     assert state(api, approved) == ("succeeded", None)
@@ -113,7 +117,9 @@ def test_approved_mail_leaves_once_and_is_in_sent(api: Api, approved: PendingAct
     assert (drafts(gmail), gmail.count("drafts.send")) == ([], 1)
 
 
-def test_forward_to_oneself_arrives_with_its_attachments(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_forward_to_oneself_arrives_with_its_attachments(
+    api: Api, reviewer: Reviewer, gmail: GmailServer
+) -> None:
     message = parsed(letter("Report"))
     message.add_attachment(b"%PDF-", "application", "pdf", filename="Größe.pdf")
     original = gmail.deliver(ADA, message.as_bytes())
@@ -126,7 +132,9 @@ def test_forward_to_oneself_arrives_with_its_attachments(api: Api, reviewer: Rev
     assert (attached.get_filename(), attached.get_content()) == ("Größe.pdf", b"%PDF-")
 
 
-def test_mail_to_five_hundred_recipients_leaves_whole(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_mail_to_five_hundred_recipients_leaves_whole(
+    api: Api, reviewer: Reviewer, gmail: GmailServer
+) -> None:
     everybody = [f"guest{number}@northwind.example" for number in range(500)]
     action = approve(api, reviewer, to=everybody, bcc=[HIDDEN])
     work()
@@ -134,7 +142,9 @@ def test_mail_to_five_hundred_recipients_leaves_whole(api: Api, reviewer: Review
     assert sorted(gmail.ledger[0].recipients) == sorted([*everybody, HIDDEN])
 
 
-def test_draft_of_the_owner_is_sent_and_no_longer_a_draft(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_draft_of_the_owner_is_sent_and_no_longer_a_draft(
+    api: Api, reviewer: Reviewer, gmail: GmailServer
+) -> None:
     draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
     answer = api.tool("send_draft", draft_id=draft["id"], confirm=True).json()
     reviewer.decide(answer["action"]["id"], "approve")
@@ -143,19 +153,34 @@ def test_draft_of_the_owner_is_sent_and_no_longer_a_draft(api: Api, reviewer: Re
     assert drafts(gmail) == []
 
 
-def test_draft_changed_after_its_proposal_is_not_sent(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_draft_changed_after_its_proposal_is_not_sent(
+    api: Api, reviewer: Reviewer, gmail: GmailServer
+) -> None:
     draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
     answer = api.tool("send_draft", draft_id=draft["id"], confirm=True).json()
     gmail.put_draft(ADA, letter("Other words"), drafts(gmail)[0])
     reviewer.decide(answer["action"]["id"], "approve")
     work()
     action = PendingAction.objects.get()
-    assert (state(api, action), gmail.ledger, len(drafts(gmail))) == (("failed", "draft_changed"), [], 1)
+    assert (state(api, action), gmail.ledger, len(drafts(gmail))) == (
+        ("failed", "draft_changed"),
+        [],
+        1,
+    )
 
 
 @pytest.mark.parametrize("confirm", [False, True])
-def test_mail_without_a_copy_in_sent_cannot_be_approved(api: Api, gmail: GmailServer, confirm: bool) -> None:
-    answer = api.tool("send_email", to=[MIRA], subject="Hello", body="Hi.", save_to_sent_items=False, confirm=confirm)
+def test_mail_without_a_copy_in_sent_cannot_be_approved(
+    api: Api, gmail: GmailServer, confirm: bool
+) -> None:
+    answer = api.tool(
+        "send_email",
+        to=[MIRA],
+        subject="Hello",
+        body="Hi.",
+        save_to_sent_items=False,
+        confirm=confirm,
+    )
     assert answer.status_code == 422
     assert answer.json()["code"] == "invalid_input"
     assert [error["field"] for error in answer.json()["errors"]] == ["save_to_sent_items"]
@@ -187,7 +212,11 @@ def test_lost_answer_is_found_in_sent_and_not_repeated(
     look_again()
     assert state(api, approved) == ("succeeded", None)
     look_again()
-    assert (len(gmail.ledger), gmail.count("drafts.send"), len(gmail.sources(ADA, "SENT"))) == (1, 1, 1)
+    assert (len(gmail.ledger), gmail.count("drafts.send"), len(gmail.sources(ADA, "SENT"))) == (
+        1,
+        1,
+        1,
+    )
     assert Attempt.objects.get().evidence == "probe"
 
 
@@ -214,7 +243,11 @@ def test_draft_seen_unsent_twice_is_deleted_and_made_again(
 
     look_again()
     assert state(api, approved) == ("succeeded", None)
-    assert (len(gmail.ledger), gmail.count("drafts.create"), gmail.count("drafts.send")) == (1, 2, 2)
+    assert (len(gmail.ledger), gmail.count("drafts.create"), gmail.count("drafts.send")) == (
+        1,
+        2,
+        2,
+    )
 
 
 @pytest.mark.fault(31)
@@ -235,7 +268,9 @@ def test_copy_renamed_by_gmail_is_found(
 
 
 @pytest.mark.fault(32)
-def test_acceptance_with_retry_after_counts(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
+def test_acceptance_with_retry_after_counts(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
     gmail.fail("drafts.send", 200, headers={"retry-after": "30"})
     work()
     look_again()
@@ -244,7 +279,9 @@ def test_acceptance_with_retry_after_counts(api: Api, approved: PendingAction, g
 
 
 @pytest.mark.fault(32)
-def test_unreadable_acceptance_counts(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
+def test_unreadable_acceptance_counts(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
     gmail.garbles.add("drafts.send")
     work()
     assert state(api, approved) == ("succeeded", None)
@@ -271,7 +308,13 @@ def http_date(seconds: int) -> str:
     ],
 )
 def test_429_pauses_the_mailbox_and_reuses_the_draft(
-    api: Api, approved: PendingAction, gmail: GmailServer, at: str, retry_after: str, least: int, most: int
+    api: Api,
+    approved: PendingAction,
+    gmail: GmailServer,
+    at: str,
+    retry_after: str,
+    least: int,
+    most: int,
 ) -> None:
     value = http_date(90) if retry_after == "date" else retry_after
     gmail.fail(at, 429, headers={"retry-after": value})
@@ -298,7 +341,12 @@ def test_429_pauses_the_mailbox_and_reuses_the_draft(
     ],
 )
 def test_403_is_judged_by_its_reason(
-    api: Api, approved: PendingAction, gmail: GmailServer, at: str, reason: str, expected: tuple[str, str]
+    api: Api,
+    approved: PendingAction,
+    gmail: GmailServer,
+    at: str,
+    reason: str,
+    expected: tuple[str, str],
 ) -> None:
     gmail.fail(at, 403, reason)
     work()
@@ -312,7 +360,9 @@ def test_403_is_judged_by_its_reason(
 
 
 @pytest.mark.fault(34)
-def test_401_on_the_send_is_retried_with_a_new_token(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
+def test_401_on_the_send_is_retried_with_a_new_token(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
     gmail.fail("drafts.send", 401, "authError")
     work()
     assert state(api, approved) == ("approved", "auth_error")
@@ -324,8 +374,11 @@ def test_401_on_the_send_is_retried_with_a_new_token(api: Api, approved: Pending
 # 34: what could not be looked at is neither gone nor unchanged
 
 TOKEN, SCOPE, SWITCHED_OFF, NO_SERVICE = (
-    (401, "authError"), (403, "insufficientPermissions"), (403, "accessNotConfigured"), (400, "failedPrecondition"),
-)  # fmt: skip
+    (401, "authError"),
+    (403, "insufficientPermissions"),
+    (403, "accessNotConfigured"),
+    (400, "failedPrecondition"),
+)
 
 
 @pytest.mark.fault(34)
@@ -351,7 +404,12 @@ def test_401_before_the_send_is_retried_with_a_new_token(
     ],
 )
 def test_unreadable_draft_is_not_reported_as_changed(
-    api: Api, reviewer: Reviewer, gmail: GmailServer, refusal: tuple[int, str], expected: tuple[str, str], sent: int
+    api: Api,
+    reviewer: Reviewer,
+    gmail: GmailServer,
+    refusal: tuple[int, str],
+    expected: tuple[str, str],
+    sent: int,
 ) -> None:
     draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
     answer = api.tool("send_draft", draft_id=draft["id"], confirm=True).json()
@@ -371,12 +429,19 @@ def test_reply_waits_while_its_thread_cannot_be_read(
 ) -> None:
     first = gmail.deliver(ADA, letter("Question", Message_ID="<first@northwind.example>"))
     original = gmail.deliver(
-        ADA, letter("Re: Question", Message_ID="<q@northwind.example>", References="<first@northwind.example>")
+        ADA,
+        letter(
+            "Re: Question",
+            Message_ID="<q@northwind.example>",
+            References="<first@northwind.example>",
+        ),
     )
     assert original.thread == first.thread != original.id
     answer = api.tool("reply_email", message_id=original.id, comment="Yes.", confirm=True).json()
     reviewer.decide(answer["action"]["id"], "approve")
-    gmail.deliver(ADA, letter("Re: Question", References="<first@northwind.example>", text="Do not answer.\n"))
+    gmail.deliver(
+        ADA, letter("Re: Question", References="<first@northwind.example>", text="Do not answer.\n")
+    )
     gmail.fail(at, *refusal, times=None)
     look_again()
     look_again()
@@ -399,7 +464,11 @@ def test_reply_waits_while_its_thread_cannot_be_read(
     ],
 )
 def test_reply_never_leaves_outside_its_conversation(
-    api: Api, reviewer: Reviewer, gmail: GmailServer, refusal: tuple[int, str], expected: tuple[str, str]
+    api: Api,
+    reviewer: Reviewer,
+    gmail: GmailServer,
+    refusal: tuple[int, str],
+    expected: tuple[str, str],
 ) -> None:
     original = gmail.deliver(ADA, letter("Question", Message_ID="<q@northwind.example>"))
     answer = api.tool("reply_email", message_id=original.id, comment="Yes.", confirm=True).json()
@@ -416,8 +485,12 @@ def test_reply_never_leaves_outside_its_conversation(
 @pytest.mark.parametrize(
     ("plan", "code"),
     [
-        pytest.param(fail("drafts.send", 400, "invalidArgument"), "invalid_recipient", id="400-at-send"),
-        pytest.param(fail("drafts.send", 400, "failedPrecondition"), "refused", id="400-precondition"),
+        pytest.param(
+            fail("drafts.send", 400, "invalidArgument"), "invalid_recipient", id="400-at-send"
+        ),
+        pytest.param(
+            fail("drafts.send", 400, "failedPrecondition"), "refused", id="400-precondition"
+        ),
         pytest.param(fail("drafts.send", 403, "forbidden"), "send_as_denied", id="403-send-as"),
         pytest.param(fail("drafts.send", 413), "too_large", id="413-at-send"),
         pytest.param(fail("drafts.create", 413), "too_large", id="413-at-create"),
@@ -451,7 +524,10 @@ def test_ended_grant_disconnects_the_mailbox_and_mail_waits(
     assert Mailbox.objects.get().status == "needs_reauth"
     assert (gmail.count("token"), gmail.count("drafts.create"), gmail.ledger) == (1, 0, [])
     problem = api.tool("list_emails").json()
-    assert (problem["code"], "manage.py connect_mailbox gmail" in problem["detail"]) == ("auth_error", True)
+    assert (problem["code"], "manage.py connect_mailbox gmail" in problem["detail"]) == (
+        "auth_error",
+        True,
+    )
     assert gmail.count("token") == 1
 
     gmail.grant_ended = False
@@ -469,7 +545,9 @@ def test_mailbox_reconnected_meanwhile_stays_connected(
         approve(api, reviewer)
     elif by == "looking-at-the-thread":
         original = gmail.deliver(ADA, letter("Question", Message_ID="<q@northwind.example>"))
-        answer = api.tool("reply_email", message_id=original.id, comment="Yes.", confirm=True).json()
+        answer = api.tool(
+            "reply_email", message_id=original.id, comment="Yes.", confirm=True
+        ).json()
         reviewer.decide(answer["action"]["id"], "approve")
     expire_token(gmail)
     gmail.grant_ended = True
@@ -495,13 +573,17 @@ def test_mailbox_reconnected_meanwhile_stays_connected(
 
 
 @pytest.mark.fault(36)
-def test_client_refused_by_google_makes_the_action_wait(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
+def test_client_refused_by_google_makes_the_action_wait(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
     expire_token(gmail)
     gmail.token_error = "invalid_client"
     work()
     assert (state(api, approved), gmail.ledger) == (("approved", "no_token"), [])
     assert "GOOGLE_CLIENT_SECRET" in api.get(f"/actions/{approved.pk}").json()["error"]["detail"]
-    assert Mailbox.objects.get().status == "error"  # its grant is good: it need not be connected again
+    assert (
+        Mailbox.objects.get().status == "error"
+    )  # its grant is good: it need not be connected again
 
     gmail.token_error = ""
     TokenRefresh.objects.update(try_again_at=timezone.now() - timedelta(seconds=1))
@@ -540,7 +622,9 @@ def test_draft_edited_before_a_second_attempt_is_not_sent(
 def test_draft_deleted_before_the_send_is_unknown(
     api: Api, approved: PendingAction, gmail: GmailServer, before: str
 ) -> None:
-    gmail.before[before] = lambda call: gmail.delete_draft(ADA, drafts(gmail)[0]) if drafts(gmail) else None
+    gmail.before[before] = lambda call: (
+        gmail.delete_draft(ADA, drafts(gmail)[0]) if drafts(gmail) else None
+    )
     work()
     assert state(api, approved) == ("unknown", "draft_gone")
     for _ in range(len(PROBES) + 1):
@@ -551,7 +635,9 @@ def test_draft_deleted_before_the_send_is_unknown(
 
 @pytest.mark.fault(37)
 @pytest.mark.usefixtures("naming")
-def test_draft_sent_by_the_owner_counts_as_sent(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
+def test_draft_sent_by_the_owner_counts_as_sent(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
     gmail.fail("drafts.send", 429)
     work()
     (draft,) = drafts(gmail)
@@ -574,7 +660,12 @@ PROBE_FAILS = [
 @pytest.mark.parametrize(("status", "reason"), PROBE_FAILS)
 @pytest.mark.parametrize("gone_before", ["drafts.get", "drafts.send"])
 def test_missing_draft_is_unknown_while_sent_is_unreadable(
-    api: Api, approved: PendingAction, gmail: GmailServer, gone_before: str, status: int, reason: str
+    api: Api,
+    approved: PendingAction,
+    gmail: GmailServer,
+    gone_before: str,
+    status: int,
+    reason: str,
 ) -> None:
     """Whoever says that nothing went out lets it be cancelled, or sent again."""
 
@@ -604,11 +695,15 @@ def test_missing_draft_is_unknown_while_sent_is_unreadable(
         pytest.param(lambda raw: raw.replace(b"mira@", b"mirra@"), id="changed-recipient"),
         pytest.param(lambda raw: raw.replace(b"JVBERi0=", b"JVBERi4="), id="swapped-attachment"),
         pytest.param(lambda raw: raw.replace(b"Thursday", b"Tuesday"), id="changed-text"),
-        pytest.param(lambda raw: raw.replace(b"Subject: Hello", b"Subject: Hallo"), id="changed-subject"),
+        pytest.param(
+            lambda raw: raw.replace(b"Subject: Hello", b"Subject: Hallo"), id="changed-subject"
+        ),
         pytest.param(lambda raw: b"Reply-To: spy@evil.example\r\n" + raw, id="reply-to"),
         pytest.param(lambda raw: raw.replace(b"<ada@", b"<adam@"), id="changed-sender"),
         pytest.param(lambda raw: re.sub(rb"X-Mailhub-Mark: .*\r\n", b"", raw), id="lost-mark"),
-        pytest.param(lambda raw: raw.replace(b"X-Mailhub-Mark: ", b"X-Mailhub-Mark: 0"), id="changed-mark"),
+        pytest.param(
+            lambda raw: raw.replace(b"X-Mailhub-Mark: ", b"X-Mailhub-Mark: 0"), id="changed-mark"
+        ),
     ],
 )
 def test_draft_that_reads_back_differently_is_not_sent(
@@ -626,7 +721,9 @@ def test_draft_that_reads_back_differently_is_not_sent(
 def test_draft_that_gmail_only_formats_differently_is_sent(
     api: Api, approved: PendingAction, gmail: GmailServer
 ) -> None:
-    gmail.tampers = lambda raw: b"Received: by 10.0.0.1\r\n" + raw.replace(b"Message-ID:", b"X-Was:")
+    gmail.tampers = lambda raw: (
+        b"Received: by 10.0.0.1\r\n" + raw.replace(b"Message-ID:", b"X-Was:")
+    )
     work()
     assert state(api, approved) == ("succeeded", None)
 
@@ -636,7 +733,9 @@ def test_draft_that_gmail_only_formats_differently_is_sent(
 
 @pytest.mark.fault(39)
 @pytest.mark.usefixtures("naming")
-def test_failed_lookup_and_late_index_are_no_evidence(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
+def test_failed_lookup_and_late_index_are_no_evidence(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
     gmail.drop("drafts.send", after=True)
     gmail.lists_lag = True
     work()
@@ -656,7 +755,9 @@ def test_failed_lookup_and_late_index_are_no_evidence(api: Api, approved: Pendin
 
 @pytest.mark.fault(39)
 @pytest.mark.usefixtures("naming")
-def test_late_search_index_does_not_hide_a_sent_mail(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
+def test_late_search_index_does_not_hide_a_sent_mail(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
     gmail.search_lags = True
     gmail.drop("drafts.send", after=True)
     work()
@@ -675,7 +776,9 @@ def test_copy_in_sent_is_not_doubled_before_it_is_visible(
     assert len(gmail.sources(ADA, "SENT")) == 1
 
 
-def test_unconfirmed_draft_is_found_and_used(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
+def test_unconfirmed_draft_is_found_and_used(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
     gmail.drop("drafts.create", after=True)
     work()
     assert state(api, approved) == ("approved", "connection_lost")
@@ -693,11 +796,19 @@ def test_unconfirmed_draft_sent_by_the_owner_is_not_repeated(
     gmail._send(gmail.box(ADA), drafts(gmail)[0])
     look_again()
     assert state(api, approved) == ("succeeded", None)
-    assert (gmail.count("drafts.create"), gmail.count("drafts.send"), len(gmail.ledger)) == (1, 0, 1)
+    assert (gmail.count("drafts.create"), gmail.count("drafts.send"), len(gmail.ledger)) == (
+        1,
+        0,
+        1,
+    )
 
 
-def test_unconfirmed_draft_renamed_by_gmail_is_found(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
-    gmail.tampers = lambda raw: re.sub(rb"(?m)^Message-ID:.*", b"Message-ID: <CA1@mail.gmail.com>\r", raw)
+def test_unconfirmed_draft_renamed_by_gmail_is_found(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
+    gmail.tampers = lambda raw: re.sub(
+        rb"(?m)^Message-ID:.*", b"Message-ID: <CA1@mail.gmail.com>\r", raw
+    )
     gmail.drop("drafts.create", after=True)
     work()
     look_again()
@@ -705,7 +816,9 @@ def test_unconfirmed_draft_renamed_by_gmail_is_found(api: Api, approved: Pending
     assert (gmail.count("drafts.create"), len(gmail.ledger), drafts(gmail)) == (1, 1, [])
 
 
-def test_unconfirmed_draft_is_removed_if_nothing_leaves(api: Api, approved: PendingAction, gmail: GmailServer) -> None:
+def test_unconfirmed_draft_is_removed_if_nothing_leaves(
+    api: Api, approved: PendingAction, gmail: GmailServer
+) -> None:
     gmail.drop("drafts.create", after=True)
     work()
     own = gmail.put_draft(ADA, letter("The person's own"))
@@ -727,13 +840,24 @@ ON_BOTH = [
 @pytest.mark.parametrize("database", ON_BOTH)
 @pytest.mark.parametrize("killed", ["before-the-effect", "after-the-effect"])
 def test_draft_and_sent_decide_after_a_kill_during_the_send(
-    api: Api, reviewer: Reviewer, gmail: GmailServer, tmp_path: Path, settings: Any, database: str, killed: str
+    api: Api,
+    reviewer: Reviewer,
+    gmail: GmailServer,
+    tmp_path: Path,
+    settings: Any,
+    database: str,
+    killed: str,
 ) -> None:
     settings.MAILHUB_HOME = tmp_path
     urls = {"GMAIL_BASE_URL": gmail.url, "GOOGLE_TOKEN_URI": gmail.token_uri}
     with ExitStack() as stack:
-        worker = stack.enter_context(WorkerProcess(tmp_path, MAILHUB_LEASE_SECONDS=3, **urls, **this_test()))
-        until(lambda: Heartbeat.objects.filter(worker__endswith=f":{worker.pid}").exists(), say=worker.log)
+        worker = stack.enter_context(
+            WorkerProcess(tmp_path, MAILHUB_LEASE_SECONDS=3, **urls, **this_test())
+        )
+        until(
+            lambda: Heartbeat.objects.filter(worker__endswith=f":{worker.pid}").exists(),
+            say=worker.log,
+        )
 
         def kills(call: Call) -> None:
             worker.kill_9()
@@ -755,7 +879,9 @@ def test_draft_and_sent_decide_after_a_kill_during_the_send(
 
 
 @pytest.mark.fault(27)
-def test_unwritten_outcome_is_found_again(api: Api, approved: PendingAction, gmail: GmailServer, settings: Any) -> None:
+def test_unwritten_outcome_is_found_again(
+    api: Api, approved: PendingAction, gmail: GmailServer, settings: Any
+) -> None:
     """As if the database were down right after the 200: the attempt stays open, the lease runs out."""
 
     def takes_the_lease(call: Call) -> None:
@@ -777,13 +903,20 @@ def test_unwritten_outcome_is_found_again(api: Api, approved: PendingAction, gma
 
 
 @pytest.mark.fault(58)
-def test_database_holds_no_usable_token(api: Api, mailbox: Mailbox, gmail: GmailServer, alice: User) -> None:
+def test_database_holds_no_usable_token(
+    api: Api, mailbox: Mailbox, gmail: GmailServer, alice: User
+) -> None:
     secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
     dump = (
         b"".join(str(row).encode() + bytes(row["credentials"]) for row in Mailbox.objects.values())
         + str([*ApiToken.objects.values()]).encode()
     )
-    for secret in (secrets["refresh_token"], secrets["access_token"], CLIENT["client_secret"], api.secret):
+    for secret in (
+        secrets["refresh_token"],
+        secrets["access_token"],
+        CLIENT["client_secret"],
+        api.secret,
+    ):
         assert secret.encode() not in dump
     other = connected(gmail, alice, "other@lovelace.example")
     Mailbox.objects.filter(pk=other.pk).update(credentials=mailbox.credentials)
@@ -792,7 +925,9 @@ def test_database_holds_no_usable_token(api: Api, mailbox: Mailbox, gmail: Gmail
 
 
 @pytest.mark.fault(59)
-def test_callers_at_once_share_one_refresh(api: Api, mailbox: Mailbox, gmail: GmailServer, alice: User) -> None:
+def test_callers_at_once_share_one_refresh(
+    api: Api, mailbox: Mailbox, gmail: GmailServer, alice: User
+) -> None:
     expire_token(gmail)
     gmail.new_refresh_token = "1//the-newest"
     answers = all_at_once([lambda: make_answer(api) for _ in range(4)])
@@ -837,8 +972,15 @@ def test_no_secret_or_content_is_in_log_error_or_audit(
 
     lines = logged.getvalue()
     assert "attempt_ended" in lines
-    secrets = credentials.decrypt(bytes(Mailbox.objects.get().credentials), mailbox_id=Mailbox.objects.get().pk)
+    secrets = credentials.decrypt(
+        bytes(Mailbox.objects.get().credentials), mailbox_id=Mailbox.objects.get().pk
+    )
     for canary in ("canary-", str(secrets["refresh_token"]), str(secrets["access_token"])):
         assert canary not in lines
-    stored = json.dumps([*PendingAction.objects.values_list("error"), *AuditEvent.objects.values_list("event", "data")])
+    stored = json.dumps(
+        [
+            *PendingAction.objects.values_list("error"),
+            *AuditEvent.objects.values_list("event", "data"),
+        ]
+    )
     assert "canary" not in stored

@@ -1,4 +1,6 @@
-"""What proves something at Microsoft 365: an unmoved, unchanged draft is unsent, and our mail in Sent is sent."""
+"""What proves something at Microsoft 365: an unmoved, unchanged draft is unsent, and our mail in
+Sent is sent.
+"""
 
 import pytest
 
@@ -38,7 +40,9 @@ def in_doubt(api: Api, reviewer: Reviewer, graph: GraphServer) -> PendingAction:
     return action
 
 
-def test_moved_draft_is_not_sent_even_with_an_equal_key(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_moved_draft_is_not_sent_even_with_an_equal_key(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     action = approve(api, reviewer)
     move_silently(throttled_with_a_draft(graph), "deleteditems")
     work()
@@ -51,7 +55,9 @@ def test_draft_sent_by_hand_during_preparation_is_in_doubt(
     api: Api, reviewer: Reviewer, graph: GraphServer, copy: bool
 ) -> None:
     graph.tamper = lambda item: graph.accept(ADA, item, "by hand", save=copy)
-    action = approve(api, reviewer, attachments=[{"name": "a.pdf", "content_base64": "JVBERi0xLjQK"}])
+    action = approve(
+        api, reviewer, attachments=[{"name": "a.pdf", "content_base64": "JVBERi0xLjQK"}]
+    )
     work()
     assert state(action) == ("unknown", "draft_gone")
     assert (graph.sends(), len(graph.ledger)) == ([], 1)
@@ -59,7 +65,9 @@ def test_draft_sent_by_hand_during_preparation_is_in_doubt(
     assert state(action)[0] == ("succeeded" if copy else "unknown")
 
 
-def test_sent_message_in_drafts_is_not_destroyed(in_doubt: PendingAction, graph: GraphServer) -> None:
+def test_sent_message_in_drafts_is_not_destroyed(
+    in_doubt: PendingAction, graph: GraphServer
+) -> None:
     (item,) = graph.drafts(ADA)
     item.shown["isDraft"] = False
     for _ in range(3):
@@ -68,7 +76,9 @@ def test_sent_message_in_drafts_is_not_destroyed(in_doubt: PendingAction, graph:
     assert graph.drafts(ADA) == [item]
 
 
-def test_draft_passing_through_sent_is_not_yet_sent(in_doubt: PendingAction, graph: GraphServer) -> None:
+def test_draft_passing_through_sent_is_not_yet_sent(
+    in_doubt: PendingAction, graph: GraphServer
+) -> None:
     (draft,) = graph.drafts(ADA)
     graph.store.move(ADA, draft, "sentitems")
     for _ in range(2):
@@ -76,14 +86,18 @@ def test_draft_passing_through_sent_is_not_yet_sent(in_doubt: PendingAction, gra
     assert state(in_doubt)[0] == "unknown"
 
 
-def test_foreign_mail_in_sent_proves_nothing_without_filters(in_doubt: PendingAction, graph: GraphServer) -> None:
+def test_foreign_mail_in_sent_proves_nothing_without_filters(
+    in_doubt: PendingAction, graph: GraphServer
+) -> None:
     graph.deliver(ADA, letter(sender=ADA, to=MIRA).as_bytes(), folder="sentitems")
     graph.ignores_filters = True
     probe()
     assert state(in_doubt)[0] == "unknown"
 
 
-def test_lost_answer_to_our_own_cleanup_is_no_doubt(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_lost_answer_to_our_own_cleanup_is_no_doubt(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     action = approve(api, reviewer)
     graph.fault("answer", on="get")  # so the draft is never compared
     work()
@@ -98,7 +112,9 @@ def test_lost_answer_to_our_own_cleanup_is_no_doubt(api: Api, reviewer: Reviewer
     assert (created(graph), len(graph.ledger)) == (2, 1)
 
 
-def test_send_only_mailbox_is_never_searched(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_send_only_mailbox_is_never_searched(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     Mailbox.objects.update(scopes=["Mail.Send"])
     action = approve(api, reviewer)
     graph.fault("drop_after")
@@ -109,7 +125,9 @@ def test_send_only_mailbox_is_never_searched(api: Api, reviewer: Reviewer, graph
     assert graph.hits == []
 
 
-def test_mail_sent_by_hand_and_filed_is_never_deleted(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_mail_sent_by_hand_and_filed_is_never_deleted(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     action = approve(api, reviewer)
     graph.fault("answer", on="get")  # so the draft is never compared
     work()
@@ -127,6 +145,8 @@ def test_message_filed_among_drafts_is_not_changed(api: Api, graph: GraphServer,
     draft = api.tool("create_draft", to=[MIRA], subject="Mine", body="Words.").json()
     (item,) = graph.drafts(ADA)
     item.shown["isDraft"] = False
-    answer = api.tool(tool, draft_id=draft["id"], **({} if tool == "delete_draft" else {"body": "Others."}))
+    answer = api.tool(
+        tool, draft_id=draft["id"], **({} if tool == "delete_draft" else {"body": "Others."})
+    )
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
     assert graph.drafts(ADA) == [item]

@@ -1,4 +1,5 @@
-"""The whole road on a mailbox of Microsoft 365 whose answers are lost, late or wrong (30-39, 23, 24, 27, 58).
+"""The whole road on a mailbox of Microsoft 365 whose answers are lost, late or wrong (30-39, 23,
+24, 27, 58).
 
 The ledger of the server is the witness: what left is there, whatever anybody was told.
 """
@@ -52,13 +53,17 @@ def approve(api: Api, reviewer: Reviewer, **changes: Any) -> PendingAction:
 
 def probe() -> None:
     """Let the next look be due, and look."""
-    PendingAction.objects.filter(status="unknown").update(next_probe_at=timezone.now() - timedelta(seconds=1))
+    PendingAction.objects.filter(status="unknown").update(
+        next_probe_at=timezone.now() - timedelta(seconds=1)
+    )
     maintenance.reconcile()
 
 
 def now_it_is_time() -> None:
     Rest.objects.update(until=timezone.now() - timedelta(seconds=1))
-    PendingAction.objects.filter(status="approved").update(not_before=timezone.now() - timedelta(seconds=1))
+    PendingAction.objects.filter(status="approved").update(
+        not_before=timezone.now() - timedelta(seconds=1)
+    )
     Preparation.objects.update(tidy_at=timezone.now() - timedelta(seconds=1))
 
 
@@ -66,7 +71,9 @@ def created(graph: GraphServer) -> int:
     return sum(hit.action == "create" for hit in graph.hits)
 
 
-def test_approved_mail_leaves_once_as_the_verified_draft(approved: PendingAction, graph: GraphServer) -> None:
+def test_approved_mail_leaves_once_as_the_verified_draft(
+    approved: PendingAction, graph: GraphServer
+) -> None:
     work()
     work()
     assert state(approved) == ("succeeded", None)
@@ -143,7 +150,9 @@ def test_draft_seen_unsent_twice_is_destroyed_and_made_again(
 
 
 @pytest.mark.fault(30)
-def test_silent_server_gets_exactly_one_request(approved: PendingAction, graph: GraphServer, settings: Any) -> None:
+def test_silent_server_gets_exactly_one_request(
+    approved: PendingAction, graph: GraphServer, settings: Any
+) -> None:
     settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 1
     held = graph.hold(after_effect=True)
     work()
@@ -179,7 +188,13 @@ def test_acceptance_with_retry_after_counts(approved: PendingAction, graph: Grap
     ],
 )  # fmt: skip
 def test_429_pauses_the_mailbox_and_reuses_the_draft(
-    approved: PendingAction, graph: GraphServer, api: Api, reviewer: Reviewer, retry_after: str, low: int, high: int
+    approved: PendingAction,
+    graph: GraphServer,
+    api: Api,
+    reviewer: Reviewer,
+    retry_after: str,
+    low: int,
+    high: int,
 ) -> None:
     if retry_after == "date":
         retry_after = format_datetime(datetime.now(UTC) + timedelta(minutes=30))
@@ -196,7 +211,9 @@ def test_429_pauses_the_mailbox_and_reuses_the_draft(
     for _ in range(2):
         work()
     assert (state(approved)[0], state(other)[0]) == ("succeeded", "succeeded")
-    assert sorted(a.message_id for a in graph.ledger) == sorted((approved.message_id, other.message_id))
+    assert sorted(a.message_id for a in graph.ledger) == sorted(
+        (approved.message_id, other.message_id)
+    )
     assert created(graph) == 2
 
 
@@ -204,7 +221,9 @@ def test_429_pauses_the_mailbox_and_reuses_the_draft(
 @pytest.mark.parametrize(
     ("status", "provider_code", "code", "scope"),
     [
-        pytest.param(400, "ErrorInvalidRecipients", "invalid_recipient", None, id="invalid-recipients"),
+        pytest.param(
+            400, "ErrorInvalidRecipients", "invalid_recipient", None, id="invalid-recipients"
+        ),
         pytest.param(403, "ErrorSendAsDenied", "send_as_denied", None, id="send-as"),
         pytest.param(403, "ErrorAccessDenied", "auth_error", "Mail.Send", id="access-denied"),
         pytest.param(404, "ErrorItemNotFound", "not_found", None, id="not-found"),
@@ -213,9 +232,16 @@ def test_429_pauses_the_mailbox_and_reuses_the_draft(
     ],
 )
 def test_permanent_error_fails_and_hides_the_provider_text(
-    approved: PendingAction, graph: GraphServer, api: Api, reviewer: Reviewer, mailbox: Mailbox,
-    status: int, provider_code: str, code: str, scope: str | None,
-) -> None:  # fmt: skip
+    approved: PendingAction,
+    graph: GraphServer,
+    api: Api,
+    reviewer: Reviewer,
+    mailbox: Mailbox,
+    status: int,
+    provider_code: str,
+    code: str,
+    scope: str | None,
+) -> None:
     graph.fault("answer", status=status, code=provider_code)
     written = io.StringIO()
     handler = logging.StreamHandler(written)
@@ -225,7 +251,11 @@ def test_permanent_error_fails_and_hides_the_provider_text(
     finally:
         logging.getLogger().removeHandler(handler)
     error = api.get(f"/actions/{approved.pk}").json()["error"]
-    assert (state(approved)[0], error["code"], error.get("required_scope")) == ("failed", code, scope)
+    assert (state(approved)[0], error["code"], error.get("required_scope")) == (
+        "failed",
+        code,
+        scope,
+    )
     if code == "too_large":
         assert "4,194,304" in error["detail"]
     page = reviewer.page(str(approved.pk)).content.decode()
@@ -239,7 +269,12 @@ def test_permanent_error_fails_and_hides_the_provider_text(
 
 @pytest.mark.fault(36)
 def test_dead_grant_disconnects_the_mailbox_and_mail_waits(
-    approved: PendingAction, graph: GraphServer, mailbox: Mailbox, tmp_path: Path, settings: Any, monkeypatch: Any
+    approved: PendingAction,
+    graph: GraphServer,
+    mailbox: Mailbox,
+    tmp_path: Path,
+    settings: Any,
+    monkeypatch: Any,
 ) -> None:
     with SignInService(tmp_path, lambda given: graph.token(ADA)) as service:
         settings.MICROSOFT_CLIENT_ID, settings.MICROSOFT_AUTHORITY = "client", service.url
@@ -271,7 +306,12 @@ def test_dead_grant_disconnects_the_mailbox_and_mail_waits(
 
 
 def test_token_refused_at_the_send_is_renewed_for_a_retry(
-    approved: PendingAction, graph: GraphServer, mailbox: Mailbox, tmp_path: Path, settings: Any, monkeypatch: Any
+    approved: PendingAction,
+    graph: GraphServer,
+    mailbox: Mailbox,
+    tmp_path: Path,
+    settings: Any,
+    monkeypatch: Any,
 ) -> None:
     with SignInService(tmp_path, lambda given: graph.token(ADA)) as service:
         settings.MICROSOFT_CLIENT_ID, settings.MICROSOFT_AUTHORITY = "client", service.url
@@ -299,7 +339,12 @@ def test_refused_new_token_disconnects_no_mailbox(
 
 
 def test_approved_mail_leaves_without_draft_permission(
-    approved: PendingAction, graph: GraphServer, mailbox: Mailbox, tmp_path: Path, settings: Any, monkeypatch: Any
+    approved: PendingAction,
+    graph: GraphServer,
+    mailbox: Mailbox,
+    tmp_path: Path,
+    settings: Any,
+    monkeypatch: Any,
 ) -> None:
     left = ("Mail.Read", "Mail.Send")
     with SignInService(tmp_path, lambda given: graph.token(ADA, *left)) as service:
@@ -319,8 +364,12 @@ def test_mailbox_without_refresh_token_waits_for_reconnect(
     api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, left: int
 ) -> None:
     action = approve(api, reviewer)
-    secrets = {name: value for name, value in secrets_of(mailbox).items() if name != "refresh_token"}
-    record = credentials.encrypt({**secrets, "expires_at": time.time() + left}, mailbox_id=mailbox.pk)
+    secrets = {
+        name: value for name, value in secrets_of(mailbox).items() if name != "refresh_token"
+    }
+    record = credentials.encrypt(
+        {**secrets, "expires_at": time.time() + left}, mailbox_id=mailbox.pk
+    )
     Mailbox.objects.filter(pk=mailbox.pk).update(credentials=record)
     if left > 0:  # as long as its token is good, it works
         assert api.tool("list_emails").status_code == 200
@@ -332,19 +381,25 @@ def test_mailbox_without_refresh_token_waits_for_reconnect(
 
 
 def expire(mailbox: Mailbox) -> None:
-    record = credentials.encrypt({**secrets_of(mailbox), "expires_at": time.time() - 1}, mailbox_id=mailbox.pk)
+    record = credentials.encrypt(
+        {**secrets_of(mailbox), "expires_at": time.time() - 1}, mailbox_id=mailbox.pk
+    )
     Mailbox.objects.filter(pk=mailbox.pk).update(credentials=record)
 
 
 def secrets_of(mailbox: Mailbox) -> credentials.Secrets:
-    return credentials.decrypt(bytes(Mailbox.objects.get(pk=mailbox.pk).credentials), mailbox_id=mailbox.pk)
+    return credentials.decrypt(
+        bytes(Mailbox.objects.get(pk=mailbox.pk).credentials), mailbox_id=mailbox.pk
+    )
 
 
 # What could not be looked at is neither gone nor unchanged
 
 
 @pytest.mark.parametrize("on", ["get", "list"])
-@pytest.mark.parametrize(("status", "code"), [(403, "ErrorAccessDenied"), (400, "ErrorInvalidRequest")])
+@pytest.mark.parametrize(
+    ("status", "code"), [(403, "ErrorAccessDenied"), (400, "ErrorInvalidRequest")]
+)
 def test_reply_waits_while_its_thread_cannot_be_read(
     api: Api, reviewer: Reviewer, graph: GraphServer, on: str, status: int, code: str
 ) -> None:
@@ -402,7 +457,9 @@ def test_draft_edited_by_the_owner_is_not_sent(approved: PendingAction, graph: G
 
 
 @pytest.mark.fault(37)
-def test_draft_deleted_by_the_owner_is_not_sent(approved: PendingAction, graph: GraphServer) -> None:
+def test_draft_deleted_by_the_owner_is_not_sent(
+    approved: PendingAction, graph: GraphServer
+) -> None:
     draft = throttled_with_a_draft(graph)
     graph.store.move(ADA, draft, "deleteditems")
     work()
@@ -411,7 +468,9 @@ def test_draft_deleted_by_the_owner_is_not_sent(approved: PendingAction, graph: 
 
 
 @pytest.mark.fault(37)
-def test_missing_draft_is_unknown_and_not_remade(approved: PendingAction, graph: GraphServer) -> None:
+def test_missing_draft_is_unknown_and_not_remade(
+    approved: PendingAction, graph: GraphServer
+) -> None:
     graph.store.of(ADA).pop(throttled_with_a_draft(graph).id)
     work()
     assert state(approved) == ("unknown", "draft_gone")
@@ -431,7 +490,9 @@ def test_draft_sent_by_owner_is_found_in_sent(approved: PendingAction, graph: Gr
     assert (len(graph.sends()), len(graph.ledger)) == (1, 1)
 
 
-def test_draft_sent_by_a_slow_first_attempt_is_found_in_sent(approved: PendingAction, graph: GraphServer) -> None:
+def test_draft_sent_by_a_slow_first_attempt_is_found_in_sent(
+    approved: PendingAction, graph: GraphServer
+) -> None:
     throttled_with_a_draft(graph)
 
     def carried_out_late(action: str) -> None:
@@ -463,7 +524,9 @@ def test_draft_the_owner_is_sending_survives_a_cancellation(
 
 
 @pytest.fixture(params=["create", "createReply"])
-def unconfirmed(api: Api, reviewer: Reviewer, graph: GraphServer, request: pytest.FixtureRequest) -> PendingAction:
+def unconfirmed(
+    api: Api, reviewer: Reviewer, graph: GraphServer, request: pytest.FixtureRequest
+) -> PendingAction:
     if request.param == "create":
         action = approve(api, reviewer)
     else:
@@ -478,14 +541,18 @@ def unconfirmed(api: Api, reviewer: Reviewer, graph: GraphServer, request: pytes
     return action
 
 
-def test_unconfirmed_draft_is_removed_before_another_is_made(unconfirmed: PendingAction, graph: GraphServer) -> None:
+def test_unconfirmed_draft_is_removed_before_another_is_made(
+    unconfirmed: PendingAction, graph: GraphServer
+) -> None:
     now_it_is_time()
     work()
     assert state(unconfirmed) == ("succeeded", None)
     assert (len(graph.ledger), graph.drafts(ADA)) == (1, [])
 
 
-def test_unconfirmed_draft_sent_by_the_owner_is_not_repeated(unconfirmed: PendingAction, graph: GraphServer) -> None:
+def test_unconfirmed_draft_sent_by_the_owner_is_not_repeated(
+    unconfirmed: PendingAction, graph: GraphServer
+) -> None:
     graph.accept(ADA, graph.drafts(ADA)[0], "by hand", save=True)
     now_it_is_time()
     work()
@@ -495,7 +562,9 @@ def test_unconfirmed_draft_sent_by_the_owner_is_not_repeated(unconfirmed: Pendin
     assert (graph.sends(), len(graph.ledger)) == ([], 1)
 
 
-@pytest.mark.parametrize("then", ["stays in Sent", "is filed elsewhere", "is thrown away", "is on its way"])
+@pytest.mark.parametrize(
+    "then", ["stays in Sent", "is filed elsewhere", "is thrown away", "is on its way"]
+)
 def test_incomplete_draft_sent_by_the_owner_is_not_repeated(
     approved: PendingAction, graph: GraphServer, then: str
 ) -> None:
@@ -527,7 +596,10 @@ def test_unconfirmed_draft_is_removed_if_nothing_leaves(
 
 
 def one_more_bcc(item: Item) -> None:
-    item.shown["bccRecipients"] = [*item.shown["bccRecipients"], as_recipient("spy@elsewhere.example")]
+    item.shown["bccRecipients"] = [
+        *item.shown["bccRecipients"],
+        as_recipient("spy@elsewhere.example"),
+    ]
 
 
 def another_recipient(item: Item) -> None:
@@ -544,7 +616,9 @@ def another_text(item: Item) -> None:
 
 
 def another_link(item: Item) -> None:
-    item.shown["body"]["content"] = item.shown["body"]["content"].replace("good.example", "evil.example")
+    item.shown["body"]["content"] = item.shown["body"]["content"].replace(
+        "good.example", "evil.example"
+    )
 
 
 @pytest.mark.fault(38)
@@ -562,7 +636,10 @@ def test_draft_with_other_content_is_never_sent(
     api: Api, reviewer: Reviewer, graph: GraphServer, tamper: Tamper, of: str, what: str
 ) -> None:
     file = {"name": "a.pdf", "content_base64": "JVBERi0xLjQK"}
-    body = {"body": '<p>Until Thursday, <a href="https://good.example/">here</a></p>', "body_type": "html"}
+    body = {
+        "body": '<p>Until Thursday, <a href="https://good.example/">here</a></p>',
+        "body_type": "html",
+    }
     action = approve(api, reviewer, attachments=[file], **body)
     graph.tamper = tamper
     graph.on_attach = tamper if of == "attachments" else graph.on_attach
@@ -574,13 +651,19 @@ def test_draft_with_other_content_is_never_sent(
     assert graph.drafts(ADA) == []
 
 
-def test_html_rewritten_without_a_change_of_meaning_is_sent(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_html_rewritten_without_a_change_of_meaning_is_sent(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     def rewritten(item: Item) -> None:
         content = item.shown["body"]["content"]
-        item.shown["body"]["content"] = f"<html><head><meta charset=utf-8></head><body>\r\n{content}\r\n</body></html>"
+        item.shown["body"]["content"] = (
+            f"<html><head><meta charset=utf-8></head><body>\r\n{content}\r\n</body></html>"
+        )
 
     graph.tamper = rewritten
-    action = approve(api, reviewer, body='<p>See <a href="https://good.example/">here</a></p>', body_type="html")
+    action = approve(
+        api, reviewer, body='<p>See <a href="https://good.example/">here</a></p>', body_type="html"
+    )
     work()
     assert state(action) == ("succeeded", None)
 
@@ -588,7 +671,9 @@ def test_html_rewritten_without_a_change_of_meaning_is_sent(api: Api, reviewer: 
 TEXT = "Hello Mira,\n  a < b & c: https://good.example/?x=1&y=2\n\nAlice"
 
 
-def test_text_shown_by_exchange_as_html_is_sent_as_text(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_text_shown_by_exchange_as_html_is_sent_as_text(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     graph.shows_html = True
     action = approve(api, reviewer, body=TEXT)
     work()
@@ -597,13 +682,18 @@ def test_text_shown_by_exchange_as_html_is_sent_as_text(api: Api, reviewer: Revi
 
 
 def misled(item: Item) -> None:
-    item.shown["body"] = {"contentType": "html", "content": '<a href="https://evil.example/">Hello Mira.</a>'}
+    item.shown["body"] = {
+        "contentType": "html",
+        "content": '<a href="https://evil.example/">Hello Mira.</a>',
+    }
     item.changed()
 
 
 @pytest.mark.fault(38)
 @pytest.mark.parametrize("at_read", [0, 2])
-def test_text_that_became_a_link_is_never_sent(api: Api, reviewer: Reviewer, graph: GraphServer, at_read: int) -> None:
+def test_text_that_became_a_link_is_never_sent(
+    api: Api, reviewer: Reviewer, graph: GraphServer, at_read: int
+) -> None:
     reads: list[Item] = []
 
     def changed_between_the_looks(item: Item) -> None:
@@ -624,7 +714,9 @@ def test_text_that_became_a_link_is_never_sent(api: Api, reviewer: Reviewer, gra
 
 
 @pytest.mark.fault(39)
-def test_failed_lookup_or_late_index_leaves_it_unknown(approved: PendingAction, graph: GraphServer) -> None:
+def test_failed_lookup_or_late_index_leaves_it_unknown(
+    approved: PendingAction, graph: GraphServer
+) -> None:
     graph.fault("drop_after_effect")
     work()
     graph.fault("answer", on="list", status=500, times=2)
@@ -675,7 +767,9 @@ def test_lost_answer_without_drafts_is_found_by_our_mark(
 
 @pytest.mark.fault(27)
 @pytest.mark.django_db(transaction=True)
-def test_database_error_after_the_202_loses_nothing(approved: PendingAction, graph: GraphServer) -> None:
+def test_database_error_after_the_202_loses_nothing(
+    approved: PendingAction, graph: GraphServer
+) -> None:
     refused: list[str] = []
 
     def once(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -699,22 +793,35 @@ ON_POSTGRES = pytest.param("PostgreSQL", marks=pytest.mark.postgres_only)
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     "after_effect",
-    [pytest.param(False, id="killed-before-the-effect"), pytest.param(True, id="killed-after-the-effect")],
+    [
+        pytest.param(False, id="killed-before-the-effect"),
+        pytest.param(True, id="killed-after-the-effect"),
+    ],
 )
 @pytest.mark.parametrize("database", [ON_SQLITE, ON_POSTGRES])
 def test_mail_leaves_once_if_a_worker_dies_at_the_send(
-    approved: PendingAction, graph: GraphServer, tmp_path: Path, database: str, after_effect: bool, settings: Any
+    approved: PendingAction,
+    graph: GraphServer,
+    tmp_path: Path,
+    database: str,
+    after_effect: bool,
+    settings: Any,
 ) -> None:
     settings.MAILHUB_HOME = tmp_path
     held = graph.hold(after_effect=after_effect)
     with ExitStack() as workers:
         environment = {"MAILHUB_LEASE_SECONDS": 3, "GRAPH_BASE_URL": graph.url, **this_test()}
         worker = workers.enter_context(WorkerProcess(tmp_path, **environment))
-        until(lambda: Heartbeat.objects.filter(worker__endswith=f":{worker.pid}").exists(), say=worker.log)
+        until(
+            lambda: Heartbeat.objects.filter(worker__endswith=f":{worker.pid}").exists(),
+            say=worker.log,
+        )
         held.wait()
         worker.kill_9()
         held.release()
-    PendingAction.objects.filter(status="executing").update(lease_until=timezone.now() - timedelta(seconds=1))
+    PendingAction.objects.filter(status="executing").update(
+        lease_until=timezone.now() - timedelta(seconds=1)
+    )
     maintenance.end_dead_leases()
     assert state(approved) == ("unknown", "worker_lost")
     probe()
@@ -734,4 +841,10 @@ def test_prepared_and_kept_data_hold_no_readable_secret(
     throttled_with_a_draft(graph)
     token = next(iter(graph.tokens))
     assert token.encode() not in bytes(Mailbox.objects.get(pk=mailbox.pk).credentials)
-    assert set(Preparation.objects.get().notes) == {"marker", "draft", "source", "version", "folder"}
+    assert set(Preparation.objects.get().notes) == {
+        "marker",
+        "draft",
+        "source",
+        "version",
+        "folder",
+    }

@@ -1,4 +1,6 @@
-"""An order to send that is carried out late, after its action has moved on: destroying its draft is the only proof."""
+"""An order to send that is carried out late, after its action has moved on: destroying its draft is
+the only proof.
+"""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -28,7 +30,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def slow_order(graph: GraphServer, settings: Any) -> Iterator[Held]:
-    """The next order to send stops in the server before its effect, for longer than the client waits."""
+    """The next order to send stops in the server before its effect, for longer than the client
+    waits.
+    """
     settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 1
     held = Held()
     faults = [Fault(phase="late", pause=held.here, ended=held.done.set)]
@@ -45,7 +49,9 @@ def carry_out(graph: GraphServer, held: Held) -> None:
 
 def order_again(action: PendingAction, person: User) -> PendingAction:
     action.refresh_from_db()
-    ruled = rulings.resolve(action_id=action.pk, person=person, ruling="not_sent", fence=action.fence)
+    ruled = rulings.resolve(
+        action_id=action.pk, person=person, ruling="not_sent", fence=action.fence
+    )
     PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))
     return ruled
 
@@ -53,7 +59,9 @@ def order_again(action: PendingAction, person: User) -> PendingAction:
 # Microsoft 365
 
 
-def test_late_order_sends_no_withdrawn_mail(api: Api, reviewer: Reviewer, graph: GraphServer, slow_order: Held) -> None:
+def test_late_order_sends_no_withdrawn_mail(
+    api: Api, reviewer: Reviewer, graph: GraphServer, slow_order: Held
+) -> None:
     action = approve(api, reviewer)
     work()
     for _ in range(2):
@@ -81,9 +89,17 @@ def test_late_order_sends_no_outdated_wording(
     maintenance.send_back()
     action.refresh_from_db()
     changes = {"subject": "The second wording"}
-    edits.edit(action_id=action.pk, person=alice, digest=action.digest, revision=action.revision, changes=changes)
+    edits.edit(
+        action_id=action.pk,
+        person=alice,
+        digest=action.digest,
+        revision=action.revision,
+        changes=changes,
+    )
     action.refresh_from_db()
-    verdicts.approve(action_id=action.pk, person=alice, digest=action.digest, revision=action.revision)
+    verdicts.approve(
+        action_id=action.pk, person=alice, digest=action.digest, revision=action.revision
+    )
     now_it_is_time()
     work()
     assert state(action) == ("succeeded", None)
@@ -112,7 +128,9 @@ def test_draft_of_mail_ruled_unsent_is_destroyed(
     assert AuditEvent.objects.filter(event="proven_unsent").count() == 1
 
 
-def test_draft_being_sent_is_not_destroyed(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_draft_being_sent_is_not_destroyed(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     action = approve(api, reviewer)
     graph.fault("drop_after")
     work()
@@ -154,7 +172,9 @@ def test_draft_that_cannot_be_destroyed_stays_unknown(
     assert graph.drafts(ADA) == ([] if why == "gone" else [draft])
 
 
-def test_draft_edited_by_the_owner_is_never_deleted(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_draft_edited_by_the_owner_is_never_deleted(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
     action = approve(api, reviewer)
     draft = throttled_with_a_draft(graph)
     graph.store.patch(draft, {"subject": "Rewritten by its person, for an hour"})
@@ -222,12 +242,16 @@ def test_ordered_copy_leaves_once_at_gmail_too(
     assert proven is (why == "untouched")
 
 
-def test_deleted_draft_unknown_to_gmail_proves_nothing(gmail_api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_deleted_draft_unknown_to_gmail_proves_nothing(
+    gmail_api: Api, reviewer: Reviewer, gmail: GmailServer
+) -> None:
     action_id = gmail_api.propose()
     reviewer.decide(action_id, "approve")
     gmail.drop("drafts.send")
     work()
     probe()
-    gmail.before["drafts.delete"] = lambda call: gmail.delete_draft(ADA, next(iter(gmail.box(ADA).drafts)))
+    gmail.before["drafts.delete"] = lambda call: gmail.delete_draft(
+        ADA, next(iter(gmail.box(ADA).drafts))
+    )
     probe()
     assert state(PendingAction.objects.get(pk=action_id))[0] == "unknown"

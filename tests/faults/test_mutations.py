@@ -1,4 +1,6 @@
-"""With each guard taken away in turn, in a copy of the tree, the proof must fail: else it would prove nothing."""
+"""With each guard taken away in turn, in a copy of the tree, the proof must fail: else it would
+prove nothing.
+"""
 
 import shutil
 import subprocess
@@ -17,13 +19,24 @@ from tests.mutants import places
 from tests.processes import PROJECT
 
 pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(600)]
-TREE = ("manage.py", "mailhub", "accounts", "approvals", "tools", "templates", "tests", "pyproject.toml")
+TREE = (
+    "manage.py",
+    "mailhub",
+    "accounts",
+    "approvals",
+    "tools",
+    "templates",
+    "tests",
+    "pyproject.toml",
+)
 Edit = tuple[str, str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mutation:
-    """Guards taken away, each as file, text and what takes its place; where that hurts, and what must be found then."""
+    """Guards taken away, each as file, text and what takes its place; where that hurts, and what
+    must be found then.
+    """
 
     edits: tuple[Edit, ...]
     plan: Plan
@@ -34,7 +47,14 @@ class Mutation:
 
 def trouble(**changes: object) -> Plan:
     """A directed run: much of one thing, and a short healing, since much may never heal."""
-    usual = {"seconds": 20, "proposals": 100, "calm": True, "heal_seconds": 25, "fault_rate": 0, "blows": {}}
+    usual = {
+        "seconds": 20,
+        "proposals": 100,
+        "calm": True,
+        "heal_seconds": 25,
+        "fault_rate": 0,
+        "blows": {},
+    }
     return Plan(**{**usual, "blow_every": (1.0, 2.0), **changes})  # type: ignore[arg-type]
 
 
@@ -44,7 +64,13 @@ CLAIM = "approvals/worker/claim.py"
 
 MUTATIONS = {
     "a lease that ends on the wire counts as not sent": Mutation(
-        edits=(("approvals/worker/maintenance.py", "attempt.phase == Attempt.Phase.WIRE_STARTED", "False"),),
+        edits=(
+            (
+                "approvals/worker/maintenance.py",
+                "attempt.phase == Attempt.Phase.WIRE_STARTED",
+                "False",
+            ),
+        ),
         plan=KILLED_ON_THE_WIRE,
         finds=frozenset({"sent_twice"}),
     ),
@@ -56,18 +82,26 @@ MUTATIONS = {
     "the wire starts when the answer is there": Mutation(
         edits=(
             ("tools/providers/imap/smtp.py", "        wire_started()\n", "        pass\n"),
-            ("tools/providers/imap/smtp.py", "    _leave(smtp)\n    match", "    wire_started()\n    match"),
+            (
+                "tools/providers/imap/smtp.py",
+                "    _leave(smtp)\n    match",
+                "    wire_started()\n    match",
+            ),
         ),
         plan=KILLED_ON_THE_WIRE,
         finds=frozenset({"sent_twice"}),
     ),
     "a lost answer is tried again": Mutation(
-        edits=(("tools/sending/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),),
+        edits=(
+            ("tools/sending/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),
+        ),
         plan=trouble(faults=LOST_ANSWERS, fault_rate=0.5),
         finds=frozenset({"sent_twice"}),
     ),
     "a lost answer is tried again, of Microsoft 365": Mutation(
-        edits=(("tools/sending/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),),
+        edits=(
+            ("tools/sending/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),
+        ),
         plan=trouble(api_faults=LOST_API_ANSWERS, fault_rate=0.5),
         finds=frozenset({"sent_twice"}),
         kinds=("graph at once",),
@@ -109,7 +143,13 @@ MUTATIONS = {
         queue="database on SQLite",
     ),
     "the digest is not compared": Mutation(
-        edits=((READING, "if not action.digest == self.digest == digest_of(self.payload):", "if False:"),),
+        edits=(
+            (
+                READING,
+                "if not action.digest == self.digest == digest_of(self.payload):",
+                "if False:",
+            ),
+        ),
         plan=trouble(blows={"content altered in the database": 1}),
         finds=frozenset({"other_bytes_than_stored"}),
     ),
@@ -134,7 +174,11 @@ MUTATIONS = {
     ),
     "the audit is written without its lock": Mutation(
         edits=(
-            ("approvals/audit/chain.py", "AuditChain.objects.select_for_update(no_key=True)", "AuditChain.objects"),
+            (
+                "approvals/audit/chain.py",
+                "AuditChain.objects.select_for_update(no_key=True)",
+                "AuditChain.objects",
+            ),
         ),
         plan=trouble(),
         finds=frozenset({"database_refused", "audit"}),
@@ -144,7 +188,9 @@ MUTATIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """A guard of one moment, which a run would have to wait for too long: taken away, the test of the moment fails."""
+    """A guard of one moment, which a run would have to wait for too long: taken away, the test of
+    the moment fails.
+    """
 
     edit: Edit
     tests: str
@@ -154,7 +200,11 @@ class Moment:
 DOUBTS, LATE = "tests/approvals/test_doubts.py", "tests/faults/test_late_orders.py"
 MOMENTS = {
     "a late accepted closes nothing": Moment(
-        edit=("approvals/lifecycle/outcomes.py", "return accepted and action.status in OPEN and", "return False and"),
+        edit=(
+            "approvals/lifecycle/outcomes.py",
+            "return accepted and action.status in OPEN and",
+            "return False and",
+        ),
         tests=DOUBTS,
         chosen="late_acceptance",
     ),
@@ -178,7 +228,11 @@ MOMENTS = {
         chosen="ruling_about_an_earlier",
     ),
     "a ruling obeys no rules of approvals": Moment(
-        edit=("approvals/decisions/rulings.py", "return refusal_to_approve(person, action) or", "return None or"),
+        edit=(
+            "approvals/decisions/rulings.py",
+            "return refusal_to_approve(person, action) or",
+            "return None or",
+        ),
         tests=DOUBTS,
         chosen="author_who_cannot_approve or second_copy_needs_a_manager",
     ),
@@ -205,7 +259,11 @@ MOMENTS = {
         chosen="late_order",
     ),
     "tools reach a prepared draft": Moment(
-        edit=("tools/sending/prepared.py", "if any(provider.is_prepared", "if False and any(provider.is_prepared"),
+        edit=(
+            "tools/sending/prepared.py",
+            "if any(provider.is_prepared",
+            "if False and any(provider.is_prepared",
+        ),
         tests="tests/security/test_prepared_drafts.py",
         chosen="prepared_draft_at_gmail",
     ),
@@ -219,23 +277,33 @@ MOMENTS = {
         chosen="microsoft",
     ),
     "the database lets an author approve": Moment(
-        edit=("approvals/guard_rules.py", "(NOT rules.self_approval OR rules.approvals_needed > 1)", "1 = 0"),
+        edit=(
+            "approvals/guard_rules.py",
+            "(NOT rules.self_approval OR rules.approvals_needed > 1)",
+            "1 = 0",
+        ),
         tests="tests/approvals/test_database_refuses.py",
         chosen="own_approval_of_an_author",
     ),
 }
 
 WITHOUT_FENCE: Edit = (
-    "approvals/lifecycle/outcomes.py", "if action.fence != fence or action.status not in", "if action.status not in",
-)  # fmt: skip
+    "approvals/lifecycle/outcomes.py",
+    "if action.fence != fence or action.status not in",
+    "if action.status not in",
+)
 
 
 def without(edits: Iterable[Edit], tree: Path) -> Path:
-    """A copy of the tree with the guard taken out; fails when the text is not there any more, or not once."""
+    """A copy of the tree with the guard taken out; fails when the text is not there any more, or
+    not once.
+    """
     tree.mkdir()
     for name in TREE:
         if (PROJECT / name).is_dir():
-            shutil.copytree(PROJECT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                PROJECT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
         else:
             shutil.copy(PROJECT / name, tree / name)
     for name, old, new in edits:
@@ -250,20 +318,38 @@ def test_proof_fails_without_a_guard(name: str, tmp_path: Path) -> None:
     tree = without(mutation.edits, tmp_path / "tree")
     home = tmp_path / "home"
     home.mkdir()
-    report = prove(Setup(queue=mutation.queue, seed=7, tree=tree, kinds=mutation.kinds), mutation.plan, home)
-    assert {violation.name for violation in report.violations} & mutation.finds, sorted(map(str, report.violations))
+    report = prove(
+        Setup(queue=mutation.queue, seed=7, tree=tree, kinds=mutation.kinds), mutation.plan, home
+    )
+    assert {violation.name for violation in report.violations} & mutation.finds, sorted(
+        map(str, report.violations)
+    )
 
 
 def test_same_trouble_breaks_nothing_with_every_guard(tmp_path: Path) -> None:
-    report = prove(Setup(queue="database", seed=7), replace(KILLED_ON_THE_WIRE, heal_seconds=120), tmp_path)
+    report = prove(
+        Setup(queue="database", seed=7), replace(KILLED_ON_THE_WIRE, heal_seconds=120), tmp_path
+    )
     assert not report.violations, sorted(map(str, report.violations))
 
 
 def test_late_outcome_test_fails_without_the_fence(tmp_path: Path) -> None:
-    """Two attempts of one action at one moment are too rare to wait for: here the test of the moment itself fails."""
+    """Two attempts of one action at one moment are too rare to wait for: here the test of the
+    moment itself fails.
+    """
     tree = without((WITHOUT_FENCE,), tmp_path / "tree")
-    command = [sys.executable, "-m", "pytest", "tests/approvals/test_leases.py", "-q", "-k", "old_fence_changes"]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=300, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests/approvals/test_leases.py",
+        "-q",
+        "-k",
+        "old_fence_changes",
+    ]
+    done = subprocess.run(
+        command, cwd=tree, capture_output=True, text=True, timeout=300, check=False
+    )
     assert "test_old_fence_changes_nothing_while_the_new_one_sends" in done.stdout
     assert done.returncode == 1, done.stdout
 
@@ -272,7 +358,19 @@ def test_late_outcome_test_fails_without_the_fence(tmp_path: Path) -> None:
 def test_moment_test_fails_without_its_guard(name: str, tmp_path: Path) -> None:
     moment = MOMENTS[name]
     tree = without((moment.edit,), tmp_path / "tree")
-    command = [sys.executable, "-m", "pytest", moment.tests, "-q", "-p", "no:cacheprovider", "-k", moment.chosen]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=300, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        moment.tests,
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        moment.chosen,
+    ]
+    done = subprocess.run(
+        command, cwd=tree, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 1, done.stdout
     assert "failed" in done.stdout.splitlines()[-1]

@@ -1,4 +1,6 @@
-"""A power cut right after the mail server has taken a mail: only what was synced is left, and nothing is sent again."""
+"""A power cut right after the mail server has taken a mail: only what was synced is left, and
+nothing is sent again.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +23,9 @@ def smtp() -> Iterator[FaultySmtp]:
         yield server
 
 
-def test_sqlite_does_not_lose_a_sent_mail(tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer) -> None:
+def test_sqlite_does_not_lose_a_sent_mail(
+    tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
+) -> None:
     home = tmp_path / "home"
     home.mkdir()
     disk = Disk(home, tmp_path)
@@ -42,13 +46,19 @@ def test_sqlite_does_not_lose_a_sent_mail(tmp_path: Path, smtp: FaultySmtp, sand
         installation.serve()
         installation.worker()
 
-        assert installation.reaches(action_id, "unknown", "succeeded", "failed")["state"] == "unknown"
+        assert (
+            installation.reaches(action_id, "unknown", "succeeded", "failed")["state"] == "unknown"
+        )
         assert len(smtp.ledger) == 1
-        assert "paused" not in request(f"{installation.url}/readyz").json()  # the home still belongs to its database
+        assert (
+            "paused" not in request(f"{installation.url}/readyz").json()
+        )  # the home still belongs to its database
 
 
 @pytest.mark.long
-def test_postgresql_does_not_lose_a_sent_mail(tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer) -> None:
+def test_postgresql_does_not_lose_a_sent_mail(
+    tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
+) -> None:
     with (
         DurablePostgres(recorded=True) as postgres,
         Installation(tmp_path, smtp, sandbox, DATABASE_URL=postgres.url) as installation,
@@ -68,5 +78,7 @@ def test_postgresql_does_not_lose_a_sent_mail(tmp_path: Path, smtp: FaultySmtp, 
         installation.serve()
         installation.worker()
 
-        assert installation.reaches(action_id, "unknown", "succeeded", "failed")["state"] == "unknown"
+        assert (
+            installation.reaches(action_id, "unknown", "succeeded", "failed")["state"] == "unknown"
+        )
         assert len(smtp.ledger) == 1

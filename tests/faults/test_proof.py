@@ -1,4 +1,6 @@
-"""The proof at work: seeded runs of real processes on PostgreSQL, and mail by the thousand under a rain of kills."""
+"""The proof at work: seeded runs of real processes on PostgreSQL, and mail by the thousand under a
+rain of kills.
+"""
 
 from pathlib import Path
 
@@ -44,13 +46,24 @@ def test_promise_is_kept_when_everything_fails(
 @pytest.mark.long
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("queue", ["database", "rq", "celery"])
-def test_thousand_mails_leave_once_while_workers_are_killed(queue: QueueKind, tmp_path: Path) -> None:
-    plan = Plan(seconds=2000, proposals=1000, calm=True, rules=False, fault_rate=0, blow_every=(3, 6), blows=KILLS)
+def test_thousand_mails_leave_once_while_workers_are_killed(
+    queue: QueueKind, tmp_path: Path
+) -> None:
+    plan = Plan(
+        seconds=2000,
+        proposals=1000,
+        calm=True,
+        rules=False,
+        fault_rate=0,
+        blow_every=(3, 6),
+        blows=KILLS,
+    )
     setup = Setup(queue=queue, seed=5, mailboxes=20, undo_seconds=0, two_needed=False)
     report = kept(prove(setup, plan, tmp_path))
 
     assert len({entry.message_id for entry in report.ledger}) == len(report.ledger)
-    # Nothing is lost: what is not in the ledger is one of the few that a kill has left unknown, and is shown as such.
+    # Nothing is lost: what is not in the ledger is one of the few that a kill has left unknown, and
+    # is shown as such.
     assert set(report.states) <= {"succeeded", "unknown"}
     assert sum(report.states.values()) == 1000
     assert report.states["unknown"] <= report.blows["worker killed"]

@@ -1,4 +1,6 @@
-"""An older copy of the database comes back: workers notice before they send, and nothing is sent twice."""
+"""An older copy of the database comes back: workers notice before they send, and nothing is sent
+twice.
+"""
 
 import shutil
 import sqlite3
@@ -75,7 +77,9 @@ class Dumped:
         self._call("pg_restore", "--no-owner", f"--dbname={self.url}", str(self._dump))
 
     def _call(self, program: str, *arguments: str) -> None:
-        done = subprocess.run([find_postgres() / program, *arguments], capture_output=True, timeout=60, check=False)
+        done = subprocess.run(
+            [find_postgres() / program, *arguments], capture_output=True, timeout=60, check=False
+        )
         assert done.returncode == 0, done.stderr
 
 
@@ -92,7 +96,9 @@ def test_restored_backup_sends_nothing_twice(
     with Installation(home, smtp, sandbox) as installation:
         installation.prepare()
         installation.serve()
-        actions = {subject: installation.proposed(subject) for subject in ("one", "two", "three", "four")}
+        actions = {
+            subject: installation.proposed(subject) for subject in ("one", "two", "three", "four")
+        }
         for subject in ("one", "two", "three"):
             installation.approve(actions[subject])
         assert "Nothing differs." in installation.command("after_restore", "--dry-run")
@@ -125,7 +131,10 @@ def test_restored_backup_sends_nothing_twice(
         assert "3 found in Sent, closed as sent" in said
         assert "1 handed over according to the send journal" in said
         assert installation.reaches(actions["one"], "succeeded")["receipt"]
-        assert "It may have been sent already" in installation.page(f"/actions/{actions['four']}/").text
+        assert (
+            "It may have been sent already"
+            in installation.page(f"/actions/{actions['four']}/").text
+        )
         later = installation.approved("five")
         installation.reaches(later, "succeeded")
         assert subjects(smtp) == sorted([*sent, "five"])
@@ -232,11 +241,16 @@ def test_restored_home_with_its_database_sends_nothing_twice(
 
 
 @pytest.mark.long
-def test_copy_started_elsewhere_sends_nothing(tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer) -> None:
+def test_copy_started_elsewhere_sends_nothing(
+    tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
+) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     home.mkdir()
     elsewhere.mkdir()
-    with Installation(home, smtp, sandbox) as production, Installation(elsewhere, smtp, sandbox) as staging:
+    with (
+        Installation(home, smtp, sandbox) as production,
+        Installation(elsewhere, smtp, sandbox) as staging,
+    ):
         production.prepare()
         production.serve()
         production.command("after_restore", "--dry-run")

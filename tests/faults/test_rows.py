@@ -1,4 +1,6 @@
-"""Each fault and each performance goal of docs/dev/faults.md has a test that carries its number as a marker."""
+"""Each fault and each performance goal of docs/dev/faults.md has a test that carries its number as
+a marker.
+"""
 
 import ast
 import re
@@ -16,7 +18,10 @@ ROW = re.compile(r"^\| (P?\d+) \| [^|]+ \| [^|]+ \| ([^|]+) \|$", re.M)
 
 def named() -> dict[str, set[str]]:
     """Return the tests that the page names, by the number of their row."""
-    return {number: set(re.findall(r"`(test_\w+)`", tests)) for number, tests in ROW.findall(PAGE.read_text())}
+    return {
+        number: set(re.findall(r"`(test_\w+)`", tests))
+        for number, tests in ROW.findall(PAGE.read_text())
+    }
 
 
 def marked() -> dict[str, set[str]]:
@@ -38,7 +43,9 @@ def _numbers(function: ast.FunctionDef) -> set[str]:
         str(ast.literal_eval(argument))
         for decorator in function.decorator_list
         for call in ast.walk(decorator)  # the marks of one parameter count too
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in ("fault", "goal")
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("fault", "goal")
         for argument in call.args
     }
 
@@ -54,4 +61,6 @@ def test_every_row_has_a_test() -> None:
 def test_tests_named_on_the_page_carry_its_number() -> None:
     carried = marked()
     assert all(named().values())
-    assert {number: wrong for number, tests in named().items() if (wrong := tests - carried[number])} == {}
+    assert {
+        number: wrong for number, tests in named().items() if (wrong := tests - carried[number])
+    } == {}

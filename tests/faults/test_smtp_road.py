@@ -1,4 +1,6 @@
-"""The whole road on a mailbox whose SMTP server fails: the state, the ledger and the copy in Sent agree (40-44, 55)."""
+"""The whole road on a mailbox whose SMTP server fails: the state, the ledger and the copy in Sent
+agree (40-44, 55).
+"""
 
 import io
 import json
@@ -70,7 +72,9 @@ def reply(answer: str, at: Point, *, recipient: str | None = None) -> Plan:
     return lambda smtp: smtp.reply(answer, at=at, recipient=recipient)
 
 
-def test_approved_mail_leaves_once_and_is_copied_to_sent(api: Api, approved: str, world: World) -> None:
+def test_approved_mail_leaves_once_and_is_copied_to_sent(
+    api: Api, approved: str, world: World
+) -> None:
     work()
     work()
     assert state(api, approved) == ("succeeded", None)
@@ -93,10 +97,14 @@ def test_approved_mail_leaves_once_and_is_copied_to_sent(api: Api, approved: str
         pytest.param(reply("451 4.3.0 later", "dot"), id="451-after-the-dot"),
         pytest.param(reply("421 4.3.2 closing", "dot"), id="421-after-the-dot"),
         pytest.param(reply("421 4.3.2 closing", "mail"), id="421-at-mail"),
-        pytest.param(reply("451 4.2.0 later", "rcpt", recipient=CHARLES), id="451-for-one-of-three"),
+        pytest.param(
+            reply("451 4.2.0 later", "rcpt", recipient=CHARLES), id="451-for-one-of-three"
+        ),
     ],
 )
-def test_certainly_unsent_mail_is_retried_with_the_same_id(api: Api, approved: str, world: World, plan: Plan) -> None:
+def test_certainly_unsent_mail_is_retried_with_the_same_id(
+    api: Api, approved: str, world: World, plan: Plan
+) -> None:
     plan(world.smtp)
     before = timezone.now()
     work()
@@ -177,7 +185,9 @@ def test_refused_password_waits_for_a_reconnect(api: Api, approved: str, world: 
         pytest.param(lambda smtp: smtp.silence(at="accepted"), id="silence"),
     ],
 )
-def test_lost_answer_is_found_in_sent_if_the_server_saves(api: Api, approved: str, world: World, plan: Plan) -> None:
+def test_lost_answer_is_found_in_sent_if_the_server_saves(
+    api: Api, approved: str, world: World, plan: Plan
+) -> None:
     world.saves_what_it_accepts()
     plan(world.smtp)
     work()
@@ -226,7 +236,9 @@ def test_answer_lost_without_trace_stays_unknown(
 
 
 @pytest.mark.fault(41)
-def test_failed_lookup_is_no_evidence_and_the_next_finds_it(api: Api, approved: str, world: World) -> None:
+def test_failed_lookup_is_no_evidence_and_the_next_finds_it(
+    api: Api, approved: str, world: World
+) -> None:
     world.saves_what_it_accepts()
     world.smtp.drop(at="accepted")
     work()
@@ -246,7 +258,9 @@ def test_failed_lookup_is_no_evidence_and_the_next_finds_it(api: Api, approved: 
 
 
 @pytest.mark.fault(45)
-def test_lost_answer_is_found_under_the_id_of_the_server(api: Api, approved: str, world: World) -> None:
+def test_lost_answer_is_found_under_the_id_of_the_server(
+    api: Api, approved: str, world: World
+) -> None:
     world.renames_and_saves_what_it_accepts()
     world.smtp.drop(at="accepted")
     work()
@@ -270,7 +284,9 @@ def test_lost_answer_is_found_under_the_id_of_the_server(api: Api, approved: str
         pytest.param(reply("554 5.6.0 no", "dot"), "refused", id="554-after-the-dot"),
         pytest.param(reply("552 5.3.4 too big", "dot"), "too_large", id="552-after-the-dot"),
         pytest.param(reply("553 5.7.1 not you", "mail"), "send_as_denied", id="553-at-mail"),
-        pytest.param(reply("550 5.1.1 who", "rcpt", recipient=CHARLES), "invalid_recipient", id="550-for-one"),
+        pytest.param(
+            reply("550 5.1.1 who", "rcpt", recipient=CHARLES), "invalid_recipient", id="550-for-one"
+        ),
     ],
 )
 def test_permanent_error_fails_the_action_with_its_code(
@@ -305,7 +321,9 @@ def test_refused_address_is_shown_and_nobody_gets_the_mail(
 
 
 @pytest.mark.fault(44)
-def test_copy_that_cannot_be_saved_now_is_saved_once_later(api: Api, approved: str, world: World) -> None:
+def test_copy_that_cannot_be_saved_now_is_saved_once_later(
+    api: Api, approved: str, world: World
+) -> None:
     world.imap_goes_down()
     work()
     assert state(api, approved) == ("succeeded", None)
@@ -322,7 +340,9 @@ def test_copy_that_cannot_be_saved_now_is_saved_once_later(api: Api, approved: s
     assert state(api, approved) == ("succeeded", None)
 
 
-def test_copy_that_fails_for_a_day_is_given_up_and_reported(api: Api, approved: str, world: World) -> None:
+def test_copy_that_fails_for_a_day_is_given_up_and_reported(
+    api: Api, approved: str, world: World
+) -> None:
     world.imap_goes_down()
     work()
     # A mailbox that must be connected again costs no try.
@@ -343,12 +363,16 @@ def test_copy_that_fails_for_a_day_is_given_up_and_reported(api: Api, approved: 
     assert (action["state"], "unsettled_at" in action) == ("succeeded", True)
     assert PendingAction.objects.get().settle_at is None
     assert event_of(AuditEvent.objects.get(event="settling_given_up")) == "action.unsettled"
-    waits = [max(next_try(tries), timedelta(minutes=1)) for tries in range(1, maintenance.SETTLE_TRIES)]
+    waits = [
+        max(next_try(tries), timedelta(minutes=1)) for tries in range(1, maintenance.SETTLE_TRIES)
+    ]
     assert sum(waits, timedelta()) > timedelta(days=1)
 
 
 @pytest.mark.fault(44)
-def test_copy_with_an_unconfirmed_save_is_not_doubled(api: Api, approved: str, world: World) -> None:
+def test_copy_with_an_unconfirmed_save_is_not_doubled(
+    api: Api, approved: str, world: World
+) -> None:
     work()
     # As if the worker had died between the APPEND and the note of it.
     PendingAction.objects.update(settle_at=timezone.now() - timedelta(seconds=1))
@@ -402,7 +426,12 @@ def test_copy_is_made_only_on_request(api: Api, reviewer: Reviewer, world: World
 
 @pytest.mark.fault(55)
 def test_bcc_is_not_in_the_headers_on_the_wire(api: Api, reviewer: Reviewer, world: World) -> None:
-    wanted: dict[str, Any] = {"to": [MIRA], "subject": "Hello", "body": "x", "bcc": ["hidden@copy.example"]}
+    wanted: dict[str, Any] = {
+        "to": [MIRA],
+        "subject": "Hello",
+        "body": "x",
+        "bcc": ["hidden@copy.example"],
+    }
     shown = api.tool("send_email", **wanted).json()["preview"]
     assert shown["bcc"] == ["hidden@copy.example"]
     assert "hidden@copy.example" in shown["text"]
@@ -415,7 +444,9 @@ def test_bcc_is_not_in_the_headers_on_the_wire(api: Api, reviewer: Reviewer, wor
     (accepted,) = world.smtp.ledger
     assert accepted.recipients == (MIRA, "hidden@copy.example")
     assert b"hidden@copy.example" not in world.smtp.raw_contents[0]
-    assert b"\r\nbcc" not in world.smtp.raw_contents[0].lower()  # as a header: a Message-ID may hold these letters
+    assert (
+        b"\r\nbcc" not in world.smtp.raw_contents[0].lower()
+    )  # as a header: a Message-ID may hold these letters
     (copy,) = world.sent()
     assert message_from_bytes(copy, policy=policy.default)["Bcc"] == "hidden@copy.example"
 
@@ -445,7 +476,10 @@ def test_no_secret_or_content_is_in_log_error_or_audit(
 ) -> None:
     plan(world.smtp)
     action_id = api.propose(
-        to=["canary-to@x.example"], bcc=["canary-hidden@x.example"], subject="canary-subject", body="canary-body"
+        to=["canary-to@x.example"],
+        bcc=["canary-hidden@x.example"],
+        subject="canary-subject",
+        body="canary-body",
     )
     reviewer.decide(action_id, "approve")
     work()
@@ -461,7 +495,12 @@ def test_no_secret_or_content_is_in_log_error_or_audit(
     assert "attempt_ended" in lines  # the right handler was listened to
     for canary in (*CANARIES, world.sandbox.access(ADA).password):
         assert canary not in lines
-    stored = json.dumps([*PendingAction.objects.values_list("error"), *AuditEvent.objects.values_list("event", "data")])
+    stored = json.dumps(
+        [
+            *PendingAction.objects.values_list("error"),
+            *AuditEvent.objects.values_list("event", "data"),
+        ]
+    )
     for canary in ("canary-subject", "canary-body", "canary-reply"):
         assert canary not in stored
     for event in AuditEvent.objects.all():

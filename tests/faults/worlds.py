@@ -1,6 +1,8 @@
-"""An older copy of the database comes back: what happened before is judged by what was lost, the rest by what is left.
+"""An older copy of the database comes back: what happened before is judged by what was lost, the
+rest by what is left.
 
-Nothing that was handed over before may leave again without an approval that a person gave after the restore.
+Nothing that was handed over before may leave again without an approval that a person gave after the
+restore.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,13 +12,17 @@ from datetime import datetime, timedelta
 from tests.faults.facts import Action, Attempt, Event, Tables
 
 WARNED = "may_have_been_sent"
-# A provider may still carry out an order of a program that is gone: what a call takes at most, with a margin.
+# A provider may still carry out an order of a program that is gone: what a call takes at most, with
+# a margin.
 LATE = timedelta(seconds=15)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Restore:
-    """One restore: the database right before it, and the copy right after it. Mail could leave from `ended`."""
+    """One restore: the database right before it, and the copy right after it.
+
+    Mail could leave from `ended`.
+    """
 
     at: datetime
     ended: datetime
@@ -28,9 +34,10 @@ class Restore:
 class World:
     """The database from one restore to the next. The first has no beginning.
 
-    `anew`: the actions whose handing over a restore made the database forget, with the time of the last such restore.
-    `before`: what the restore at its beginning lost. `in_doubt`: the actions that the copy knew as handed over, without
-    knowing more: a proof that they did not leave may still come, and then their approval holds.
+    `anew`: the actions whose handing over a restore made the database forget, with the time of the
+    last such restore. `before`: what the restore at its beginning lost. `in_doubt`: the actions
+    that the copy knew as handed over, without knowing more: a proof that they did not leave may
+    still come, and then their approval holds.
     """
 
     tables: Tables
@@ -48,14 +55,18 @@ def worlds(tables: Tables, restores: Sequence[Restore]) -> list[World]:
     for restore, end in zip(restores, ends[1:], strict=True):
         anew = anew | dict.fromkeys(forgotten(restore), restore.at)
         doubt = frozenset(attempt.action for attempt in restore.copy.attempts if attempt.unproven)
-        found.append(World(tables=end, begins=restore.at, anew=anew, before=restore.lost, in_doubt=doubt))
+        found.append(
+            World(tables=end, begins=restore.at, anew=anew, before=restore.lost, in_doubt=doubt)
+        )
     return found
 
 
 def forgotten(restore: Restore) -> frozenset[str]:
     """Return the actions that were handed over in an attempt that the copy does not know as such."""
     known = {_key(attempt) for attempt in _on_wire(restore.copy)}
-    return frozenset(attempt.action for attempt in _on_wire(restore.lost) if _key(attempt) not in known)
+    return frozenset(
+        attempt.action for attempt in _on_wire(restore.lost) if _key(attempt) not in known
+    )
 
 
 def world_of(at: datetime, found: Sequence[World]) -> World:
@@ -69,11 +80,15 @@ def handed_over(found: Sequence[World]) -> Iterator[Attempt]:
     for world in found:
         for attempt in _on_wire(world.tables):
             seen[_key(attempt)] = attempt
-    yield from sorted(seen.values(), key=lambda attempt: (attempt.fence, attempt.started_at is None))
+    yield from sorted(
+        seen.values(), key=lambda attempt: (attempt.fence, attempt.started_at is None)
+    )
 
 
 def orders(action: Action, found: Sequence[World]) -> list[datetime]:
-    """Return when a person had another copy sent: by a ruling, or by approving what a restore had made forgotten."""
+    """Return when a person had another copy sent: by a ruling, or by approving what a restore had
+    made forgotten.
+    """
     ruled = {
         attempt.ruled_at
         for world in found
@@ -90,7 +105,9 @@ def _approved_anew(action: Action, world: World) -> datetime | None:
     given = [
         decision.at
         for decision in world.tables.decisions
-        if (decision.action, decision.verdict) == (action.id, "approved") and told and decision.at > min(told)
+        if (decision.action, decision.verdict) == (action.id, "approved")
+        and told
+        and decision.at > min(told)
     ]
     return min(given, default=None)
 
@@ -100,12 +117,15 @@ def warnings(action: Action, world: World) -> list[Event]:
     return [
         event
         for event in world.tables.events
-        if (event.action, event.code) == (action.id, WARNED) and (world.begins is None or event.at > world.begins)
+        if (event.action, event.code) == (action.id, WARNED)
+        and (world.begins is None or event.at > world.begins)
     ]
 
 
 def ended_in_the_pause(action: Action, tables: Tables, restores: Sequence[Restore]) -> bool:
-    """Return whether the action ended while everything was paused, before mailhub had looked at it again."""
+    """Return whether the action ended while everything was paused, before mailhub had looked at it
+    again.
+    """
     return any(
         event.action == action.id
         and event.event in ("rejected", "cancelled", "expired")

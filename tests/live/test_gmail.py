@@ -1,4 +1,5 @@
-"""The lists of live tests for Gmail: on our own server always, and on a real account with `-m live`.
+"""The lists of live tests for Gmail: on our own server always, and on a real account with `-m
+live`.
 
 `docs/develop/live-tests.md` says what the real account needs.
 """
@@ -61,12 +62,20 @@ def ours(server: GmailServer, user: User) -> Account:
     now = int(time.time() * 1000)
     for number in range(40):
         at = format_datetime(datetime.now(UTC) - timedelta(days=number * 1.5))
-        source = letter(f"Meeting {number}", Date=at) if number else letter("月报", text="你好\n", Date=at)
+        source = (
+            letter(f"Meeting {number}", Date=at)
+            if number
+            else letter("月报", text="你好\n", Date=at)
+        )
         labels = ("INBOX", "STARRED") if number == 3 else ("INBOX",)
         server.deliver(ADA, source, labels=labels, at=now - int(number * 1.5 * 86_400_000))
     mailbox = connected(server, user)
     return Account(
-        mailbox=mailbox, api=make_api(user, mailbox), sender="mira@northwind.example", word="Meeting", real=False
+        mailbox=mailbox,
+        api=make_api(user, mailbox),
+        sender="mira@northwind.example",
+        word="Meeting",
+        real=False,
     )
 
 
@@ -76,16 +85,28 @@ def real(user: User) -> Account:
         pytest.skip(f"{TOKEN_FILE} is not set: docs/develop/live-tests.md")
     grant = google.grant_in_file(Path(path))
     mailbox = connect_mailbox(
-        owner=user, address=google.address_of(grant), provider="gmail", secrets=dict(grant.secrets),
+        owner=user,
+        address=google.address_of(grant),
+        provider="gmail",
+        secrets=dict(grant.secrets),
         scopes=grant.abilities,
-    )  # fmt: skip
+    )
     account = Account(mailbox=mailbox, api=make_api(user, mailbox), sender="", word="", real=True)
-    newest = next(row for row in account.search("in:inbox") if row.get("subject") and row.get("from_email"))
+    newest = next(
+        row for row in account.search("in:inbox") if row.get("subject") and row.get("from_email")
+    )
     word = max(newest["subject"].strip("…").split(), key=len)
-    return Account(mailbox=mailbox, api=account.api, sender=newest["from_email"], word=word, real=True)
+    return Account(
+        mailbox=mailbox, api=account.api, sender=newest["from_email"], word=word, real=True
+    )
 
 
-@pytest.fixture(params=[pytest.param("ours", marks=pytest.mark.long), pytest.param("google", marks=pytest.mark.live)])
+@pytest.fixture(
+    params=[
+        pytest.param("ours", marks=pytest.mark.long),
+        pytest.param("google", marks=pytest.mark.live),
+    ]
+)
 def account(request: pytest.FixtureRequest, alice: User) -> Account:
     return ours(request.getfixturevalue("gmail"), alice) if request.param == "ours" else real(alice)
 
@@ -102,7 +123,10 @@ def test_search_01_the_inbox_can_be_reached(account: Account) -> None:
 
 def test_search_02_by_subject(account: Account) -> None:
     rows = account.search(f"subject:{account.word}")
-    assert account.word.lower() in account.get(rows[0]["id"], fmt="metadata")["headers"]["Subject"].lower()
+    assert (
+        account.word.lower()
+        in account.get(rows[0]["id"], fmt="metadata")["headers"]["Subject"].lower()
+    )
 
 
 def test_search_03_by_sender(account: Account) -> None:
@@ -112,12 +136,17 @@ def test_search_03_by_sender(account: Account) -> None:
 
 def test_search_04_newer_than_days(account: Account) -> None:
     few, many = (account.search(newer_than_days=days, max_results=50) for days in (3, 9999))
-    assert all(row["date"] > f"{datetime.now(UTC) - timedelta(days=4):%Y-%m-%dT%H:%M:%SZ}" for row in few[:10])
+    assert all(
+        row["date"] > f"{datetime.now(UTC) - timedelta(days=4):%Y-%m-%dT%H:%M:%SZ}"
+        for row in few[:10]
+    )
     assert len(many) >= len(few)
 
 
 def test_search_05_label_ids(account: Account) -> None:
-    inbox, starred = (account.search(label_ids=[label], max_results=50) for label in ("INBOX", "STARRED"))
+    inbox, starred = (
+        account.search(label_ids=[label], max_results=50) for label in ("INBOX", "STARRED")
+    )
     assert inbox
     assert not starred or [row["id"] for row in starred] != [row["id"] for row in inbox]
 
@@ -183,7 +212,11 @@ def test_read_04_the_headers_are_complete(account: Account) -> None:
 def test_read_05_a_body_is_decoded(account: Account) -> None:
     for row in account.search("in:inbox", max_results=5):
         text = account.get(row["id"]).get("body_text", "")
-        assert not [line for line in text.splitlines() if len(line) > 60 and line.isalnum() and line.isascii()]
+        assert not [
+            line
+            for line in text.splitlines()
+            if len(line) > 60 and line.isalnum() and line.isascii()
+        ]
 
 
 # Signing in
@@ -224,7 +257,9 @@ def test_end_to_end_02_thirty_of_a_large_result(account: Account) -> None:
 
 def test_end_to_end_03_useless_token_is_an_auth_error(account: Account) -> None:
     before = credentials.decrypt(bytes(account.mailbox.credentials), mailbox_id=account.mailbox.pk)
-    record = credentials.encrypt({**before, "access_token": "ya29.of-no-use"}, mailbox_id=account.mailbox.pk)
+    record = credentials.encrypt(
+        {**before, "access_token": "ya29.of-no-use"}, mailbox_id=account.mailbox.pk
+    )
     Mailbox.objects.filter(pk=account.mailbox.pk).update(credentials=record)
     problem = problem_of(account.api.tool("gmail_search_messages", query="in:inbox"))
     assert (problem["code"], problem["status"]) == ("auth_error", 424)
@@ -245,7 +280,9 @@ def thrown_away(users: Any, *, id_: str) -> Any:
 
 @pytest.fixture
 def cleaned(account: Account) -> Iterator[Callable[[], list[str]]]:
-    """Whatever has the fixed subject goes into the bin before and after, where the account allows it."""
+    """Whatever has the fixed subject goes into the bin before and after, where the account allows
+    it.
+    """
     provider = provider_for(account.mailbox)
     assert isinstance(provider, GmailProvider)
     trash = os.environ.get("GMAIL_LIVE_CLEAN_UP") == "1" or not account.real
@@ -280,23 +317,37 @@ def test_send_reply_and_forward_to_oneself(
     give_up_at = time.monotonic() + (30 if account.real else 0)
     while not (found := account.search(f'subject:"{SUBJECT}"')) and time.monotonic() < give_up_at:
         time.sleep(2)  # a real account shows it when it has arrived
-    for tool, more in (("reply_email", {"comment": "Two."}), ("forward_email", {"to": [own], "comment": "Three."})):
+    for tool, more in (
+        ("reply_email", {"comment": "Two."}),
+        ("forward_email", {"to": [own], "comment": "Three."}),
+    ):
         answer = account.api.tool(tool, message_id=found[0]["id"], confirm=True, **more)
         assert carried_out(account, reviewer, answer)["state"] == "succeeded"
 
 
-def test_sent_mail_is_found_in_sent(account: Account, reviewer: Reviewer, cleaned: Callable[[], list[str]]) -> None:
-    """The proof that a lost answer is settled by: our mark, or the Message-ID where Gmail has left it."""
-    answer = account.api.tool("send_email", to=[account.mailbox.address], subject=SUBJECT, body="One.", confirm=True)
+def test_sent_mail_is_found_in_sent(
+    account: Account, reviewer: Reviewer, cleaned: Callable[[], list[str]]
+) -> None:
+    """The proof that a lost answer is settled by: our mark, or the Message-ID where Gmail has left
+    it.
+    """
+    answer = account.api.tool(
+        "send_email", to=[account.mailbox.address], subject=SUBJECT, body="One.", confirm=True
+    )
     assert carried_out(account, reviewer, answer)["state"] == "succeeded"
     message_id = PendingAction.objects.get().message_id
     give_up_at = time.monotonic() + (30 if account.real else 0)
-    while not (found := provider_for(account.mailbox).find_sent(message_id)) and time.monotonic() < give_up_at:
+    while (
+        not (found := provider_for(account.mailbox).find_sent(message_id))
+        and time.monotonic() < give_up_at
+    ):
         time.sleep(2)
     assert found
 
 
-def test_mail_sent_by_us_is_as_approved(gmail: GmailServer, alice: User, reviewer: Reviewer) -> None:
+def test_mail_sent_by_us_is_as_approved(
+    gmail: GmailServer, alice: User, reviewer: Reviewer
+) -> None:
     account = ours(gmail, alice)
     answer = account.api.tool("send_email", to=[ADA], subject=SUBJECT, body="One.", confirm=True)
     carried_out(account, reviewer, answer)

@@ -1,4 +1,7 @@
-"""Microsoft 365 itself, with a test mailbox (docs/develop/live-tests.md). Skipped if there is none."""
+"""Microsoft 365 itself, with a test mailbox (docs/develop/live-tests.md).
+
+Skipped if there is none.
+"""
 
 import os
 import time
@@ -20,14 +23,18 @@ from tools.providers.errors import Refused
 from tools.providers.graph import GraphProvider
 
 SUBJECT = "mailhub live test"
-ADDRESS, OTHER = os.environ.get("LIVE_MICROSOFT_ADDRESS", ""), os.environ.get("LIVE_MICROSOFT_OTHER_ADDRESS", "")
+ADDRESS, OTHER = (
+    os.environ.get("LIVE_MICROSOFT_ADDRESS", ""),
+    os.environ.get("LIVE_MICROSOFT_OTHER_ADDRESS", ""),
+)
 SECONDS = 120.0
 pytestmark = [
     pytest.mark.live,
     pytest.mark.django_db,
     pytest.mark.timeout(600),
     pytest.mark.skipif(
-        not (ADDRESS and OTHER and os.environ.get("MICROSOFT_CLIENT_SECRET")), reason="no live Microsoft 365 mailbox"
+        not (ADDRESS and OTHER and os.environ.get("MICROSOFT_CLIENT_SECRET")),
+        reason="no live Microsoft 365 mailbox",
     ),
 ]
 
@@ -38,7 +45,11 @@ def mailbox(alice: User) -> Mailbox:
     granted = microsoft.by_client_credentials()
     microsoft.prove_application(ADDRESS, granted.secrets["access_token"])
     mailbox = connect_mailbox(
-        owner=alice, address=ADDRESS, provider="microsoft", secrets=granted.secrets, scopes=list(granted.scopes)
+        owner=alice,
+        address=ADDRESS,
+        provider="microsoft",
+        secrets=granted.secrets,
+        scopes=list(granted.scopes),
     )
     assert Membership.objects.get(mailbox=mailbox).role == Role.MANAGER
     return mailbox
@@ -82,14 +93,18 @@ def in_sent(api: Api, subject: str) -> list[dict[str, Any]]:
 
 def test_sent_mail_is_in_sent(api: Api, reviewer: Reviewer, subject: str, mailbox: Mailbox) -> None:
     file = {"name": "a.txt", "type": "text/plain", "content_base64": "b25l"}
-    action = leaves(api, reviewer, "send_email", to=[OTHER], subject=subject, body="Grüße\n", attachments=[file])
+    action = leaves(
+        api, reviewer, "send_email", to=[OTHER], subject=subject, body="Grüße\n", attachments=[file]
+    )
     until(lambda: in_sent(api, subject))
     assert provider_for(mailbox).find_sent(action.message_id)
 
 
 def test_reply_and_forward_stay_in_their_thread(api: Api, reviewer: Reviewer, subject: str) -> None:
     leaves(api, reviewer, "send_email", to=[ADDRESS], subject=subject, body="To myself.\n")
-    (card,) = until(lambda: api.tool("search_emails", subject=subject, folder="inbox").json()["emails"])
+    (card,) = until(
+        lambda: api.tool("search_emails", subject=subject, folder="inbox").json()["emails"]
+    )
     leaves(api, reviewer, "reply_email", message_id=card["id"], comment="An answer.")
     leaves(api, reviewer, "forward_email", message_id=card["id"], to=[OTHER])
     until(lambda: len(in_sent(api, subject)) == 3)
@@ -102,16 +117,22 @@ def test_word_search_finds_the_mail(api: Api) -> None:
 
 
 def test_destroyed_draft_cannot_be_sent_any_more(mailbox: Mailbox, subject: str) -> None:
-    """What `destroy` takes for proof: no order finds the draft, and none finds it under another folder."""
+    """What `destroy` takes for proof: no order finds the draft, and none finds it under another
+    folder.
+    """
     provider = GraphProvider.for_mailbox(mailbox)
     made = provider._client.call(
-        "POST", "/messages", scope="Mail.ReadWrite",
+        "POST",
+        "/messages",
+        scope="Mail.ReadWrite",
         json={"subject": subject, "toRecipients": [{"emailAddress": {"address": OTHER}}]},
-    ).body  # fmt: skip
+    ).body
     sent = provider._client.get("/mailFolders/sentitems").body["id"]
     with pytest.raises(Refused):
         provider._client.call(
-            "POST", f"/mailFolders/{sent}/messages/{made['id']}/permanentDelete", scope="Mail.ReadWrite"
+            "POST",
+            f"/mailFolders/{sent}/messages/{made['id']}/permanentDelete",
+            scope="Mail.ReadWrite",
         )
     prepared = {"draft": made["id"], "version": made["changeKey"], "folder": made["parentFolderId"]}
     assert provider.destroy(prepared)

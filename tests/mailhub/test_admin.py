@@ -25,7 +25,9 @@ def operator(alice: User) -> Client:
 
 
 @pytest.mark.parametrize("path", LOOKED_AT)
-def test_gate_data_can_be_viewed_and_not_changed(api: Api, reviewer: Reviewer, operator: Client, path: str) -> None:
+def test_gate_data_can_be_viewed_and_not_changed(
+    api: Api, reviewer: Reviewer, operator: Client, path: str
+) -> None:
     reviewer.decide(api.propose(), "approve")
     work()
     model = next(m for m in admin.site._registry if m._meta.label_lower == path.replace("/", "."))
@@ -38,7 +40,10 @@ def test_gate_data_can_be_viewed_and_not_changed(api: Api, reviewer: Reviewer, o
         page = operator.get(f"/admin/{path}/{row.pk}/change/")
         assert page.status_code == 200
         assert b'name="_save"' not in page.content
-        assert operator.post(f"/admin/{path}/{row.pk}/change/", {"status": "approved"}).status_code == 403
+        assert (
+            operator.post(f"/admin/{path}/{row.pk}/change/", {"status": "approved"}).status_code
+            == 403
+        )
         assert operator.post(f"/admin/{path}/{row.pk}/delete/", {"post": "yes"}).status_code == 403
 
 
@@ -57,7 +62,10 @@ def test_no_secret_is_shown(api: Api, operator: Client) -> None:
 
 def test_admin_cannot_decide_a_pending_action(api: Api, operator: Client) -> None:
     action_id = api.propose()
-    operator.post("/admin/approvals/pendingaction/", {"action": "delete_selected", "_selected_action": action_id})
+    operator.post(
+        "/admin/approvals/pendingaction/",
+        {"action": "delete_selected", "_selected_action": action_id},
+    )
     assert PendingAction.objects.get().status == "pending"
 
 

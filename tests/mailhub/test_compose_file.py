@@ -1,6 +1,8 @@
-"""The compose file: nothing in it runs as root or writes where it may not, and what it starts, starts.
+"""The compose file: nothing in it runs as root or writes where it may not, and what it starts,
+starts.
 
-No container engine is needed: the structure is looked at, and the commands of the containers run as plain processes.
+No container engine is needed: the structure is looked at, and the commands of the containers run as
+plain processes.
 """
 
 import re
@@ -53,9 +55,13 @@ def test_container_cannot_use_up_the_machine(name: str) -> None:
 @static
 @pytest.mark.parametrize("name", [name for name in SERVICES if name not in OURS])
 def test_image_has_an_exact_version_and_can_be_pinned(name: str) -> None:
-    image = re.fullmatch(r"\$\{[A-Z]+_IMAGE:-(\w+):(\d+\.\d+(\.\d+)?)-alpine\}", SERVICES[name]["image"])
+    image = re.fullmatch(
+        r"\$\{[A-Z]+_IMAGE:-(\w+):(\d+\.\d+(\.\d+)?)-alpine\}", SERVICES[name]["image"]
+    )
     assert image, SERVICES[name]["image"]
-    assert SERVICES["web"]["build"]["args"]["PYTHON_IMAGE"].startswith("${PYTHON_IMAGE:-python:3.13.")
+    assert SERVICES["web"]["build"]["args"]["PYTHON_IMAGE"].startswith(
+        "${PYTHON_IMAGE:-python:3.13."
+    )
 
 
 @static
@@ -121,7 +127,12 @@ def test_container_settings_are_those_that_mailhub_reads(name: str) -> None:
             # Only what the repository does not hold.
             assert FILE["secrets"][secret]["file"].startswith("var/")
         else:
-            assert variable not in ("SECRET_KEY", "MAILHUB_ENCRYPTION_KEYS", "DATABASE_URL", "MAILHUB_METRICS_TOKEN")
+            assert variable not in (
+                "SECRET_KEY",
+                "MAILHUB_ENCRYPTION_KEYS",
+                "DATABASE_URL",
+                "MAILHUB_METRICS_TOKEN",
+            )
 
 
 @static
@@ -131,23 +142,36 @@ def test_named_services_exist_and_have_health_checks() -> None:
             if how["condition"] == "service_healthy":
                 assert "test" in SERVICES[other]["healthcheck"], (name, other)
             else:
-                assert (how["condition"], SERVICES[other]["restart"]) == ("service_completed_successfully", "no")
+                assert (how["condition"], SERVICES[other]["restart"]) == (
+                    "service_completed_successfully",
+                    "no",
+                )
             # A service of a profile that is off must not hold up the others.
             assert how.get("required", True) is ("profiles" not in SERVICES[other])
         for kind in ("secrets", "networks"):
             assert set(service.get(kind, ())) <= FILE[kind].keys()
         assert {config["source"] for config in service.get("configs", ())} <= FILE["configs"].keys()
-        named = {volume.split(":")[0] for volume in service.get("volumes", ())} - {"./var/secrets/more"}
+        named = {volume.split(":")[0] for volume in service.get("volumes", ())} - {
+            "./var/secrets/more"
+        }
         assert named <= FILE["volumes"].keys()
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("name", [name for name in OURS if SERVICES[name]["command"][:2] == ["python", "manage.py"]])
+@pytest.mark.parametrize(
+    "name", [name for name in OURS if SERVICES[name]["command"][:2] == ["python", "manage.py"]]
+)
 def test_command_of_a_container_knows_its_options(tmp_path: Path, name: str) -> None:
     _, manage, command, *options = SERVICES[name]["command"]
     line = [sys.executable, str(PROJECT / manage), command, *options, "--help"]
     done = subprocess.run(
-        line, env=environment(tmp_path, KEYS), capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+        line,
+        env=environment(tmp_path, KEYS),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     for option in options:

@@ -1,4 +1,6 @@
-"""What the environment may say: a wrong or missing value ends the start with one line that names it."""
+"""What the environment may say: a wrong or missing value ends the start with one line that names
+it.
+"""
 
 import re
 import stat
@@ -47,7 +49,9 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
-def test_invalid_value_stops_the_start_with_one_line(bare: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_invalid_value_stops_the_start_with_one_line(
+    bare: pytest.MonkeyPatch, name: str, value: str
+) -> None:
     """An empty value counts as none."""
     for each, given in (KEYS | {name: value}).items():
         bare.setenv(each, given)
@@ -79,7 +83,15 @@ def test_missing_secrets_file_is_named(bare: pytest.MonkeyPatch) -> None:
 def test_secret_can_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("f" * 40 + "\n")
     says = "import django.conf; print(django.conf.settings.SECRET_KEY)"
-    done = manage(tmp_path, "shell", "--verbosity=0", "-c", says, **KEYS | {"SECRET_KEY": ""}, SECRET_KEY_FILE="secret")
+    done = manage(
+        tmp_path,
+        "shell",
+        "--verbosity=0",
+        "-c",
+        says,
+        **KEYS | {"SECRET_KEY": ""},
+        SECRET_KEY_FILE="secret",
+    )
     assert (done.stdout, done.stderr) == ("f" * 40 + "\n", "")
 
 
@@ -89,12 +101,18 @@ def test_options_in_the_database_address_are_kept(tmp_path: Path) -> None:
         "import django.conf; asked = django.conf.settings.DATABASES['default']['OPTIONS'];"
         "print(asked['sslmode'], asked['prepare_threshold'], bool(asked['pool']))"
     )
-    done = manage(tmp_path, "shell", "--no-imports", "--verbosity=0", "-c", says, **KEYS, DATABASE_URL=url)
+    done = manage(
+        tmp_path, "shell", "--no-imports", "--verbosity=0", "-c", says, **KEYS, DATABASE_URL=url
+    )
     assert (done.stdout, done.stderr) == ("verify-full 7 True\n", "")
 
 
-@pytest.mark.parametrize(("given", "bounded"), [("", "True"), ("?prepare_threshold=1000000000", "False")])
-def test_silent_network_does_not_hold_postgresql_for_ever(tmp_path: Path, given: str, bounded: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "bounded"), [("", "True"), ("?prepare_threshold=1000000000", "False")]
+)
+def test_silent_network_does_not_hold_postgresql_for_ever(
+    tmp_path: Path, given: str, bounded: str
+) -> None:
     """A pooler, told by its threshold, takes no parameter of the server at the start."""
     says = (
         "import django.conf; asked = django.conf.settings.DATABASES['default']['OPTIONS'];"
@@ -102,12 +120,16 @@ def test_silent_network_does_not_hold_postgresql_for_ever(tmp_path: Path, given:
         " 'statement_timeout' in asked.get('options', ''))"
     )
     url = f"postgres://mailhub@db.example/mailhub{given}"
-    done = manage(tmp_path, "shell", "--no-imports", "--verbosity=0", "-c", says, **KEYS, DATABASE_URL=url)
+    done = manage(
+        tmp_path, "shell", "--no-imports", "--verbosity=0", "-c", says, **KEYS, DATABASE_URL=url
+    )
     assert (done.stdout, done.stderr) == (f"10 1 60000 {bounded}\n", "")
 
 
 def test_keys_of_a_home_are_stable_and_private(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
-    bare.setattr("mailhub.environment.only_one", lambda home: None)  # this process stays, and would hold it
+    bare.setattr(
+        "mailhub.environment.only_one", lambda home: None
+    )  # this process stays, and would hold it
     prepare_home()
     path = env_file(tmp_path / "home")
     first = path.read_text()
@@ -118,11 +140,15 @@ def test_keys_of_a_home_are_stable_and_private(tmp_path: Path, bare: pytest.Monk
     bare.setenv("MAILHUB_HOME", str(tmp_path / "other"))
     prepare_home()
     assert "SECRET_KEY" in first
-    assert not set(first.splitlines()[1:3]) & set(env_file(tmp_path / "other").read_text().splitlines())
+    assert not set(first.splitlines()[1:3]) & set(
+        env_file(tmp_path / "other").read_text().splitlines()
+    )
 
 
 def test_example_lists_every_variable_with_its_default() -> None:
-    """Comment, then name and default; a name whose default is empty or made at the first start stands empty."""
+    """Comment, then name and default; a name whose default is empty or made at the first start
+    stands empty.
+    """
     found: dict[str, tuple[str, str]] = {}
     comment = ""
     for line in (PROJECT / ".env.example").read_text().splitlines():
@@ -131,7 +157,8 @@ def test_example_lists_every_variable_with_its_default() -> None:
             found[match[1]] = (comment, match[2])
         comment = line.removeprefix("# ") if line.startswith("# ") else ""
     assert found == {
-        name: (str(field.description), shown(field.default)) for name, field in Environment.model_fields.items()
+        name: (str(field.description), shown(field.default))
+        for name, field in Environment.model_fields.items()
     }
 
 

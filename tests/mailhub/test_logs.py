@@ -20,7 +20,8 @@ def logged() -> Iterator[Logged]:
     (handler,) = (
         each
         for each in logging.getLogger().handlers
-        if isinstance(each, logging.StreamHandler) and isinstance(each.formatter, structlog.stdlib.ProcessorFormatter)
+        if isinstance(each, logging.StreamHandler)
+        and isinstance(each.formatter, structlog.stdlib.ProcessorFormatter)
     )
     stream = io.StringIO()
     before = handler.setStream(stream)
@@ -36,7 +37,9 @@ def a_failure() -> ValueError:
 
 
 def test_listed_fields_pass_and_all_others_are_dropped(logged: Logged) -> None:
-    structlog.get_logger("mailhub.test").info("tool_called", tool="send_email", count=3, to=CANARY, subject=CANARY)
+    structlog.get_logger("mailhub.test").info(
+        "tool_called", tool="send_email", count=3, to=CANARY, subject=CANARY
+    )
     (line,) = logged().splitlines()
     assert "event=tool_called" in line
     assert "tool=send_email" in line
@@ -47,7 +50,9 @@ def test_listed_fields_pass_and_all_others_are_dropped(logged: Logged) -> None:
 
 
 def test_library_record_keeps_its_template_without_values(logged: Logged) -> None:
-    logging.getLogger("some.library").warning("cannot reach %s on port %d", CANARY, 25, extra={"subject": CANARY})
+    logging.getLogger("some.library").warning(
+        "cannot reach %s on port %d", CANARY, 25, extra={"subject": CANARY}
+    )
     (line,) = logged().splitlines()
     assert 'event="cannot reach %s on port %d"' in line
     assert "logger=some.library" in line
@@ -65,7 +70,11 @@ def test_formatted_record_shows_only_its_logger(logged: Logged) -> None:
 
 @pytest.mark.parametrize("name", ["structlog", "library"])
 def test_exception_is_logged_by_type_and_place_only(logged: Logged, name: str) -> None:
-    log = structlog.get_logger("mailhub.test") if name == "structlog" else logging.getLogger("some.library")
+    log = (
+        structlog.get_logger("mailhub.test")
+        if name == "structlog"
+        else logging.getLogger("some.library")
+    )
     try:
         raise a_failure()
     except ValueError:
@@ -85,7 +94,11 @@ def test_line_break_in_a_value_makes_no_second_line(logged: Logged) -> None:
 
 @pytest.mark.django_db
 def test_request_is_logged_by_its_route_only(logged: Logged) -> None:
-    Client().get("/sign-in/one-time-secret/?q=canary", REMOTE_ADDR="203.0.113.9", headers={"User-Agent": CANARY})
+    Client().get(
+        "/sign-in/one-time-secret/?q=canary",
+        REMOTE_ADDR="203.0.113.9",
+        headers={"User-Agent": CANARY},
+    )
     Client().get("/nowhere/canary-path/")
     found, missing = logged().splitlines()
     assert "route=sign-in/<str:secret>/" in found
@@ -99,10 +112,16 @@ def test_request_is_logged_by_its_route_only(logged: Logged) -> None:
 
 def test_every_process_logs_through_the_list() -> None:
     """One handler at the root, and none of a library's own beside it."""
-    formatters = [each.formatter for each in logging.getLogger().handlers if type(each) is logging.StreamHandler]
+    formatters = [
+        each.formatter
+        for each in logging.getLogger().handlers
+        if type(each) is logging.StreamHandler
+    ]
     assert len(formatters) == 1
     assert {"subject", "to", "body", "path", "ip", "address"}.isdisjoint(logs.ALLOWED)
     own = [
-        name for name in ("django", "django.request", "uvicorn", "uvicorn.error") if logging.getLogger(name).handlers
+        name
+        for name in ("django", "django.request", "uvicorn", "uvicorn.error")
+        if logging.getLogger(name).handlers
     ]
     assert own == []

@@ -41,17 +41,24 @@ def test_metrics_are_off_without_a_token(settings: Any) -> None:
         assert Client().get("/metrics", headers=headers).status_code == 404
 
 
-@pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer é"])
+@pytest.mark.parametrize(
+    "given", ["", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer é"]
+)
 def test_metrics_ask_for_the_token(settings: Any, given: str) -> None:
     settings.MAILHUB_METRICS_TOKEN = TOKEN
     answer = Client().get("/metrics", headers={"Authorization": given})
     assert (answer.status_code, answer["WWW-Authenticate"], answer.content) == (401, "Bearer", b"")
-    assert Client().post("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 405
+    assert (
+        Client().post("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 405
+    )
 
 
 def test_api_token_does_not_open_metrics(settings: Any, api: Api) -> None:
     settings.MAILHUB_METRICS_TOKEN = TOKEN
-    assert Client().get("/metrics", headers={"Authorization": f"Bearer {api.secret}"}).status_code == 401
+    assert (
+        Client().get("/metrics", headers={"Authorization": f"Bearer {api.secret}"}).status_code
+        == 401
+    )
 
 
 def test_metrics_count_open_actions_and_attempt_results(
@@ -61,7 +68,9 @@ def test_metrics_count_open_actions_and_attempt_results(
     api.propose(subject="New")
     reviewer.decide(sent, "approve")
     work()
-    PendingAction.objects.filter(pk=UUID(old)).update(created_at=timezone.now() - timedelta(hours=1))
+    PendingAction.objects.filter(pk=UUID(old)).update(
+        created_at=timezone.now() - timedelta(hours=1)
+    )
     heartbeats.beat("somewhere:1")
 
     found = scrape(settings)
@@ -100,7 +109,9 @@ def test_metrics_name_nobody_and_use_constant_queries(
     action_id = api.propose(subject="canary", body="canary", to=["canary@northwind.example"])
     settings.MAILHUB_METRICS_TOKEN = TOKEN
     with django_assert_max_num_queries(12):
-        text = Client().get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).content.decode()
+        text = (
+            Client().get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).content.decode()
+        )
     for secret in ("canary", "lovelace", action_id, TOKEN):
         assert secret not in text
 
@@ -112,7 +123,10 @@ def test_readyz_names_missing_parts(settings: Any, monkeypatch: pytest.MonkeyPat
     answer = Client().get("/readyz")
     assert (answer.status_code, answer.json()["missing"], answer.json()["workers"]) == (200, [], 1)
 
-    settings.MAILHUB_QUEUE, settings.REDIS_URL = "rq", "redis://127.0.0.1:1/0"  # nobody listens on port 1
+    settings.MAILHUB_QUEUE, settings.REDIS_URL = (
+        "rq",
+        "redis://127.0.0.1:1/0",
+    )  # nobody listens on port 1
     queue.queue.cache_clear()
     try:
         answer = Client().get("/readyz")
@@ -130,6 +144,8 @@ def test_worker_that_is_silent_for_30_seconds_does_not_count() -> None:
 
 
 def test_old_workers_are_forgotten_when_a_new_one_starts() -> None:
-    Heartbeat.objects.create(worker="old:1", seen_at=timezone.now() - heartbeats.FORGOTTEN - timedelta(seconds=1))
+    Heartbeat.objects.create(
+        worker="old:1", seen_at=timezone.now() - heartbeats.FORGOTTEN - timedelta(seconds=1)
+    )
     heartbeats.beat("new:1")
     assert list(Heartbeat.objects.values_list("worker", flat=True)) == ["new:1"]

@@ -94,7 +94,9 @@ def signed_in(sandbox: Sandbox, who: int = 0, folder: str = "INBOX") -> Iterator
 
 
 def send(sandbox: Sandbox, raw: bytes, *recipients: str) -> None:
-    with smtplib.SMTP(sandbox.host, sandbox.smtp_port, local_hostname="test.example", timeout=SECONDS) as client:
+    with smtplib.SMTP(
+        sandbox.host, sandbox.smtp_port, local_hostname="test.example", timeout=SECONDS
+    ) as client:
         client.sendmail("zoe@atelier-zoe.example", recipients, raw)
 
 
@@ -144,7 +146,9 @@ def test_replies_in_the_sample_mail_have_an_original(sandbox: Sandbox) -> None:
     messages = []
     for folder in ("INBOX", "Sent"):
         with signed_in(sandbox, folder=folder) as client:
-            messages += [message_from_bytes(body(client, uid), policy=SMTP) for uid in client.search()]
+            messages += [
+                message_from_bytes(body(client, uid), policy=SMTP) for uid in client.search()
+            ]
     known = {message["Message-ID"] for message in messages}
     answers = [message for message in messages if message["In-Reply-To"]]
     assert answers
@@ -155,7 +159,9 @@ def test_replies_in_the_sample_mail_have_an_original(sandbox: Sandbox) -> None:
 
 
 def test_smtp_mail_arrives_once_in_each_inbox_unchanged(sandbox: Sandbox) -> None:
-    send(sandbox, LETTER, "ada@lovelace.example", "ADA@lovelace.example", "charles@lovelace.example")
+    send(
+        sandbox, LETTER, "ada@lovelace.example", "ADA@lovelace.example", "charles@lovelace.example"
+    )
     for who, expected in ((0, 1), (1, 1), (2, 0)):
         with signed_in(sandbox, who) as client:
             found = by_message_id(client, "<letter@atelier-zoe.example>")
@@ -164,7 +170,11 @@ def test_smtp_mail_arrives_once_in_each_inbox_unchanged(sandbox: Sandbox) -> Non
                 # SMTP ends a message with a line end, which the letter lacks.
                 before, content = body(client, uid).split(LETTER)
                 assert content == b"\r\n"
-                assert [line.split(b":")[0] for line in before.splitlines() if not line.startswith(b"\t")] == [
+                assert [
+                    line.split(b":")[0]
+                    for line in before.splitlines()
+                    if not line.startswith(b"\t")
+                ] == [
                     b"Return-Path",
                     b"Delivered-To",
                     b"Received",
@@ -179,7 +189,9 @@ def test_unknown_recipient_is_refused_and_nobody_gets_mail(sandbox: Sandbox) -> 
 
 
 def test_message_over_the_size_limit_is_refused_early(sandbox: Sandbox) -> None:
-    with smtplib.SMTP(sandbox.host, sandbox.smtp_port, local_hostname="test.example", timeout=SECONDS) as client:
+    with smtplib.SMTP(
+        sandbox.host, sandbox.smtp_port, local_hostname="test.example", timeout=SECONDS
+    ) as client:
         client.ehlo()
         assert client.esmtp_features["size"] == str(35 * 1024 * 1024)
         code, _ = client.mail("zoe@atelier-zoe.example", ["SIZE=40000000"])
@@ -227,9 +239,9 @@ def test_open_connection_sees_new_mail_by_noop_and_idle(sandbox: Sandbox) -> Non
 def test_parts_are_described_and_fetched_one_by_one(sandbox: Sandbox) -> None:
     with signed_in(sandbox) as client:
         (uid,) = client.search(["FROM", "desk@roadassist.example"])
-        found = client.fetch([uid], ["BODYSTRUCTURE", "BODY.PEEK[1]", "BODY.PEEK[2]", "BODY.PEEK[HEADER]", "FLAGS"])[
-            uid
-        ]
+        found = client.fetch(
+            [uid], ["BODYSTRUCTURE", "BODY.PEEK[1]", "BODY.PEEK[2]", "BODY.PEEK[HEADER]", "FLAGS"]
+        )[uid]
         _, pdf = found[b"BODYSTRUCTURE"][0]
         assert pdf[:2] == (b"application", b"pdf")
         assert pdf[6] == len(found[b"BODY[2]"])
@@ -290,7 +302,9 @@ def test_port_taken_at_the_next_start_is_replaced(home: Path) -> None:
 def test_signal_ends_it_within_two_seconds_with_clients(home: Path, number: signal.Signals) -> None:
     with running(home) as (process, sandbox), signed_in(sandbox) as idling, signed_in(sandbox):
         idling.idle()
-        with smtplib.SMTP(sandbox.host, sandbox.smtp_port, local_hostname="test.example", timeout=SECONDS):
+        with smtplib.SMTP(
+            sandbox.host, sandbox.smtp_port, local_hostname="test.example", timeout=SECONDS
+        ):
             process.send_signal(number)
             assert process.wait(timeout=2) == 0
         with pytest.raises(ConnectionRefusedError):

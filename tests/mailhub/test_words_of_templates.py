@@ -16,7 +16,20 @@ NOT_TEXT = re.compile(
 )
 SAID = ("title", "placeholder", "aria-label", "alt")
 # Names of the product, of files, keys, units, digests and outcomes: the same in every language.
-NAMES = {"mailhub", "openapi", "json", "sha", "s", "ms", "m", "ctrl", "enter", *"jkaecrxzu", "ok", "forbidden"}
+NAMES = {
+    "mailhub",
+    "openapi",
+    "json",
+    "sha",
+    "s",
+    "ms",
+    "m",
+    "ctrl",
+    "enter",
+    *"jkaecrxzu",
+    "ok",
+    "forbidden",
+}
 # Commands to be typed, and a tag that is put together from parts.
 NOT_FOR_READERS = {
     "accounts/connect_command.html",
@@ -46,7 +59,9 @@ class Words(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if not self._code:
-            self.found += [word for word in re.findall(r"[^\W\d_]+", data) if word.lower() not in NAMES]
+            self.found += [
+                word for word in re.findall(r"[^\W\d_]+", data) if word.lower() not in NAMES
+            ]
 
 
 def bare(template: str) -> list[str]:
@@ -61,7 +76,9 @@ def test_untranslated_word_is_found() -> None:
 
 
 def test_templates_have_no_untranslated_words() -> None:
-    pages = {str(path.relative_to(TEMPLATES)): path.read_text() for path in TEMPLATES.rglob("*.html")}
+    pages = {
+        str(path.relative_to(TEMPLATES)): path.read_text() for path in TEMPLATES.rglob("*.html")
+    }
     found = {name: bare(page) for name, page in pages.items() if name not in NOT_FOR_READERS}
     assert len(found) > 50
     assert {name: words for name, words in found.items() if words} == {}

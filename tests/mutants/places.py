@@ -15,7 +15,9 @@ def find(source: str, code: str) -> list[tuple[int, int]]:
 
 
 def replace(source: str, old: str, new: str) -> str:
-    """Return the source with other code in the one place of the old; raises ValueError if there is no such place."""
+    """Return the source with other code in the one place of the old; raises ValueError if there is
+    no such place.
+    """
     places = find(source, old)
     if len(places) != 1:
         raise ValueError(f"{len(places)} times: {old}")
@@ -34,7 +36,9 @@ def _pattern(code: str) -> re.Pattern[str]:
         if before and not before.isspace() and (_breaks(before) or _breaks(token)):
             parts.append(r"\s*")
         # A list that takes several lines has a comma after its last member.
-        parts.append((r"(?:,\s*)?" if token in CLOSING and before != "," else "") + re.escape(token))
+        parts.append(
+            (r"(?:,\s*)?" if token in CLOSING and before != "," else "") + re.escape(token)
+        )
     return re.compile("".join(parts))
 
 

@@ -1,8 +1,10 @@
-"""Applies the mutants of `mutants.toml` one at a time, each in a copy of the tree, and runs the tests named for it.
+"""Applies the mutants of `mutants.toml` one at a time, each in a copy of the tree, and runs the
+tests named for it.
 
     python -m tests.mutants.runner --jobs 2 --only approvals/services
 
-A mutant is noticed if a test fails or runs out of time. The runs use SQLite, whatever DATABASE_URL says.
+A mutant is noticed if a test fails or runs out of time. The runs use SQLite, whatever DATABASE_URL
+says.
 """
 
 import argparse
@@ -25,8 +27,11 @@ PROJECT = Path(__file__).parents[2]
 DATA = Path(__file__).with_name("mutants.toml")
 MOST_SECONDS = 180.0  # for one mutant
 TESTS_FAILED = 1  # pytest's exit code
-NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
-# The guards of the database are installed by a migration, so a kept database would have the old ones.
+NOT_COPIED = shutil.ignore_patterns(
+    ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"
+)
+# The guards of the database are installed by a migration, so a kept database would have the old
+# ones.
 IN_THE_DATABASE = ("approvals/guard_rules.py", "approvals/guards.py")
 ONE_TEST = "tests/accounts/test_quotas.py::test_fourth_of_three_is_refused_with_a_time"
 
@@ -51,7 +56,9 @@ class Mutant:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What came of a mutant: "noticed", "not noticed", "timeout", or "broken" if the tests could not be run."""
+    """What came of a mutant: "noticed", "not noticed", "timeout", or "broken" if the tests could
+    not be run.
+    """
 
     mutant: Mutant
     result: str
@@ -92,7 +99,9 @@ class Workshop:
         finally:
             path.write_text(source)
             os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-        return Verdict(mutant=mutant, result=result, seconds=time.monotonic() - began, output=output)
+        return Verdict(
+            mutant=mutant, result=result, seconds=time.monotonic() - began, output=output
+        )
 
     def _run(self, mutant: Mutant) -> tuple[str, str]:
         fresh = mutant.file in IN_THE_DATABASE
@@ -107,17 +116,35 @@ class Workshop:
 
 def run_tests(tree: Path, database: Path, tests: Sequence[str], *, fresh: bool) -> tuple[int, str]:
     """Run tests in a tree until the first failure; return pytest's exit code and what it printed."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("DATABASE", "PYTEST"))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DATABASE", "PYTEST"))
+    }
     environment |= {"MUTANTS_DATABASE": str(database), "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("DJANGO_SETTINGS_MODULE", None)
     command = [
-        sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--ds=tests.mutants.settings",
-        "--reuse-db", *(["--create-db"] if fresh else []), *tests,
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "--ds=tests.mutants.settings",
+        "--reuse-db",
+        *(["--create-db"] if fresh else []),
+        *tests,
+    ]
     process = subprocess.Popen(
-        command, cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        command,
+        cwd=tree,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         start_new_session=True,
-    )  # fmt: skip
+    )
     try:
         output, _ = process.communicate(timeout=MOST_SECONDS)
     except subprocess.TimeoutExpired:
@@ -128,7 +155,11 @@ def run_tests(tree: Path, database: Path, tests: Sequence[str], *, fresh: bool) 
 
 
 def judge_all(
-    mutants: Sequence[Mutant], *, jobs: int, until: float, tell: Callable[[Verdict], None] = lambda _: None
+    mutants: Sequence[Mutant],
+    *,
+    jobs: int,
+    until: float,
+    tell: Callable[[Verdict], None] = lambda _: None,
 ) -> list[Verdict]:
     """Judge the mutants, `jobs` at a time; none is begun after `until` on the monotonic clock."""
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
@@ -152,7 +183,10 @@ def judge_all(
         code, output = run_tests(PROJECT, template, [ONE_TEST], fresh=True)
         if code != 0:
             raise RuntimeError(f"the test database could not be made:\n{output}")
-        threads = [threading.Thread(target=work, args=[Path(folder) / str(number), template]) for number in range(jobs)]
+        threads = [
+            threading.Thread(target=work, args=[Path(folder) / str(number), template])
+            for number in range(jobs)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -168,21 +202,31 @@ def say(line: str) -> None:
 
 def main() -> None:
     """Run a part of the list and print what came of it."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--jobs", type=int, default=2)
     arguments.add_argument("--only", default="", help="part of a file's path or of the old text")
-    arguments.add_argument("--minutes", type=float, default=60, help="begin no mutant after so many minutes")
+    arguments.add_argument(
+        "--minutes", type=float, default=60, help="begin no mutant after so many minutes"
+    )
     given = arguments.parse_args()
-    chosen = [mutant for mutant in read_mutants() if given.only in mutant.file or given.only in mutant.old]
+    chosen = [
+        mutant for mutant in read_mutants() if given.only in mutant.file or given.only in mutant.old
+    ]
 
     def tell(verdict: Verdict) -> None:
         say(f"{verdict.result:11} {verdict.seconds:5.1f} s  {verdict.mutant}")
         if verdict.result == "broken":
             say(verdict.output[-2000:])
 
-    found = judge_all(chosen, jobs=given.jobs, until=time.monotonic() + given.minutes * 60, tell=tell)
+    found = judge_all(
+        chosen, jobs=given.jobs, until=time.monotonic() + given.minutes * 60, tell=tell
+    )
     noticed = sum(verdict.is_noticed for verdict in found)
-    say(f"{len(chosen)} mutants, {len(found)} run, {noticed} noticed, {len(found) - noticed} not noticed")
+    say(
+        f"{len(chosen)} mutants, {len(found)} run, {noticed} noticed, {len(found) - noticed} not noticed"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Every guard that is taken away must be noticed by a test: else nobody would notice it going for real."""
+"""Every guard that is taken away must be noticed by a test: else nobody would notice it going for
+real.
+"""
 
 import time
 from collections import Counter
@@ -18,7 +20,8 @@ def test_each_old_text_is_once_in_its_file() -> None:
     wrong = [
         f"{count} times in {mutant}"
         for mutant in read_mutants()
-        if (count := len(find((PROJECT / mutant.file).read_text(), mutant.old))) != 1 or mutant.old == mutant.new
+        if (count := len(find((PROJECT / mutant.file).read_text(), mutant.old))) != 1
+        or mutant.old == mutant.new
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -32,7 +35,9 @@ def test_list_is_long_and_has_no_duplicates() -> None:
 
 @pytest.mark.static
 def test_each_named_test_exists() -> None:
-    missing = sorted({node for mutant in read_mutants() for node in mutant.tests if not _is_there(node)})
+    missing = sorted(
+        {node for mutant in read_mutants() for node in mutant.tests if not _is_there(node)}
+    )
     assert not missing, "\n".join(missing)
     assert all(mutant.tests for mutant in read_mutants())
 
@@ -48,9 +53,13 @@ def _is_there(node: str) -> bool:
 def test_nearly_every_mutant_is_noticed() -> None:
     mutants = read_mutants()
     verdicts = judge_all(mutants, jobs=2, until=time.monotonic() + SECONDS)
-    assert len(verdicts) == len(mutants), f"only {len(verdicts)} of {len(mutants)} mutants were run in time"
+    assert len(verdicts) == len(mutants), (
+        f"only {len(verdicts)} of {len(mutants)} mutants were run in time"
+    )
     broken = [verdict for verdict in verdicts if verdict.result == "broken"]
-    assert not broken, "\n".join(f"{verdict.mutant}\n{verdict.output[-2000:]}" for verdict in broken)
+    assert not broken, "\n".join(
+        f"{verdict.mutant}\n{verdict.output[-2000:]}" for verdict in broken
+    )
     unnoticed = [verdict.mutant for verdict in verdicts if not verdict.is_noticed]
     for mutant in unnoticed:
         say(f"not noticed: {mutant}")

@@ -10,15 +10,24 @@ SOURCE = Path(__file__).with_name("synced.c")
 class Disk:
     """What a power cut leaves of one folder. `environment` preloads the recorder into a process.
 
-    `locks`: the processes hold POSIX locks on files of the folder, as SQLite does; without them recording costs less.
+    `locks`: the processes hold POSIX locks on files of the folder, as SQLite does; without them
+    recording costs less.
     """
 
     def __init__(self, folder: Path, scratch: Path, *, locks: bool = True) -> None:
         self._folder = folder
         self._kept = scratch / "disk"
         library = scratch / "synced.so"
-        subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", library, SOURCE, "-ldl"], check=True, timeout=60)
-        self.environment: dict[str, object] = {"LD_PRELOAD": library, "POWER_SOURCE": folder, "POWER_DISK": self._kept}
+        subprocess.run(
+            ["gcc", "-shared", "-fPIC", "-O2", "-o", library, SOURCE, "-ldl"],
+            check=True,
+            timeout=60,
+        )
+        self.environment: dict[str, object] = {
+            "LD_PRELOAD": library,
+            "POWER_SOURCE": folder,
+            "POWER_DISK": self._kept,
+        }
         self.environment |= {} if locks else {"POWER_NO_LOCKS": "1"}
 
     def begin(self) -> None:

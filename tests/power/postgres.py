@@ -13,17 +13,24 @@ from tests.power.disk import Disk
 from tests.services import Postgres, find_postgres
 
 END_SECONDS = 20.0
-SEGMENT_MEGABYTES = 1  # of the write-ahead log: what is copied at each commit while a disk is recorded
+SEGMENT_MEGABYTES = (
+    1  # of the write-ahead log: what is copied at each commit while a disk is recorded
+)
 
 
 class DurablePostgres(Postgres):
-    """One that syncs as in production. `recorded`: a disk notes what was synced, and `cut_off` loses the rest."""
+    """One that syncs as in production.
+
+    `recorded`: a disk notes what was synced, and `cut_off` loses the rest.
+    """
 
     changes: ClassVar[dict[str, str]] = {
-        "fsync": "on", "synchronous_commit": "on", "full_page_writes": "on",
+        "fsync": "on",
+        "synchronous_commit": "on",
+        "full_page_writes": "on",
         "recovery_init_sync_method": "syncfs",  # one call, where the usual way is one for each file
         "checkpoint_timeout": "30s",  # so that a power cut meets every stage between two of them
-    }  # fmt: skip
+    }
 
     def __init__(self, *, recorded: bool = False) -> None:
         super().__init__()
@@ -53,7 +60,10 @@ class DurablePostgres(Postgres):
             self.stop_signal = usual  # type: ignore[misc]
 
     def cut_off(self) -> None:
-        """Lose the power: every process ends at once, and only what was synced is left. `start` brings it back."""
+        """Lose the power: every process ends at once, and only what was synced is left.
+
+        `start` brings it back.
+        """
         assert self._disk is not None
         process, self._process = self._process, None
         assert process is not None
@@ -71,12 +81,16 @@ class DurablePostgres(Postgres):
 
     def dump(self, url: str) -> None:
         """Copy a database while it is used. A later copy takes the place of this one."""
-        self.run([find_postgres() / "pg_dump", "--format=custom", f"--file={self.folder}/copy", url])
+        self.run(
+            [find_postgres() / "pg_dump", "--format=custom", f"--file={self.folder}/copy", url]
+        )
 
     def restore(self, name: str) -> str:
         """Make a database of the copy, and return its address."""
         url = self.create_database(name)
-        self.run([find_postgres() / "pg_restore", "--no-owner", f"--dbname={url}", self.folder / "copy"])
+        self.run(
+            [find_postgres() / "pg_restore", "--no-owner", f"--dbname={url}", self.folder / "copy"]
+        )
         return url
 
     def _give_away(self) -> None:
@@ -87,9 +101,14 @@ class DurablePostgres(Postgres):
 
 
 def _stop_all(leader: int) -> list[int]:
-    """Halt a process and all that descends from it; its backends lead groups of their own. Returns their pids."""
+    """Halt a process and all that descends from it; its backends lead groups of their own.
+
+    Returns their pids.
+    """
     family = [leader]
-    for pid in family:  # grows meanwhile: a halted process forks no more, so its children are all that there are
+    for pid in (
+        family
+    ):  # grows meanwhile: a halted process forks no more, so its children are all that there are
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
             _until_halted(pid)

@@ -1,5 +1,6 @@
-"""Hostile inputs for each parser, the same for the same seed: nesting, repetition of every token of the grammar,
-boundaries, encodings, and mixtures of them."""
+"""Hostile inputs for each parser, the same for the same seed: nesting, repetition of every token of
+the grammar, boundaries, encodings, and mixtures of them.
+"""
 
 import io
 import random
@@ -90,7 +91,9 @@ SIZES = (2_000, 15_000, 100_000, 450_000)
 
 
 def repeated(draw: random.Random, tokens: list[str], size: int) -> str:
-    """One of: a token again and again, two of them in turn, one many times and then another, or a mixture."""
+    """One of: a token again and again, two of them in turn, one many times and then another, or a
+    mixture.
+    """
     one, other = draw.choice(tokens), draw.choice(tokens)
     match draw.randrange(5):
         case 0:
@@ -104,8 +107,12 @@ def repeated(draw: random.Random, tokens: list[str], size: int) -> str:
     return "".join(draw.choice(tokens) for _ in range(size // 6))
 
 
-def texts(tokens: list[str], sizes: tuple[int, ...] = SIZES) -> Callable[[random.Random, int], Iterator[str]]:
-    """Every token by itself at every size comes first, so that no draw leaves one out; then mixtures."""
+def texts(
+    tokens: list[str], sizes: tuple[int, ...] = SIZES
+) -> Callable[[random.Random, int], Iterator[str]]:
+    """Every token by itself at every size comes first, so that no draw leaves one out; then
+    mixtures.
+    """
 
     def made(draw: random.Random, count: int) -> Iterator[str]:
         single = [token * (size // len(token)) for size in reversed(sizes) for token in tokens]
@@ -133,7 +140,17 @@ def header_blocks(draw: random.Random, count: int) -> Iterator[bytes]:
         yield b"".join(name + b": " + value + b"\r\n" for name in draw.sample(NAMES, 3)) + b"\r\n"
 
 
-NAMES = [b"From", b"To", b"Cc", b"Reply-To", b"Subject", b"Date", b"References", b"Message-ID", b"Content-Type"]
+NAMES = [
+    b"From",
+    b"To",
+    b"Cc",
+    b"Reply-To",
+    b"Subject",
+    b"Date",
+    b"References",
+    b"Message-ID",
+    b"Content-Type",
+]
 
 
 def messages(draw: random.Random, count: int) -> Iterator[bytes]:
@@ -141,13 +158,23 @@ def messages(draw: random.Random, count: int) -> Iterator[bytes]:
     yield nested(400)
     yield b"To: " + b"(" * 2_700 + b"\r\n\r\nx"
     for text in texts(MIME, (2_000, 30_000, 300_000))(draw, count - 2):
-        kind = draw.choice(["multipart/mixed; boundary=a", "text/html", "text/plain; charset=utf-7", "message/rfc822"])
+        kind = draw.choice(
+            [
+                "multipart/mixed; boundary=a",
+                "text/html",
+                "text/plain; charset=utf-7",
+                "message/rfc822",
+            ]
+        )
         head = f"From: m@x.example\r\nTo: ada@lovelace.example\r\nSubject: x\r\nContent-Type: {kind}\r\n\r\n"
         yield (head + text).encode("utf-8", "replace")
 
 
 def nested(depth: int) -> bytes:
-    parts = [f"Content-Type: multipart/mixed; boundary=b{number}\r\n\r\n--b{number}\r\n" for number in range(depth)]
+    parts = [
+        f"Content-Type: multipart/mixed; boundary=b{number}\r\n\r\n--b{number}\r\n"
+        for number in range(depth)
+    ]
     return f"To: a@b.example\r\n{''.join(parts)}Content-Type: text/plain\r\n\r\nx".encode()
 
 
@@ -179,15 +206,33 @@ def files(draw: random.Random, count: int) -> Iterator[tuple[bytes, str]]:
         match number % 5:
             case 0:
                 token = draw.choice(pdf)
-                yield b"%PDF-1.7\n" + token * (size // len(token)) + b"\ntrailer <</Root 1 0 R>>\n%%EOF", "a.pdf"
+                yield (
+                    b"%PDF-1.7\n"
+                    + token * (size // len(token))
+                    + b"\ntrailer <</Root 1 0 R>>\n%%EOF",
+                    "a.pdf",
+                )
             case 1:
                 yield repeated(draw, markup, size).encode("utf-8", "replace"), "a.html"
             case 2:
-                yield repeated(draw, ['"', ",", "\n", ";", "a", '"",', "\r", "\x00"], size).encode(), "a.csv"
+                yield (
+                    repeated(draw, ['"', ",", "\n", ";", "a", '"",', "\r", "\x00"], size).encode(),
+                    "a.csv",
+                )
             case 3:
-                yield packed({"word/document.xml": repeated(draw, ["<w:p>", "<", "&a;", "<w:t>x"], size)}), "a.docx"
+                yield (
+                    packed(
+                        {"word/document.xml": repeated(draw, ["<w:p>", "<", "&a;", "<w:t>x"], size)}
+                    ),
+                    "a.docx",
+                )
             case 4:
-                yield packed({"xl/workbook.xml": repeated(draw, ["<sheet>", "<", "&a;", "<row>"], size)}), "a.xlsx"
+                yield (
+                    packed(
+                        {"xl/workbook.xml": repeated(draw, ["<sheet>", "<", "&a;", "<row>"], size)}
+                    ),
+                    "a.xlsx",
+                )
 
 
 def packed(entries: dict[str, str]) -> bytes:

@@ -1,4 +1,6 @@
-"""Both doors of a mailhub as they are started for people: uvicorn by `make run`, gunicorn as the compose file does."""
+"""Both doors of a mailhub as they are started for people: uvicorn by `make run`, gunicorn as the
+compose file does.
+"""
 
 import contextlib
 import re
@@ -22,7 +24,10 @@ TOKEN_PATH = "/api/v1/tools/list_mailboxes"
 
 @dataclass(frozen=True, kw_only=True)
 class Door:
-    """One server on a port. `secret` is a token, `cookie` a person's; `leader` its first process."""
+    """One server on a port.
+
+    `secret` is a token, `cookie` a person's; `leader` its first process.
+    """
 
     port: int
     secret: str
@@ -41,7 +46,9 @@ class Door:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         return request(self.url + path, method, body=body, headers=given)
 
-    def announce(self, path: str, length: int, headers: Mapping[str, str], sent: bytes = b"") -> socket.socket:
+    def announce(
+        self, path: str, length: int, headers: Mapping[str, str], sent: bytes = b""
+    ) -> socket.socket:
         """Begin a request and send less than it announces."""
         client = self.connect()
         client.sendall(head(path, {"Content-Length": str(length), **headers}) + sent)
@@ -69,7 +76,11 @@ class Door:
 
 
 def head(path: str, headers: dict[str, str]) -> bytes:
-    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [
+        f"POST {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
@@ -96,7 +107,9 @@ def resident(pid: int) -> float:
 
 def gunicorn_command(port: int) -> Sequence[str]:
     """The command of the service `web` in the compose file, on a port of loopback."""
-    services: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())["services"]
+    services: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())[
+        "services"
+    ]
     program, *options = services["web"]["command"]
     shown = [option.replace("0.0.0.0:8000", f"127.0.0.1:{port}") for option in options]
     return [str(Path(sys.executable).with_name(program)), *shown, "--chdir", str(PROJECT)]
@@ -110,9 +123,14 @@ def both_doors(home: Path) -> Iterator[dict[str, Door]]:
         cookie = mailhub.person().cookie
         port = free_port()
         process = subprocess.Popen(
-            gunicorn_command(port), env=environment(home, {}), stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=home, start_new_session=True,
-        )  # fmt: skip
+            gunicorn_command(port),
+            env=environment(home, {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=home,
+            start_new_session=True,
+        )
         try:
             until(lambda: listens(port))
             assert request(f"http://127.0.0.1:{port}/healthz").status == 200  # a worker has loaded
@@ -131,7 +149,9 @@ def proxied(doors: dict[str, Door], home: Path) -> Iterator[Door]:
     """The gunicorn behind Caddy, with the configuration of the compose file."""
     port = free_port()
     file: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
-    text = str(file["configs"]["caddyfile"]["content"]).replace("{$$MAILHUB_PUBLIC_URL}", f"http://127.0.0.1:{port}")
+    text = str(file["configs"]["caddyfile"]["content"]).replace(
+        "{$$MAILHUB_PUBLIC_URL}", f"http://127.0.0.1:{port}"
+    )
     text = text.replace("web:8000", f"127.0.0.1:{doors['gunicorn'].port}")
     text = text.replace("stream:8000", f"127.0.0.1:{doors['uvicorn'].port}")
     # Debian's Caddy 2.6.2 knows the option by its old name.
@@ -139,10 +159,14 @@ def proxied(doors: dict[str, Door], home: Path) -> Iterator[Door]:
     path = home / "Caddyfile"
     path.write_text("{\n admin off\n" + text.lstrip().removeprefix("{"))
     process = subprocess.Popen(
-        ["caddy", "run", "--config", path, "--adapter", "caddyfile"], stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=home, start_new_session=True,
+        ["caddy", "run", "--config", path, "--adapter", "caddyfile"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=home,
+        start_new_session=True,
         env=environment(home, {"XDG_DATA_HOME": home, "XDG_CONFIG_HOME": home}),
-    )  # fmt: skip
+    )
     try:
         until(lambda: listens(port))
         yield replace(doors["gunicorn"], port=port)

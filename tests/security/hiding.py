@@ -1,4 +1,6 @@
-"""Ways to hide a word in a mail, or to let a mail carry words out: made from a seed, so that a failure can be repeated."""
+"""Ways to hide a word in a mail, or to let a mail carry words out: made from a seed, so that a
+failure can be repeated.
+"""
 # ruff: noqa: E501
 
 import random
@@ -66,14 +68,28 @@ def hiding_forms(seed: int, count: int) -> Iterator[str]:
     yield from (f"<p>Hello</p>{ALONE.sub(WORD, whole)}" for whole in WHOLE)
     styles = [style for line in STYLES.split("\n") for style in line.split("|") if style.strip()]
     for number in range(count - len(WHOLE)):
-        style = styles[number % len(styles)] if number < 2 * len(styles) else ";".join(chance.sample(styles, 2))
+        style = (
+            styles[number % len(styles)]
+            if number < 2 * len(styles)
+            else ";".join(chance.sample(styles, 2))
+        )
         tag = chance.choice(TAGS)
         inner = WORD if chance.random() < 0.6 else f"<i>{WORD}</i>"
         start = f'<{tag} href="https://x.example"' if tag == "a" else f"<{tag}"
         page = f"""{start} style="{style.replace('"', "'")}">{inner}</{tag}>"""
-        page = f"<table><tr>{page}</tr></table>" if tag == "td" else f"<ul>{page}</ul>" if tag == "li" else page
+        page = (
+            f"<table><tr>{page}</tr></table>"
+            if tag == "td"
+            else f"<ul>{page}</ul>"
+            if tag == "li"
+            else page
+        )
         before, after = chance.choice(
-            [("<p>Hello</p>", "<p>Bye</p>"), ("Hello ", " Bye"), ("<div>Hello</div><br>", "<br>Bye")]
+            [
+                ("<p>Hello</p>", "<p>Bye</p>"),
+                ("Hello ", " Bye"),
+                ("<div>Hello</div><br>", "<br>Bye"),
+            ]
         )
         yield before + page + after
 

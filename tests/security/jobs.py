@@ -1,4 +1,7 @@
-"""Jobs that misbehave as content made for it could make a parser misbehave. They run in the limited processes."""
+"""Jobs that misbehave as content made for it could make a parser misbehave.
+
+They run in the limited processes.
+"""
 
 import os
 import socket

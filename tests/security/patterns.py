@@ -12,23 +12,35 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = ("accounts", "approvals", "tools", "mailhub")
 # A pattern that is made of a value at run time, as it is for a harmless value.
-MADE_AT_RUN_TIME = {"tools/providers/gmail/batches.py": rb"(?:\A|\r?\n)--batch_x(?:--)?[ \t]*(?=\r?\n|\Z)"}
+MADE_AT_RUN_TIME = {
+    "tools/providers/gmail/batches.py": rb"(?:\A|\r?\n)--batch_x(?:--)?[ \t]*(?=\r?\n|\Z)"
+}
 ENDS = ("", "\0", "!", "\n", "a")
 
-grammar: Any = importlib.import_module("re._parser")  # the tree of a pattern, as the standard library reads it
+grammar: Any = importlib.import_module(
+    "re._parser"
+)  # the tree of a pattern, as the standard library reads it
 ops: Any = importlib.import_module("re._constants")
 
 
 def every_pattern() -> dict[str, "re.Pattern[Any]"]:
-    """All patterns by where they stand: module values by name, patterns inside functions by file and line."""
+    """All patterns by where they stand: module values by name, patterns inside functions by file
+    and line.
+    """
     found: dict[str, re.Pattern[Any]] = {}
     for path in _sources():
         calls = list(_calls(ast.parse(path.read_text())))
         if calls:
             name = str(path.relative_to(ROOT))
             module = importlib.import_module(name.removesuffix(".py").replace("/", "."))
-            found |= {f"{name}: {where}": pattern for where, pattern in _values(vars(module), module)}
-            found |= {f"{name}:{call.lineno}": _compiled(call, module, name) for call in calls if _is_inside(call)}
+            found |= {
+                f"{name}: {where}": pattern for where, pattern in _values(vars(module), module)
+            }
+            found |= {
+                f"{name}:{call.lineno}": _compiled(call, module, name)
+                for call in calls
+                if _is_inside(call)
+            }
     return found
 
 
@@ -42,9 +54,15 @@ def whole_texts_only() -> set[str]:
     for path in _sources():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute):
-                name = node.value.id if isinstance(node.value, ast.Name) else getattr(node.value, "attr", "")
+                name = (
+                    node.value.id
+                    if isinstance(node.value, ast.Name)
+                    else getattr(node.value, "attr", "")
+                )
                 uses.setdefault(name, set()).add(node.attr)
-    return {name for name, used in uses.items() if name.lstrip("_").isupper() and used == {"fullmatch"}}
+    return {
+        name for name, used in uses.items() if name.lstrip("_").isupper() and used == {"fullmatch"}
+    }
 
 
 def _calls(tree: ast.Module) -> Iterator[ast.Call]:
@@ -58,7 +76,11 @@ def _calls(tree: ast.Module) -> Iterator[ast.Call]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             of = node.func.value
-            if isinstance(of, ast.Name) and of.id == "re" and node.func.attr not in ("escape", "error"):
+            if (
+                isinstance(of, ast.Name)
+                and of.id == "re"
+                and node.func.attr not in ("escape", "error")
+            ):
                 node.is_inside = id(node) in inside  # type: ignore[attr-defined]
                 yield node
 
@@ -68,8 +90,10 @@ def _is_inside(call: ast.Call) -> bool:
 
 
 def _compiled(call: ast.Call, module: ModuleType, name: str) -> "re.Pattern[Any]":
-    """The pattern of a call, evaluated with the names of its module. Raises NameError for one made at run time that is
-    not listed above."""
+    """The pattern of a call, evaluated with the names of its module.
+
+    Raises NameError for one made at run time that is not listed above.
+    """
     try:
         written = eval(compile(ast.Expression(call.args[0]), name, "eval"), vars(module))
     except NameError:
@@ -83,16 +107,27 @@ def _compiled(call: ast.Call, module: ModuleType, name: str) -> "re.Pattern[Any]
     return re.compile(written, flags)
 
 
-def _values(names: Iterable[Any] | dict[str, Any], module: ModuleType, depth: int = 0) -> Iterator[tuple[str, Any]]:
+def _values(
+    names: Iterable[Any] | dict[str, Any], module: ModuleType, depth: int = 0
+) -> Iterator[tuple[str, Any]]:
     """Patterns in a module's values, in tuples and tables, and in its classes."""
     items = names.items() if isinstance(names, dict) else enumerate(names)
     for name, value in items:
         if isinstance(value, re.Pattern):
             yield str(name), value
-        elif isinstance(value, tuple | list | set | frozenset | dict) and depth < 3 and name != "__builtins__":
-            yield from ((f"{name}[{inner}]", each) for inner, each in _values(value, module, depth + 1))
+        elif (
+            isinstance(value, tuple | list | set | frozenset | dict)
+            and depth < 3
+            and name != "__builtins__"
+        ):
+            yield from (
+                (f"{name}[{inner}]", each) for inner, each in _values(value, module, depth + 1)
+            )
         elif isinstance(value, type) and value.__module__ == module.__name__:
-            yield from ((f"{name}.{inner}", each) for inner, each in _values(dict(vars(value)), module, depth + 1))
+            yield from (
+                (f"{name}.{inner}", each)
+                for inner, each in _values(dict(vars(value)), module, depth + 1)
+            )
 
 
 @dataclass(frozen=True)
@@ -108,7 +143,9 @@ class Recipe:
 
 
 def recipes(pattern: "re.Pattern[Any]") -> list[Recipe]:
-    """Repetitions of each token, of pairs of tokens, of whole matches, and of each way up to a repetition."""
+    """Repetitions of each token, of pairs of tokens, of whole matches, and of each way up to a
+    repetition.
+    """
     tree = grammar.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
     tokens = list(dict.fromkeys([*_tokens(tree), " ", "\n", "a"]))
     whole = _samples(tree)
@@ -127,7 +164,10 @@ def _samples(tree: Any) -> list[str]:
     found = [""]
     for node in tree:
         options = _samples_of(node)[:6] or [""]
-        found = [*(found[0] + option for option in options), *(each + options[0] for each in found[1:])][:12]
+        found = [
+            *(found[0] + option for option in options),
+            *(each + options[0] for each in found[1:]),
+        ][:12]
     return found
 
 
@@ -153,9 +193,13 @@ def _samples_of(node: Any) -> list[str]:
 
 def _of_class(members: Any) -> list[str]:
     named = {
-        ops.CATEGORY_SPACE: " ", ops.CATEGORY_DIGIT: "1", ops.CATEGORY_WORD: "a", ops.CATEGORY_NOT_SPACE: "a",
-        ops.CATEGORY_NOT_DIGIT: "a", ops.CATEGORY_NOT_WORD: "-",
-    }  # fmt: skip
+        ops.CATEGORY_SPACE: " ",
+        ops.CATEGORY_DIGIT: "1",
+        ops.CATEGORY_WORD: "a",
+        ops.CATEGORY_NOT_SPACE: "a",
+        ops.CATEGORY_NOT_DIGIT: "a",
+        ops.CATEGORY_NOT_WORD: "-",
+    }
     found: list[str] = []
     for op, value in members:
         if op is ops.LITERAL:

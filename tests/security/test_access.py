@@ -64,7 +64,9 @@ def test_one_of_two_mailboxes_must_be_named(api: Api, alice: User, server: Memor
     assert api.tool("list_emails", mailbox=str(second.id)).status_code == 200
 
 
-def test_token_sees_no_other_mailbox_of_its_owner(api: Api, alice: User, server: MemoryServer) -> None:
+def test_token_sees_no_other_mailbox_of_its_owner(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
     other = make_mailbox("second@lovelace.example", server, alice)
     listed = api.tool("list_mailboxes").json()["mailboxes"]
     assert [row["address"] for row in listed] == ["alice@lovelace.example"]
@@ -81,7 +83,9 @@ def test_actions_of_an_unbound_mailbox_are_gone(api: Api, mailbox: Mailbox) -> N
 def test_upload_needs_a_scope_and_has_a_limit(alice: User, mailbox: Mailbox) -> None:
     def upload(api: Api, size: int) -> Any:
         given = {"file": SimpleUploadedFile("note.txt", b"x" * size)}
-        return Client().post("/api/v1/attachments", given, headers={"Authorization": f"Bearer {api.secret}"})
+        return Client().post(
+            "/api/v1/attachments", given, headers={"Authorization": f"Bearer {api.secret}"}
+        )
 
     reader = make_api(alice, mailbox, name="reader", scopes=["mail:read"])
     writer = make_api(alice, mailbox, name="writer", scopes=["mail:draft"])

@@ -30,16 +30,22 @@ smtp, dovecot = own_mail, an_imap_server
 
 
 class Provider:
-    """Mail servers behind TLS on which any user name signs in: those of a provider, or of whoever set them up."""
+    """Mail servers behind TLS on which any user name signs in: those of a provider, or of whoever
+    set them up.
+    """
 
     def __init__(self, imap: TlsRelay, outgoing: TlsRelay) -> None:
         self.imap, self.outgoing = imap, outgoing
 
     def form(self, address: str, **changes: str) -> dict[str, str]:
         return {
-            "address": address, "username": address, "password": PASSWORD, "imap": f"localhost:{self.imap.port}:tls",
-            "smtp": f"localhost:{self.outgoing.port}:tls", **changes,
-        }  # fmt: skip
+            "address": address,
+            "username": address,
+            "password": PASSWORD,
+            "imap": f"localhost:{self.imap.port}:tls",
+            "smtp": f"localhost:{self.outgoing.port}:tls",
+            **changes,
+        }
 
 
 @pytest.fixture
@@ -55,7 +61,11 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture
 def provider(
-    dovecot: Dovecot, names: NameServer, authority: Authority, settings: Any, monkeypatch: pytest.MonkeyPatch
+    dovecot: Dovecot,
+    names: NameServer,
+    authority: Authority,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Provider]:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
     safe_hosts.tls_context.cache_clear()
@@ -81,7 +91,10 @@ def connect(person: User | Client, form: dict[str, str]) -> Any:
 
 
 def proofs() -> list[str]:
-    return [event.data["proof"] for event in AuditEvent.objects.exclude(mailbox=None).filter(event__contains="connect")]
+    return [
+        event.data["proof"]
+        for event in AuditEvent.objects.exclude(mailbox=None).filter(event__contains="connect")
+    ]
 
 
 def test_private_server_proves_no_address(alice: User, provider: Provider, victim: str) -> None:
@@ -97,7 +110,9 @@ def test_only_a_sign_in_proves_the_address(
     alice: User, provider: Provider, names: NameServer, victim: str, wrong: str
 ) -> None:
     host = "mail.bigbank.example" if wrong == "another server" else "localhost"
-    names.mail_of("bigbank.example", host=host, imap=provider.imap.port, smtp=provider.outgoing.port)
+    names.mail_of(
+        "bigbank.example", host=host, imap=provider.imap.port, smtp=provider.outgoing.port
+    )
     changes = {"username": "mallory@bigbank.example"} if wrong == "another user" else {}
 
     answer = connect(alice, provider.form(victim, **changes))
@@ -107,19 +122,26 @@ def test_only_a_sign_in_proves_the_address(
     assert proofs() == (["sign_in"] if wrong == "none" else [])
 
 
-def test_mailed_code_proves_an_address(smtp: FaultySmtp, alice: User, provider: Provider, victim: str) -> None:
+def test_mailed_code_proves_an_address(
+    smtp: FaultySmtp, alice: User, provider: Provider, victim: str
+) -> None:
     window = browser(alice)
     begun = window.post("/mailboxes/connect/", {"address": victim})
     assert begun["Location"].startswith("/mailboxes/connect/address/?")
     form = {"address": victim, "provider": "imap"}
     assert smtp.ledger == [], "nothing is mailed before somebody asks for it"
-    assert b"A code is on its way" in window.post("/mailboxes/connect/address/", {**form, "send": "yes"}).content
+    assert (
+        b"A code is on its way"
+        in window.post("/mailboxes/connect/address/", {**form, "send": "yes"}).content
+    )
     code = code_in(smtp, victim)
 
     wrong = window.post("/mailboxes/connect/address/", {**form, "code": "BBBB-BBBB"})
     assert wrong.status_code == 422
     assert "This is not the code" in wrong.content.decode()
-    right = window.post("/mailboxes/connect/address/", {**form, "code": code.lower().replace("-", " ")})
+    right = window.post(
+        "/mailboxes/connect/address/", {**form, "code": code.lower().replace("-", " ")}
+    )
     assert right["Location"].startswith("/mailboxes/connect/imap/?address=president")
 
     assert connect(window, provider.form(victim)).status_code == 302
@@ -132,7 +154,9 @@ def code_in(smtp: FaultySmtp, address: str) -> str:
     return str(code)
 
 
-@pytest.mark.parametrize("reason", ["tried too often", "too old", "of another person", "of another address", "used up"])
+@pytest.mark.parametrize(
+    "reason", ["tried too often", "too old", "of another person", "of another address", "used up"]
+)
 def test_code_is_valid_once_for_one_person_and_address(
     smtp: FaultySmtp, alice: User, charlie: User, victim: str, reason: str
 ) -> None:
@@ -156,42 +180,62 @@ def test_code_is_valid_once_for_one_person_and_address(
     assert not AuditEvent.objects.filter(event="address_proven").exists()
 
 
-def test_codes_per_hour_are_limited(smtp: FaultySmtp, alice: User, charlie: User, victim: str, settings: Any) -> None:
+def test_codes_per_hour_are_limited(
+    smtp: FaultySmtp, alice: User, charlie: User, victim: str, settings: Any
+) -> None:
     settings.MAILHUB_ADDRESS_MAILS_PER_HOUR = 2
 
     def send(person: User, address: str) -> int:
         form = {"address": address, "provider": "imap", "send": "yes"}
         return int(browser(person).post("/mailboxes/connect/address/", form).status_code)
 
-    assert [send(alice, victim), send(alice, victim), send(alice, "another@bigbank.example")] == [200, 200, 429]
+    assert [send(alice, victim), send(alice, victim), send(alice, "another@bigbank.example")] == [
+        200,
+        200,
+        429,
+    ]
     assert send(charlie, victim) == 429, "an address gets no more, whoever asks"
     assert len(smtp.ledger) == 2
     assert AuditEvent.objects.filter(event="address_code_limited").count() == 2
 
 
-def test_known_and_unknown_addresses_get_the_same_code_mail(smtp: FaultySmtp, alice: User, bob: User) -> None:
+def test_known_and_unknown_addresses_get_the_same_code_mail(
+    smtp: FaultySmtp, alice: User, bob: User
+) -> None:
     addresses = (bob.email, "nobody@lovelace.example")
     pages = [
         re.sub(
-            r'csrf\w+" value="\w+"|X-CSRFToken[^}]+', "",
+            r'csrf\w+" value="\w+"|X-CSRFToken[^}]+',
+            "",
             browser(alice)
-            .post("/mailboxes/connect/address/", {"address": address, "provider": "imap", "send": "yes"})
+            .post(
+                "/mailboxes/connect/address/",
+                {"address": address, "provider": "imap", "send": "yes"},
+            )
             .content.decode()
             .replace(address, "X"),
         )
         for address in addresses
-    ]  # fmt: skip
+    ]
     assert pages[0] == pages[1]
-    assert [accepted.recipients for accepted in smtp.ledger] == [(address,) for address in addresses]
+    assert [accepted.recipients for accepted in smtp.ledger] == [
+        (address,) for address in addresses
+    ]
 
 
 def test_page_without_own_mail_names_the_command(alice: User, victim: str) -> None:
-    page = browser(alice).post("/mailboxes/connect/", {"address": victim}, follow=True).content.decode()
+    page = (
+        browser(alice)
+        .post("/mailboxes/connect/", {"address": victim}, follow=True)
+        .content.decode()
+    )
     assert "connect_mailbox imap" in page
     assert "Send me the code" not in page
 
 
-def test_proven_address_of_an_account_belongs_to_its_person(provider: Provider, victim: str) -> None:
+def test_proven_address_of_an_account_belongs_to_its_person(
+    provider: Provider, victim: str
+) -> None:
     call_command("create_user", "--email", victim, stdout=StringIO())
     assert connect(User.objects.get(email=victim), provider.form(victim)).status_code == 302
     assert proofs() == ["account"]
@@ -202,8 +246,12 @@ def test_unproven_address_of_an_account_proves_nothing(provider: Provider, victi
 
 
 @pytest.mark.parametrize("used", [True, False])
-def test_mailed_code_proves_the_address_of_an_unused_account(smtp: FaultySmtp, alice: User, used: bool) -> None:
-    """Otherwise the person who made the account would share a proven one with the owner of the address."""
+def test_mailed_code_proves_the_address_of_an_unused_account(
+    smtp: FaultySmtp, alice: User, used: bool
+) -> None:
+    """Otherwise the person who made the account would share a proven one with the owner of the
+    address.
+    """
     if used:
         alice.set_password("a long and quiet word")
         alice.save()
@@ -220,7 +268,9 @@ def test_mailed_code_proves_the_address_of_an_unused_account(smtp: FaultySmtp, a
 def test_mailbox_moves_to_other_servers_only_with_proof(
     alice: User, provider: Provider, names: NameServer, victim: str, moved: bool
 ) -> None:
-    names.mail_of("bigbank.example", host="localhost", imap=provider.imap.port, smtp=provider.outgoing.port)
+    names.mail_of(
+        "bigbank.example", host="localhost", imap=provider.imap.port, smtp=provider.outgoing.port
+    )
     connect(alice, provider.form(victim))
     names.records.clear()
     changes = {"username": "mallory@stranger.example"} if moved else {}

@@ -15,8 +15,10 @@ from tests.people import browser, set_rules
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = [
-    path for part in ("accounts", "approvals", "tools", "mailhub") for path in (ROOT / part).rglob("*.py")
-]  # fmt: skip
+    path
+    for part in ("accounts", "approvals", "tools", "mailhub")
+    for path in (ROOT / part).rglob("*.py")
+]
 ODD = [
     "evil.example!a@b.example",
     "-oQ/tmp@b.example",
@@ -41,7 +43,9 @@ def test_odd_address_is_refused_as_recipient(api: Api, mailbox: Mailbox, address
 
 
 @pytest.mark.parametrize("address", ODD)
-def test_odd_address_is_refused_in_rules_and_wizard(alice: User, mailbox: Mailbox, address: str) -> None:
+def test_odd_address_is_refused_in_rules_and_wizard(
+    alice: User, mailbox: Mailbox, address: str
+) -> None:
     set_rules(alice, mailbox, refused=address)
     assert not ApprovalPolicy.objects.filter(mailbox=mailbox).exclude(refused=[]).exists()
     assert browser(alice).post("/mailboxes/connect/", {"address": address}).context["form"].errors
@@ -76,7 +80,13 @@ def test_wizard_writes_the_domain_in_ascii(alice: User, mailbox: Mailbox) -> Non
 
 
 def test_plain_addresses_stay_as_they_are() -> None:
-    for address in ("a+b@c.example", "SRS0=x=y@c.example", "o'neil@c.example", "a_b-c.d@c.example", "x=y@c.example"):
+    for address in (
+        "a+b@c.example",
+        "SRS0=x=y@c.example",
+        "o'neil@c.example",
+        "a_b-c.d@c.example",
+        "x=y@c.example",
+    ):
         assert plain_address(address) == address
     assert ascii_domain("A_b.Example.") == "a_b.example"
 

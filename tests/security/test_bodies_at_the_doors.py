@@ -1,4 +1,6 @@
-"""Nothing is read before the caller is known and the size is accepted, at both doors of the real servers."""
+"""Nothing is read before the caller is known and the size is accepted, at both doors of the real
+servers.
+"""
 
 import json
 import time
@@ -37,7 +39,9 @@ def first_line(door: Door, path: str, length: int, **headers: str) -> str:
     return said.decode().splitlines()[0]
 
 
-@pytest.mark.parametrize("path", [TOOL, "/api/v1/attachments", "/api/v1/webhooks", "/ai/agent/stream", "/ai/stream"])
+@pytest.mark.parametrize(
+    "path", [TOOL, "/api/v1/attachments", "/api/v1/webhooks", "/ai/agent/stream", "/ai/stream"]
+)
 def test_stranger_is_refused_before_the_body_arrives(door: Door, path: str) -> None:
     assert " 401 " in first_line(door, path, 30_000)
     assert " 401 " in first_line(door, path, 30_000, Authorization="Bearer mh_wrong")
@@ -68,13 +72,17 @@ def test_refused_page_is_one_for_people(door: Door) -> None:
 def test_form_without_files_takes_no_multipart(door: Door) -> None:
     kind = "multipart/form-data; boundary=b"
     assert door.send("/sign-in/", b"--b--\r\n", Content_Type=kind).status == 400
-    answer = door.send(SMALL_TOOL, b"--b--\r\n", Content_Type=kind, Authorization=f"Bearer {door.secret}")
+    answer = door.send(
+        SMALL_TOOL, b"--b--\r\n", Content_Type=kind, Authorization=f"Bearer {door.secret}"
+    )
     assert (answer.status, answer.json()["code"]) == (400, "invalid_input")
 
 
 def test_known_caller_learns_the_limit(door: Door) -> None:
     body = b'{"message_id": "' + b"x" * (2 * MEGABYTE) + b'"}'
-    answer = door.send(SMALL_TOOL, body, Authorization=f"Bearer {door.secret}", Content_Type="application/json")
+    answer = door.send(
+        SMALL_TOOL, body, Authorization=f"Bearer {door.secret}", Content_Type="application/json"
+    )
     assert (answer.status, answer.headers["Content-Type"]) == (413, "application/problem+json")
     assert answer.json()["code"] == "too_large"
     assert "1,048,576" in answer.json()["detail"]
@@ -93,7 +101,9 @@ def test_known_caller_learns_the_limit(door: Door) -> None:
     ],
 )
 def test_hostile_json_is_a_bad_request(door: Door, body: bytes, word: str) -> None:
-    answer = door.send(TOOL, body, Authorization=f"Bearer {door.secret}", Content_Type="application/json")
+    answer = door.send(
+        TOOL, body, Authorization=f"Bearer {door.secret}", Content_Type="application/json"
+    )
     assert (answer.status, answer.json()["code"]) == (400, "invalid_input"), answer.text
     assert word in answer.json()["detail"]
 
@@ -102,18 +112,27 @@ def test_hostile_json_is_refused_by_mcp_and_the_chat(doors: dict[str, Door]) -> 
     door = doors["uvicorn"]
     deep = b'{"prompt": ' + b"[" * 6000 + b"]" * 6000 + b"}"
     for path in ("/mcp", "/ai/stream", "/ai/agent/stream"):
-        answer = door.send(path, deep, Authorization=f"Bearer {door.secret}", Content_Type="application/json")
+        answer = door.send(
+            path, deep, Authorization=f"Bearer {door.secret}", Content_Type="application/json"
+        )
         assert answer.status == 400, (path, answer.text)
         assert "nested" in answer.json()["detail"]
 
 
 def test_signed_in_person_can_send_a_long_form(door: Door) -> None:
-    parts = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n' + b"x" * MEGABYTE + b"\r\n--b--\r\n"
+    parts = (
+        b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
+        + b"x" * MEGABYTE
+        + b"\r\n--b--\r\n"
+    )
     for kind, body in ((FORM, b"a=" + b"x" * MEGABYTE), ("multipart/form-data; boundary=b", parts)):
         answer = door.send("/compose/", body, Content_Type=kind, Cookie=door.cookie)
         assert answer.status == 403, answer.text  # it has no CSRF token: Django has seen it
     for cookie in ("sessionid=" + "a" * 32, door.cookie.replace("sessionid", "another")):
-        assert door.send("/compose/", b"a=" + b"x" * MEGABYTE, Content_Type=FORM, Cookie=cookie).status == 413
+        assert (
+            door.send("/compose/", b"a=" + b"x" * MEGABYTE, Content_Type=FORM, Cookie=cookie).status
+            == 413
+        )
 
 
 def test_chunks_are_counted_as_they_arrive(door: Door) -> None:
@@ -135,7 +154,9 @@ def test_body_in_chunks_arrives_whole(door: Door) -> None:
 def test_slow_body_arrives_whole(door: Door) -> None:
     """In pieces with pauses, so that no part of it is there when the server looks first."""
     text = "slow but honest " * 40_000
-    body = json.dumps({"to": ["a@b.example"], "subject": "s", "body": text, "confirm": False}).encode()
+    body = json.dumps(
+        {"to": ["a@b.example"], "subject": "s", "body": text, "confirm": False}
+    ).encode()
     fields = {"Content-Length": str(len(body)), "Authorization": f"Bearer {door.secret}"}
     with door.connect() as client:
         client.sendall(head(TOOL, fields))
@@ -143,7 +164,9 @@ def test_slow_body_arrives_whole(door: Door) -> None:
             time.sleep(0.05)  # the pause is what is tested
             client.sendall(body[start : start + 100_000])
         said = answered(client)
-    assert b" 422 " in said.splitlines()[0], said[:300]  # it was parsed: the text is longer than a mail's may be
+    assert b" 422 " in said.splitlines()[0], said[
+        :300
+    ]  # it was parsed: the text is longer than a mail's may be
     assert b"body" in said
 
 
@@ -158,7 +181,9 @@ def test_connection_serves_again_after_a_slow_body(door: Door) -> None:
 
 
 def test_stalled_bodies_leave_room_for_everybody_else(door: Door) -> None:
-    stalled = [door.announce("/sign-in/", 60_000, {"Content-Type": FORM}, b"x" * 1000) for _ in range(20)]
+    stalled = [
+        door.announce("/sign-in/", 60_000, {"Content-Type": FORM}, b"x" * 1000) for _ in range(20)
+    ]
     try:
         began = time.monotonic()
         assert door.page("/healthz") < 2

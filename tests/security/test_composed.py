@@ -21,9 +21,18 @@ from tools.mail.message.content import Original
 
 NOTE = Attachment(name="note.txt", type="text/plain", content=b"pay 10")
 ORIGINAL = Original(
-    message_id="<new@x.example>", references=(), from_address="mira@northwind.example", from_name="Mira", reply_to=(),
-    to=(ASK.from_address,), cc=(), subject="Hello", date=None, text="Hi", html=None,
-)  # fmt: skip
+    message_id="<new@x.example>",
+    references=(),
+    from_address="mira@northwind.example",
+    from_name="Mira",
+    reply_to=(),
+    to=(ASK.from_address,),
+    cc=(),
+    subject="Hello",
+    date=None,
+    text="Hi",
+    html=None,
+)
 
 
 def test_other_attachment_is_rejected() -> None:
@@ -52,7 +61,9 @@ def test_each_header_is_compared_on_its_own(old: bytes, new: bytes, named: str) 
     assert named in str(refused.value).partition(": ")[2].split(", ")
 
 
-@pytest.mark.parametrize("address", ["Eve <eve@evil.example>", "mira@northwind.example, eve@evil.example"])
+@pytest.mark.parametrize(
+    "address", ["Eve <eve@evil.example>", "mira@northwind.example, eve@evil.example"]
+)
 def test_recipient_that_is_more_than_an_address_is_refused(address: str) -> None:
     with pytest.raises(ComposeError, match="to"):
         new_message(asked(to=(address,)))
@@ -97,13 +108,17 @@ def test_type_that_carries_structure_becomes_plain_bytes(claimed: str) -> None:
     assert media_type(claimed) == "application/octet-stream"
 
 
-@pytest.mark.parametrize("scheme", ["data:text/html,x", "javascript:alert(1)", "vbscript:x", "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "scheme", ["data:text/html,x", "javascript:alert(1)", "vbscript:x", "file:///etc/passwd"]
+)
 def test_link_of_another_scheme_is_removed(scheme: str) -> None:
     for html in (f'<a href="{scheme}">x</a>', f'<img src="{scheme}" alt="x">'):
         assert scheme.partition(":")[0] not in clean(f"<p>{html}</p>").html
 
 
-@pytest.mark.parametrize("tag", ["script", "style", "title", "noscript", "template", "svg", "select", "iframe"])
+@pytest.mark.parametrize(
+    "tag", ["script", "style", "title", "noscript", "template", "svg", "select", "iframe"]
+)
 def test_invisible_element_is_removed_with_its_content(tag: str) -> None:
     assert "canary" not in clean(f"<p>Hello</p><{tag}>canary</{tag}>").html
 

@@ -39,13 +39,19 @@ def everything() -> bytes:
             cursor.execute(f'SELECT * FROM "{table}"')
             for row in cursor.fetchall():
                 for value in row:
-                    found.write(bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode())
+                    found.write(
+                        bytes(value)
+                        if isinstance(value, bytes | memoryview)
+                        else str(value).encode()
+                    )
     return found.getvalue()
 
 
 def upload(api: Api) -> str:
     file = SimpleUploadedFile("notes.txt", CANARY.encode(), content_type="text/plain")
-    answer = api.client.post("/api/v1/attachments", {"file": file}, headers={"Authorization": f"Bearer {api.secret}"})
+    answer = api.client.post(
+        "/api/v1/attachments", {"file": file}, headers={"Authorization": f"Bearer {api.secret}"}
+    )
     assert answer.status_code in (200, 201), answer.content
     return str(answer.json()["handle"])
 
@@ -55,16 +61,25 @@ def in_clear() -> None:
     with guards.lifted(connection):
         for revision in Revision.objects.all():
             Revision.objects.filter(pk=revision.pk).update(
-                payload=revision.payload, preview=revision.preview, sealed_payload=None, sealed_preview=None
+                payload=revision.payload,
+                preview=revision.preview,
+                sealed_payload=None,
+                sealed_preview=None,
             )
         for model, column in ((Blob, "content"), (Upload, "content"), (Decision, "note")):
             for row in model._default_manager.all():
-                model._default_manager.filter(pk=str(row.pk)).update(**{column: getattr(row, column)})
+                model._default_manager.filter(pk=str(row.pk)).update(
+                    **{column: getattr(row, column)}
+                )
 
 
-def test_database_holds_no_readable_mail_content(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_database_holds_no_readable_mail_content(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     handle = upload(api)
-    action_id = api.propose(subject="Readable", body=f"The {CANARY}.", attachments=[{"handle": handle}])
+    action_id = api.propose(
+        subject="Readable", body=f"The {CANARY}.", attachments=[{"handle": handle}]
+    )
     other = api.propose(subject="Other")
     reviewer.decide(other, "reject", note=f"No {CANARY}.")
     assert CANARY.encode() not in everything()
@@ -75,7 +90,9 @@ def test_database_holds_no_readable_mail_content(api: Api, reviewer: Reviewer, s
     page = reviewer.page(action_id).content.decode()
     assert f"The {CANARY}." in page
     assert f"No {CANARY}." in reviewer.page(other).content.decode()
-    assert f"The {CANARY}." in reviewer.client.get("/").content.decode()  # the beginning, in the list
+    assert (
+        f"The {CANARY}." in reviewer.client.get("/").content.decode()
+    )  # the beginning, in the list
     for wanted in (CANARY, "readable", "to:northwind"):
         assert action_id in reviewer.client.get(f"/?q={wanted}").content.decode()
     assert action_id not in reviewer.client.get("/?q=trombone").content.decode()
@@ -86,10 +103,19 @@ def test_database_holds_no_readable_mail_content(api: Api, reviewer: Reviewer, s
     assert CANARY.encode() in sent.source
 
 
-def test_content_moved_to_another_row_does_not_decrypt(api: Api, alice: User, server: MemoryServer) -> None:
-    first, second = api.propose(body=f"The {CANARY}."), api.propose(body="Nothing.", subject="Second")
-    record = Revision.objects.filter(action__pk=first).values_list("sealed_payload", flat=True).get()
-    Revision.objects.filter(action__pk=second).update(sealed_payload=record)  # the guards let that through
+def test_content_moved_to_another_row_does_not_decrypt(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    first, second = (
+        api.propose(body=f"The {CANARY}."),
+        api.propose(body="Nothing.", subject="Second"),
+    )
+    record = (
+        Revision.objects.filter(action__pk=first).values_list("sealed_payload", flat=True).get()
+    )
+    Revision.objects.filter(action__pk=second).update(
+        sealed_payload=record
+    )  # the guards let that through
     moved = Revision.objects.get(action__pk=second)
     assert moved.unreadable
     assert CANARY not in str(moved.payload)
@@ -99,7 +125,9 @@ def test_content_moved_to_another_row_does_not_decrypt(api: Api, alice: User, se
     assert server.ledger == []
 
 
-def test_damaged_bytes_are_shown_as_missing_and_never_sent(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_damaged_bytes_are_shown_as_missing_and_never_sent(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     action_id = api.propose()
     content = Blob.objects.values_list("content", flat=True).get()
     Blob.objects.update(content=bytes(content)[:-1] + b"x")
@@ -109,7 +137,9 @@ def test_damaged_bytes_are_shown_as_missing_and_never_sent(api: Api, reviewer: R
     assert server.ledger == []
 
 
-def test_old_database_is_readable_and_can_be_encrypted(api: Api, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_old_database_is_readable_and_can_be_encrypted(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
     upload(api)
     action_id = api.propose(body=f"The {CANARY}.")
     other = api.propose(subject="Other")
@@ -130,14 +160,18 @@ def test_old_database_is_readable_and_can_be_encrypted(api: Api, reviewer: Revie
     assert len(server.ledger) == 1
 
 
-def test_old_mail_leaves_without_being_encrypted(approved: Callable[..., PendingAction], server: MemoryServer) -> None:
+def test_old_mail_leaves_without_being_encrypted(
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
     approved()
     in_clear()
     work()
     assert len(server.ledger) == 1
 
 
-def test_all_content_moves_to_the_first_key(api: Api, reviewer: Reviewer, settings: Any, server: MemoryServer) -> None:
+def test_all_content_moves_to_the_first_key(
+    api: Api, reviewer: Reviewer, settings: Any, server: MemoryServer
+) -> None:
     upload(api)
     action_id = api.propose(body=f"The {CANARY}.")
     other = api.propose(subject="Other")
@@ -169,7 +203,9 @@ def test_purged_content_is_gone_in_every_form(api: Api, reviewer: Reviewer) -> N
     reviewer.decide(action_id, "reject", note=f"No {CANARY}.")
     PendingAction.objects.update(finished_at=timezone.now() - timedelta(days=9999))
     maintenance.purge()
-    assert Revision.objects.filter(payload={}, preview={}, sealed_payload=None, sealed_preview=None).exists()
+    assert Revision.objects.filter(
+        payload={}, preview={}, sealed_payload=None, sealed_preview=None
+    ).exists()
     assert not Decision.objects.exclude(note="").exists()
     call_command("encrypt_content", verbosity=0)
     assert Revision.objects.get().payload == {}

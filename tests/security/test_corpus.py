@@ -1,4 +1,7 @@
-"""The worst time over a corpus of hostile inputs for each parser. Nothing but a refusal may come out of any."""
+"""The worst time over a corpus of hostile inputs for each parser.
+
+Nothing but a refusal may come out of any.
+"""
 
 import random
 import time
@@ -31,9 +34,20 @@ OWN = warnings.Context(own_domains=frozenset({"lovelace.example"}))
 
 def message(text: str | None, html: str | None) -> Message:
     return Message(
-        id="1", from_address="m@x.example", from_name="", to=(), cc=(), reply_to=(), subject="x", date=None,
-        message_id="<a@b>", references=(), text=text, html=html, attachments=(),
-    )  # fmt: skip
+        id="1",
+        from_address="m@x.example",
+        from_name="",
+        to=(),
+        cc=(),
+        reply_to=(),
+        subject="x",
+        date=None,
+        message_id="<a@b>",
+        references=(),
+        text=text,
+        html=html,
+        attachments=(),
+    )
 
 
 def read_html(html: str) -> None:
@@ -76,7 +90,9 @@ def read_file(given: tuple[bytes, str]) -> None:
 
 def propose(text: str, html: str | None) -> None:
     content = author_content(html if html is not None else text, "text" if html is None else "html")
-    request = Request(from_address="ada@lovelace.example", to=("m@x.example",), subject="x", content=content)
+    request = Request(
+        from_address="ada@lovelace.example", to=("m@x.example",), subject="x", content=content
+    )
     of_message(new_message(request), OWN)
 
 
@@ -92,8 +108,11 @@ def search(text: str) -> None:
     criteria(SearchQuery(raw=text, text=text, subject=text), today=date(2026, 11, 22))
 
 
-# What each may take at most, in seconds. A document has processes of its own, and may take longer than a mail.
-PARSERS: dict[str, tuple[Callable[[random.Random, int], Iterator[Any]], Callable[[Any], None], float]] = {
+# What each may take at most, in seconds. A document has processes of its own, and may take longer
+# than a mail.
+PARSERS: dict[
+    str, tuple[Callable[[random.Random, int], Iterator[Any]], Callable[[Any], None], float]
+] = {
     "HTML, read": (corpus.html, read_html, 2.0),
     "HTML, shown as HTML": (corpus.html, show_html, 2.0),
     "HTML, answered": (corpus.html, quote_html, 2.0),
@@ -105,7 +124,9 @@ PARSERS: dict[str, tuple[Callable[[random.Random, int], Iterator[Any]], Callable
     "attachments as text": (corpus.files, read_file, 20.0),
     "search terms": (corpus.short, search, 2.0),
 }
-SLACK = 3.0  # for the start of a process that takes the place of one that had to go, on a busy machine
+SLACK = (
+    3.0  # for the start of a process that takes the place of one that had to go, on a busy machine
+)
 
 
 @pytest.mark.parametrize("parser", PARSERS)

@@ -1,7 +1,7 @@
 """Hostile mail in a real mailbox, read through REST: it costs its own reader, and nobody else.
 
-The other reader is `/healthz`, which is asked all the time. The same calls for harmless mail come first: they measure
-how busy the machine is by itself.
+The other reader is `/healthz`, which is asked all the time. The same calls for harmless mail come
+first: they measure how busy the machine is by itself.
 """
 
 import random
@@ -28,11 +28,16 @@ HARMLESS = 15
 EVERY_SECONDS = 0.02
 READERS = 2
 PLAIN_HEAD = b"From: m@x.example\r\nTo: ada@lovelace.example\r\nSubject: x\r\nMIME-Version: 1.0\r\n"
-HTML_HEAD = PLAIN_HEAD + b"Content-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n"
+HTML_HEAD = (
+    PLAIN_HEAD
+    + b"Content-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n"
+)
 
 
 class Health:
-    """Asks `/healthz` again and again until the end of the block; `took` holds the seconds of each answer."""
+    """Asks `/healthz` again and again until the end of the block; `took` holds the seconds of each
+    answer.
+    """
 
     def __init__(self, url: str) -> None:
         self.took: list[float] = []
@@ -80,7 +85,11 @@ def listed(installation: Installation) -> list[str]:
 
 def run(home: Path, count: int) -> str:
     """Let two agents read the corpus at once; return what it cost them and `/healthz`."""
-    with Dovecot() as dovecot, FaultySmtp() as smtp, Installation(home, smtp, dovecot) as installation:
+    with (
+        Dovecot() as dovecot,
+        FaultySmtp() as smtp,
+        Installation(home, smtp, dovecot) as installation,
+    ):
         installation.prepare()
         web = installation.serve()
         statuses: dict[int, int] = {}
@@ -88,9 +97,15 @@ def run(home: Path, count: int) -> str:
 
         def read(message_id: str) -> None:
             nonlocal slowest
-            for tool, given in (("read_email", {}), ("read_email", {"format": "html"}), ("read_thread", {})):
+            for tool, given in (
+                ("read_email", {}),
+                ("read_email", {"format": "html"}),
+                ("read_thread", {}),
+            ):
                 began = time.monotonic()
-                answer = installation.rest("POST", f"/tools/{tool}", {"message_id": message_id, **given})
+                answer = installation.rest(
+                    "POST", f"/tools/{tool}", {"message_id": message_id, **given}
+                )
                 slowest = max(slowest, time.monotonic() - began)
                 statuses[answer.status] = statuses.get(answer.status, 0) + 1
                 assert answer.status in (200, 422, 503), (answer.text, web.log())
@@ -99,7 +114,9 @@ def run(home: Path, count: int) -> str:
             dovecot.deliver(ADA, HTML_HEAD + f"<p>Mail <b>{number}</b></p>".encode() * 200)
         harmless = listed(installation)
         for each in harmless[:READERS]:
-            read(each)  # the first call imports modules and starts processes, whatever the mail holds
+            read(
+                each
+            )  # the first call imports modules and starts processes, whatever the mail holds
         with Health(installation.url) as quiet, ThreadPoolExecutor(READERS) as readers:
             list(readers.map(read, harmless))
         for mail in mails(count):

@@ -40,7 +40,9 @@ def test_undo_is_refused_after_its_time(api: Api, reviewer: Reviewer) -> None:
     assert PendingAction.objects.get().status == "approved"
 
 
-def test_past_send_time_leaves_time_for_undo(api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any) -> None:
+def test_past_send_time_leaves_time_for_undo(
+    api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any
+) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
     action_id = api.propose(send_at=(timezone.now() + timedelta(hours=1)).isoformat())
     with guards.lifted(connection):
@@ -51,7 +53,9 @@ def test_past_send_time_leaves_time_for_undo(api: Api, reviewer: Reviewer, serve
     assert reviewer.decide(action_id, "undo").status_code == 302
 
 
-def test_other_token_of_the_proposer_cancels_nothing(api: Api, alice: User, mailbox: Mailbox) -> None:
+def test_other_token_of_the_proposer_cancels_nothing(
+    api: Api, alice: User, mailbox: Mailbox
+) -> None:
     action_id = api.propose()
     make_api(alice, mailbox, name="another")
     with pytest.raises(Problem) as refused:
@@ -69,7 +73,9 @@ def test_token_of_an_approver_cancels_nothing(api: Api, bob: User, mailbox: Mail
     assert PendingAction.objects.get().status == "pending"
 
 
-def test_second_approval_by_one_person_changes_nothing(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
+def test_second_approval_by_one_person_changes_nothing(
+    api: Api, mailbox: Mailbox, bob: User, charlie: User
+) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
     action_id = api.propose()
@@ -81,7 +87,9 @@ def test_second_approval_by_one_person_changes_nothing(api: Api, mailbox: Mailbo
     assert approve(action_id, charlie).status == "approved"
 
 
-def test_approval_of_an_inactive_person_does_not_count(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
+def test_approval_of_an_inactive_person_does_not_count(
+    api: Api, mailbox: Mailbox, bob: User, charlie: User
+) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
     action_id = api.propose()
@@ -90,7 +98,9 @@ def test_approval_of_an_inactive_person_does_not_count(api: Api, mailbox: Mailbo
     assert approve(action_id, charlie).status == "pending"
 
 
-def test_only_an_approver_sees_the_recheck_result(api: Api, script: Script, mailbox: Mailbox, charlie: User) -> None:
+def test_only_an_approver_sees_the_recheck_result(
+    api: Api, script: Script, mailbox: Mailbox, charlie: User
+) -> None:
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.PROPOSER)
     action_id = api.propose()
     script.seen = lambda approved: (MOVED,)
@@ -100,12 +110,20 @@ def test_only_an_approver_sees_the_recheck_result(api: Api, script: Script, mail
     assert PendingAction.objects.get().revision == 1
 
 
-def test_finding_about_an_earlier_revision_is_not_shown(api: Api, script: Script, alice: User, bob: User) -> None:
+def test_finding_about_an_earlier_revision_is_not_shown(
+    api: Api, script: Script, alice: User, bob: User
+) -> None:
     action_id = api.propose()
     shown = PendingAction.objects.get()
 
     def edited_meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        edits.edit(action_id=approved.id, person=bob, digest=shown.digest, revision=1, changes={"subject": "Another"})
+        edits.edit(
+            action_id=approved.id,
+            person=bob,
+            digest=shown.digest,
+            revision=1,
+            changes={"subject": "Another"},
+        )
         return (MOVED,)
 
     script.seen = edited_meanwhile
@@ -141,7 +159,9 @@ def test_only_approvers_decide(
     assert PendingAction.objects.get().status == "approved"
 
 
-def test_four_eyes_rule_refuses_the_proposer(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
+def test_four_eyes_rule_refuses_the_proposer(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox
+) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
     action_id = api.propose()
     refused = reviewer.decide(action_id, "approve")
@@ -162,7 +182,9 @@ def two_needed(mailbox: Mailbox, charlie: User) -> User:
     return charlie
 
 
-def test_approval_of_a_person_who_left_the_staff_is_void(api: Api, bob: User, two_needed: User, settings: Any) -> None:
+def test_approval_of_a_person_who_left_the_staff_is_void(
+    api: Api, bob: User, two_needed: User, settings: Any
+) -> None:
     settings.MAILHUB_STAFF_KINDS = ["mail.send"]
     User.objects.update(is_staff=True)
     action_id = api.propose()
@@ -193,14 +215,20 @@ def test_edit_of_an_outdated_page_is_refused(api: Api, alice: User, bob: User) -
 
     with pytest.raises(Problem) as refused:
         edits.edit(
-            action_id=shown.pk, person=alice, digest=shown.digest, revision=shown.revision, changes={"subject": "Mine"}
+            action_id=shown.pk,
+            person=alice,
+            digest=shown.digest,
+            revision=shown.revision,
+            changes={"subject": "Mine"},
         )
 
     assert refused.value.code == "conflict"
     assert PendingAction.objects.get().revision == 2
 
 
-def test_address_that_the_rules_refuse_cannot_be_edited_in(api: Api, mailbox: Mailbox, alice: User) -> None:
+def test_address_that_the_rules_refuse_cannot_be_edited_in(
+    api: Api, mailbox: Mailbox, alice: User
+) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, refused=["evil.example"])
     action_id = api.propose()
 

@@ -1,4 +1,6 @@
-"""Every URL, tool, scope and role of the product, taken from its own tables: a new one is covered by being added."""
+"""Every URL, tool, scope and role of the product, taken from its own tables: a new one is covered
+by being added.
+"""
 
 import re
 import uuid
@@ -44,10 +46,18 @@ PUBLIC = {
     "readyz": "It says in codes whether mail can leave.",
 }
 # Arguments of URLs that name no row.
-CHOICES = {"provider": "gmail", "provider_id": "sso", "uidb36": "1", "key": "sample", "app_label": "accounts"}
+CHOICES = {
+    "provider": "gmail",
+    "provider_id": "sso",
+    "uidb36": "1",
+    "key": "sample",
+    "app_label": "accounts",
+}
 
 
-def every_url(resolver: Any = None, before: str = "", spaces: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+def every_url(
+    resolver: Any = None, before: str = "", spaces: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str]]:
     """The name and the route of each view, with `<name>` where an argument stands."""
     for each in (resolver or get_resolver()).url_patterns:
         part = str(each.pattern)
@@ -77,16 +87,33 @@ class Belongings:
             invited_by=alice,
             expires_at=self.action.expires_at,
         )
-        webhook = Webhook.objects.create(token=token, url=f"https://{CANARY}.example/", events=[], secret="")
+        webhook = Webhook.objects.create(
+            token=token, url=f"https://{CANARY}.example/", events=[], secret=""
+        )
         delivery = WebhookDelivery.objects.create(
             webhook=webhook, event="action.proposed", action=self.action, at=timezone.now()
         )
         thread = Thread.objects.create(user=alice, name="conversation-1", title=CANARY)
         Message.objects.create(thread=thread, author="person", text=CANARY)
         view = SavedView.objects.create(person=alice, name=CANARY, query="")
-        upload = Upload.keep(owner=alice, owner_name="agent", name=CANARY, type="text/plain", content=b"x")
-        session = UserSession.objects.create(user=alice, ip="192.0.2.1", session_key="0" * 40, user_agent=CANARY)
-        self.rows = [self.action, mailbox, token, invitation, webhook, thread, view, upload, session, alice]
+        upload = Upload.keep(
+            owner=alice, owner_name="agent", name=CANARY, type="text/plain", content=b"x"
+        )
+        session = UserSession.objects.create(
+            user=alice, ip="192.0.2.1", session_key="0" * 40, user_agent=CANARY
+        )
+        self.rows = [
+            self.action,
+            mailbox,
+            token,
+            invitation,
+            webhook,
+            thread,
+            view,
+            upload,
+            session,
+            alice,
+        ]
         self.names: dict[str, Any] = {
             "action_id": self.action.pk,
             "mailbox_id": mailbox.pk,
@@ -128,7 +155,9 @@ class Belongings:
         return bool(set(re.findall(r"<(\w+)>", route)) & self.names.keys())
 
     def as_stored(self) -> str:
-        return str(serializers.serialize("json", [type(row).objects.get(pk=row.pk) for row in self.rows]))
+        return str(
+            serializers.serialize("json", [type(row).objects.get(pk=row.pk) for row in self.rows])
+        )
 
 
 @pytest.fixture
@@ -154,7 +183,9 @@ def test_every_url_requires_a_sign_in(method: str, belongings: Belongings) -> No
         status, leads, text = asked(Client(), method, belongings.address(route), belongings.form)
         assert status != 500, name
         assert CANARY not in text, name
-        to_the_sign_in = status in (301, 302) and re.match(r"/(account/)?sign-in/|/admin/login/", leads)
+        to_the_sign_in = status in (301, 302) and re.match(
+            r"/(account/)?sign-in/|/admin/login/", leads
+        )
         if status < 400 and not to_the_sign_in and name not in PUBLIC:
             open_doors.append((name, status, leads))
     assert open_doors == [], "ask for a sign-in, or give a reason in PUBLIC"
@@ -181,7 +212,9 @@ def test_every_url_refuses_the_ids_of_another_person(
     assert belongings.as_stored() == before
 
 
-def test_every_response_limits_the_browser(belongings: Belongings, alice: User, settings: Any) -> None:
+def test_every_response_limits_the_browser(
+    belongings: Belongings, alice: User, settings: Any
+) -> None:
     """Headers and cookies as behind TLS, for pages, programs and refusals alike."""
     settings.SECURE_HSTS_SECONDS = 31_536_000
     missing: list[Any] = []
@@ -214,21 +247,33 @@ def test_list_of_public_urls_names_only_existing_ones() -> None:
 
 @pytest.mark.parametrize("surface", ["rest", "mcp"])
 @pytest.mark.parametrize("scope", [*SCOPES, None])
-def test_every_tool_requires_its_scope(scope: str | None, surface: str, alice: User, mailbox: Mailbox) -> None:
+def test_every_tool_requires_its_scope(
+    scope: str | None, surface: str, alice: User, mailbox: Mailbox
+) -> None:
     """A token holds one scope, or all but one: nothing but the tool's own scope opens it."""
     without = [each for each in SCOPES if each != scope]
     one = make_api(alice, mailbox, name="one", scopes=[scope] if scope else [])
     others = make_api(alice, mailbox, name="others", scopes=without if scope else list(SCOPES))
     for name, tool in CATALOG.items():
-        given = {"mailbox": str(mailbox.pk), **TOOLS[name][0]} if name in TOOLS else {"action_id": str(uuid.uuid4())}
+        given = (
+            {"mailbox": str(mailbox.pk), **TOOLS[name][0]}
+            if name in TOOLS
+            else {"action_id": str(uuid.uuid4())}
+        )
         given = {} if name in ("list_mailboxes", "list_actions") else given
         assert tool.scope in SCOPES
-        assert (called(surface, one.secret, name, given) == "forbidden") is (tool.scope != scope), name
-        assert (called(surface, others.secret, name, given) == "forbidden") is (tool.scope == scope), name
+        assert (called(surface, one.secret, name, given) == "forbidden") is (tool.scope != scope), (
+            name
+        )
+        assert (called(surface, others.secret, name, given) == "forbidden") is (
+            tool.scope == scope
+        ), name
 
 
 @pytest.mark.parametrize("role", [*Role, None], ids=lambda role: role.value if role else "stranger")
-def test_every_tool_requires_the_role_of_the_catalogue(role: Role | None, alice: User, server: MemoryServer) -> None:
+def test_every_tool_requires_the_role_of_the_catalogue(
+    role: Role | None, alice: User, server: MemoryServer
+) -> None:
     """The catalogue's `need` decides, and it says what the table of roles says."""
     person = User.objects.create_user("pat@lovelace.example", is_staff=True)
     mailbox = make_mailbox("alice@lovelace.example", server, alice)
@@ -251,13 +296,19 @@ def test_ids_open_pages_for_their_own_person(belongings: Belongings, alice: User
     for name, route in URLS:
         if belongings.is_named_in(route) and not name.startswith("admin:"):
             answers[name] = asked(browser(alice), "get", belongings.address(route), {})
-    shown = {name for name, (status, _, text) in answers.items() if status == 200 and CANARY in text}
+    shown = {
+        name for name, (status, _, text) in answers.items() if status == 200 and CANARY in text
+    }
     assert {"review", "peek", "whole_text", "webhook", "agent_thread"} <= shown
-    assert {"mailbox", "rules"} <= {name for name, (status, _, _) in answers.items() if status == 200}
+    assert {"mailbox", "rules"} <= {
+        name for name, (status, _, _) in answers.items() if status == 200
+    }
 
 
 def test_no_token_decides_by_any_url(api: Api, belongings: Belongings) -> None:
-    """A token with every scope, of the mailbox's manager, posts the digest and revision to each URL of the action."""
+    """A token with every scope, of the mailbox's manager, posts the digest and revision to each URL
+    of the action.
+    """
     program = Client(headers={"Authorization": f"Bearer {api.secret}"})
     for name, route in URLS:
         if "<action_id>" in route and name != "api:cancel_action":

@@ -1,4 +1,6 @@
-"""A person approves every part that leaves: the plain text beside the HTML, and parts that mail programs show."""
+"""A person approves every part that leaves: the plain text beside the HTML, and parts that mail
+programs show.
+"""
 
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -29,7 +31,9 @@ def proposed(api: Api, tool: str, **arguments: Any) -> tuple[str, dict[str, str]
     answer = api.tool(tool, confirm=True, **arguments)
     assert answer.status_code == 202, answer.content
     found = answer.json()
-    return found["action"]["id"], {warning["code"]: warning["text"] for warning in found["warnings"]}
+    return found["action"]["id"], {
+        warning["code"]: warning["text"] for warning in found["warnings"]
+    }
 
 
 def pages(reviewer: Reviewer, action: str) -> tuple[str, str]:
@@ -41,11 +45,18 @@ def pages(reviewer: Reviewer, action: str) -> tuple[str, str]:
 def test_forward_with_two_texts_shows_both(
     api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox
 ) -> None:
-    text, html = "New bank details: please transfer to account 4711.\n", "<p>Our bank details: account 1234.</p>\n"
-    server.deliver(mailbox.address, mail("mallory@evil.example", mailbox.address, text, html).as_bytes())
+    text, html = (
+        "New bank details: please transfer to account 4711.\n",
+        "<p>Our bank details: account 1234.</p>\n",
+    )
+    server.deliver(
+        mailbox.address, mail("mallory@evil.example", mailbox.address, text, html).as_bytes()
+    )
     (card,) = api.tool("list_emails").json()["emails"]
 
-    action, warnings = proposed(api, "forward_email", message_id=card["id"], to=["mira@northwind.example"])
+    action, warnings = proposed(
+        api, "forward_email", message_id=card["id"], to=["mira@northwind.example"]
+    )
 
     assert "alternatives_differ" in warnings
     for page in pages(reviewer, action):
@@ -56,8 +67,15 @@ def test_forward_with_two_texts_shows_both(
     assert b"4711" in server.ledger[0].source  # the forward is faithful, and it was shown
 
 
-def test_draft_with_two_texts_shows_both(api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox) -> None:
-    draft = mail(mailbox.address, "alice@lovelace.example", "Please transfer to account 4711.\n", "<p>Lunch?</p>\n")
+def test_draft_with_two_texts_shows_both(
+    api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox
+) -> None:
+    draft = mail(
+        mailbox.address,
+        "alice@lovelace.example",
+        "Please transfer to account 4711.\n",
+        "<p>Lunch?</p>\n",
+    )
     server.deliver(mailbox.address, draft.as_bytes(), folder="drafts")
     (listed,) = api.tool("list_drafts").json()["drafts"]
 
@@ -71,10 +89,14 @@ def test_reply_quotes_the_html_in_its_plain_text(
     api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox
 ) -> None:
     text, html = "New account 4711.\n", "<p>Our account is <b>1234</b>.</p>\n"
-    server.deliver(mailbox.address, mail("mira@northwind.example", mailbox.address, text, html).as_bytes())
+    server.deliver(
+        mailbox.address, mail("mira@northwind.example", mailbox.address, text, html).as_bytes()
+    )
     (card,) = api.tool("list_emails").json()["emails"]
 
-    action, warnings = proposed(api, "reply_email", message_id=card["id"], comment="Thanks <b>& more</b>")
+    action, warnings = proposed(
+        api, "reply_email", message_id=card["id"], comment="Thanks <b>& more</b>"
+    )
     reviewer.decide(action, "approve")
     work()
 
@@ -84,14 +106,20 @@ def test_reply_quotes_the_html_in_its_plain_text(
 
 
 @pytest.mark.parametrize(
-    "body", ["<h1>Hello</h1><ul><li>one</li></ul><p>a &lt; b &amp;lt; c</p>", "<p>Hi</p><pre>  x\n  y</pre>"]
+    "body",
+    [
+        "<h1>Hello</h1><ul><li>one</li></ul><p>a &lt; b &amp;lt; c</p>",
+        "<p>Hi</p><pre>  x\n  y</pre>",
+    ],
 )
 def test_plain_text_of_our_html_says_the_same(api: Api, body: str) -> None:
     answer = api.tool("send_email", **{**HELLO, "body": body, "body_type": "html"}).json()
     assert "alternatives_differ" not in [warning["code"] for warning in answer["warnings"]]
 
 
-@pytest.mark.parametrize(("type_", "name"), [("text/calendar", "invite.ics"), ("application/octet-stream", "mail.eml")])
+@pytest.mark.parametrize(
+    ("type_", "name"), [("text/calendar", "invite.ics"), ("application/octet-stream", "mail.eml")]
+)
 def test_part_that_programs_show_automatically_is_a_risk(
     api: Api, server: MemoryServer, mailbox: Mailbox, type_: str, name: str
 ) -> None:
@@ -106,7 +134,9 @@ def test_part_that_programs_show_automatically_is_a_risk(
 
 
 @pytest.mark.parametrize("type_", ["calendar", "x-amp-html", "plain", "html"])
-def test_draft_with_another_text_part_is_refused(api: Api, server: MemoryServer, mailbox: Mailbox, type_: str) -> None:
+def test_draft_with_another_text_part_is_refused(
+    api: Api, server: MemoryServer, mailbox: Mailbox, type_: str
+) -> None:
     """It was left out in silence: a person would have approved less than they wrote."""
     draft = mail(mailbox.address, "bob@lovelace.example", "Lunch?\n", "<p>Lunch?</p>\n")
     draft.add_alternative(CALENDAR, subtype=type_)
@@ -122,7 +152,9 @@ def test_draft_with_another_text_part_is_refused(api: Api, server: MemoryServer,
 def test_named_part_among_related_parts_is_shown(
     api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox
 ) -> None:
-    """Programs differ in whether they show the first part or the one named as start: only one may be there."""
+    """Programs differ in whether they show the first part or the one named as start: only one may
+    be there.
+    """
     source = (
         f"From: {mailbox.address}\r\nTo: bob@lovelace.example\r\nSubject: Lunch\r\nMIME-Version: 1.0\r\n"
         'Content-Type: multipart/related; boundary=b; start="<two>"\r\n\r\n'

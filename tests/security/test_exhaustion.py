@@ -1,4 +1,5 @@
-"""200 stalled connections and 50 bodies of 30 MB by strangers: what still works, how fast, and in how much memory.
+"""200 stalled connections and 50 bodies of 30 MB by strangers: what still works, how fast, and in
+how much memory.
 
 Run it with `-s` for the figures that docs/operate/operations.md shows.
 """
@@ -48,22 +49,30 @@ def probe(door: Door) -> tuple[float, float, list[float]]:
     return door.page("/healthz"), door.page("/sign-in/"), door.calls(20)
 
 
-def report(what: str, before: list[float], found: tuple[float, float, list[float]], memory: list[float]) -> None:
+def report(
+    what: str, before: list[float], found: tuple[float, float, list[float]], memory: list[float]
+) -> None:
     healthz, sign_in, calls = found
     times = ", ".join(
         f"{name} {seconds * 1000:.0f} ms"
         for name, seconds in (
-            ("healthz", healthz), ("sign-in", sign_in), ("REST median", statistics.median(calls)),
-            ("REST worst", max(calls)), ("REST median before", statistics.median(before)),
+            ("healthz", healthz),
+            ("sign-in", sign_in),
+            ("REST median", statistics.median(calls)),
+            ("REST worst", max(calls)),
+            ("REST median before", statistics.median(before)),
         )
-    )  # fmt: skip
+    )
     print(f"\n{what}: {times}, memory {memory[0]:.0f} MB, at most {max(memory):.0f} MB")  # noqa: T201
 
 
 def test_stalled_connections_stop_nobody(door: Door, request: pytest.FixtureRequest) -> None:
     before, memory = door.calls(20), [door.megabytes()]
     began = time.monotonic()
-    stalled = [door.announce("/sign-in/", 60_000, {"Content-Type": FORM}, b"x" * 1000) for _ in range(STALLED)]
+    stalled = [
+        door.announce("/sign-in/", 60_000, {"Content-Type": FORM}, b"x" * 1000)
+        for _ in range(STALLED)
+    ]
     try:
         found = probe(door)
         memory.append(door.megabytes())

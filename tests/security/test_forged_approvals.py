@@ -1,4 +1,7 @@
-"""Somebody can write to the database and has no key. The guards stand, or they take them away: nothing leaves."""
+"""Somebody can write to the database and has no key.
+
+The guards stand, or they take them away: nothing leaves.
+"""
 
 import base64
 from collections.abc import Callable
@@ -33,30 +36,47 @@ OTHER_KEY = base64.b64encode(b"o" * 32).decode()
 def forge_decision(action: PendingAction, person: User, **changes: Any) -> None:
     Decision.objects.create(
         **{
-            "action": action, "person": person, "verdict": "approved", "revision": action.revision,
-            "approval_round": action.approval_round, "digest": action.digest, "created_at": timezone.now(),
-            "method": "password", **changes,
+            "action": action,
+            "person": person,
+            "verdict": "approved",
+            "revision": action.revision,
+            "approval_round": action.approval_round,
+            "digest": action.digest,
+            "created_at": timezone.now(),
+            "method": "password",
+            **changes,
         }
-    )  # fmt: skip
+    )
 
 
 def forge_status(action: PendingAction, **changes: Any) -> None:
     now = timezone.now()
     PendingAction.objects.filter(pk=action.pk).update(
         **{
-            "status": "approved", "approvals_given": 2, "approved_at": now, "not_before": now,
-            "rules_version": 0, **changes,
+            "status": "approved",
+            "approvals_given": 2,
+            "approved_at": now,
+            "not_before": now,
+            "rules_version": 0,
+            **changes,
         }
-    )  # fmt: skip
+    )
 
 
 def came_back(action: PendingAction) -> bool:
     action.refresh_from_db()
-    events = AuditEvent.objects.filter(event="returned", action_id=action.pk, data__code="approval_unproven")
-    return (action.status, (action.returned or {}).get("code")) == ("pending", "approval_unproven") and events.exists()
+    events = AuditEvent.objects.filter(
+        event="returned", action_id=action.pk, data__code="approval_unproven"
+    )
+    return (action.status, (action.returned or {}).get("code")) == (
+        "pending",
+        "approval_unproven",
+    ) and events.exists()
 
 
-def test_forged_approval_is_not_sent(api: Api, alice: User, reviewer: Reviewer, server: MemoryServer) -> None:
+def test_forged_approval_is_not_sent(
+    api: Api, alice: User, reviewer: Reviewer, server: MemoryServer
+) -> None:
     action = PendingAction.objects.get(pk=api.propose())
     forge_decision(action, alice)
     forge_status(action)
@@ -111,7 +131,9 @@ def test_altered_approval_is_not_sent(
     action = approved()
     Membership.objects.update(created_at=datetime(2025, 1, 1, tzinfo=UTC))
     with guards.lifted(connection):
-        Decision.objects.update(**{name: bob.pk if value == "bob" else value for name, value in changes.items()})
+        Decision.objects.update(
+            **{name: bob.pk if value == "bob" else value for name, value in changes.items()}
+        )
     work()
     assert server.ledger == []
     assert came_back(action)
@@ -152,7 +174,9 @@ def test_forged_ruling_does_not_resend_an_unknown_mail(
     assert came_back(action)
 
 
-def test_old_order_does_not_resend_a_sent_mail(approved: Callable[..., PendingAction], server: MemoryServer) -> None:
+def test_old_order_does_not_resend_a_sent_mail(
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
     action = approved()
     work()
     with guards.lifted(connection):
@@ -164,7 +188,9 @@ def test_old_order_does_not_resend_a_sent_mail(approved: Callable[..., PendingAc
     assert came_back(action)
 
 
-def test_withdrawn_mail_is_not_sent(api: Api, reviewer: Reviewer, settings: Any, server: MemoryServer) -> None:
+def test_withdrawn_mail_is_not_sent(
+    api: Api, reviewer: Reviewer, settings: Any, server: MemoryServer
+) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
     action = PendingAction.objects.get(pk=api.propose())
     reviewer.decide(str(action.pk), "approve")
@@ -200,7 +226,12 @@ def test_mail_ordered_again_by_a_person_leaves(
     script.instead = None
     PendingAction.objects.update(next_probe_at=timezone.now() + timedelta(hours=1))
     action.refresh_from_db()
-    assert reviewer.decide(str(action.pk), "resolve", ruling="not_sent", fence=action.fence).status_code == 302
+    assert (
+        reviewer.decide(
+            str(action.pk), "resolve", ruling="not_sent", fence=action.fence
+        ).status_code
+        == 302
+    )
     PendingAction.objects.filter(not_before__isnull=False).update(not_before=F("created_at"))
 
     work()
@@ -239,10 +270,11 @@ def test_decision_names_the_sign_in_method_of_its_person(api: Api, alice: User) 
     window.client.post(
         "/sign-in/",
         {
-            "login": alice.email, "password": "correct horse battery staple",
+            "login": alice.email,
+            "password": "correct horse battery staple",
             "csrfmiddlewaretoken": page.cookies["csrftoken"].value,
         },
-    )  # fmt: skip
+    )
     window.decide(api.propose(), "approve")
     assert Decision.objects.get().method == "password"
 
@@ -257,9 +289,15 @@ def test_decision_names_the_sign_in_method_of_its_person(api: Api, alice: User) 
 )  # fmt: skip
 def test_decision_digest_fits_only_its_decision(change: dict[str, Any]) -> None:
     said: dict[str, Any] = {
-        "action": UUID(int=1), "person": 1, "method": "password", "verdict": "approved", "revision": 1,
-        "approval_round": 1, "digest": "d" * 64, "created_at": datetime(2026, 1, 1, tzinfo=UTC),
-    }  # fmt: skip
+        "action": UUID(int=1),
+        "person": 1,
+        "method": "password",
+        "verdict": "approved",
+        "revision": 1,
+        "approval_round": 1,
+        "digest": "d" * 64,
+        "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+    }
     seal = seal_of_decision(**said)
     assert decision_holds(seal, **said)
     assert not decision_holds(seal, **{**said, **change})

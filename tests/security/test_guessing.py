@@ -35,8 +35,16 @@ def clock() -> Iterator[time_machine.Traveller]:
         yield traveller
 
 
-def attempt(password: str, address: str, *, client: Client | None = None, email: str = "alice@lovelace.example") -> str:
-    answer: Any = (client or Client()).post("/sign-in/", {"login": email, "password": password}, REMOTE_ADDR=address)
+def attempt(
+    password: str,
+    address: str,
+    *,
+    client: Client | None = None,
+    email: str = "alice@lovelace.example",
+) -> str:
+    answer: Any = (client or Client()).post(
+        "/sign-in/", {"login": email, "password": password}, REMOTE_ADDR=address
+    )
     if answer.status_code == 302:
         return "in"
     return "wait" if "Too many attempts" in answer.content.decode() else "wrong"
@@ -120,7 +128,9 @@ def test_many_failures_become_few_events_with_a_count(clock: Any) -> None:
 
 
 @pytest.mark.parametrize("path", ["/sign-in/code/", "/account/password/reset/"])
-def test_stalled_mail_server_does_not_reveal_known_people(settings: Any, alice: User, path: str) -> None:
+def test_stalled_mail_server_does_not_reveal_known_people(
+    settings: Any, alice: User, path: str
+) -> None:
     settings.MAILHUB_OWN_MAIL_THREADS = 2
     settings.SENDS_MAIL = True
     accepted = threading.Event()

@@ -1,4 +1,6 @@
-"""A person who approves reads which texts the proposal hid from its recipient, and what became of each."""
+"""A person who approves reads which texts the proposal hid from its recipient, and what became of
+each.
+"""
 
 import uuid
 from hashlib import sha256
@@ -37,18 +39,36 @@ def stored(mailbox: Mailbox, user: User, html: str) -> str:
     """An action whose HTML was cleaned by other rules, or by none."""
     source = b"Subject: Lunch\r\n\r\n"
     payload = {
-        "kind": "mail.send", "from": mailbox.address, "to": ["mira@northwind.example"], "cc": [], "bcc": [],
-        "subject": "Lunch", "text": "Lunch?", "html": html, "attachments": [], "importance": "normal",
-        "save_to_sent_items": True, "original": "", "nonce": uuid.uuid4().hex,
+        "kind": "mail.send",
+        "from": mailbox.address,
+        "to": ["mira@northwind.example"],
+        "cc": [],
+        "bcc": [],
+        "subject": "Lunch",
+        "text": "Lunch?",
+        "html": html,
+        "attachments": [],
+        "importance": "normal",
+        "save_to_sent_items": True,
+        "original": "",
+        "nonce": uuid.uuid4().hex,
         "source_sha256": sha256(source).hexdigest(),
-    }  # fmt: skip
+    }
     proposal = Proposal(
-        kind="mail.send", payload=payload, preview=Preview(title="Lunch", targets=(), excerpt="x", fingerprint="x"),
-        message_id=f"<{uuid.uuid4().hex}@x>", blobs=(source,),
-    )  # fmt: skip
+        kind="mail.send",
+        payload=payload,
+        preview=Preview(title="Lunch", targets=(), excerpt="x", fingerprint="x"),
+        message_id=f"<{uuid.uuid4().hex}@x>",
+        blobs=(source,),
+    )
     caller = Caller(user=user, surface="web")
     action, _ = proposals.propose(
-        caller=caller, mailbox=mailbox, tool="send_email", proposal=proposal, key=None, request_digest="x"
+        caller=caller,
+        mailbox=mailbox,
+        tool="send_email",
+        proposal=proposal,
+        key=None,
+        request_digest="x",
     )
     return str(action.pk)
 
@@ -56,7 +76,11 @@ def stored(mailbox: Mailbox, user: User, html: str) -> str:
 @pytest.mark.parametrize(
     ("html", "text", "fate"),
     [
-        ('<p>Hi</p><div style="display:none">Pay &lt;b&gt;4711&lt;/b&gt;</div>', "Pay &lt;b&gt;4711&lt;/b&gt;", SHOWN),
+        (
+            '<p>Hi</p><div style="display:none">Pay &lt;b&gt;4711&lt;/b&gt;</div>',
+            "Pay &lt;b&gt;4711&lt;/b&gt;",
+            SHOWN,
+        ),
         ('<p>Hi</p><p style="color:#fff">Pay 4711</p>', "Pay 4711", SHOWN),
         ("<p>Hi</p><style>.x{font-size:0}</style><p class=x>Pay 4711</p>", "Pay 4711", SHOWN),
         ("<p>Hi</p><!-- Pay <b>4711</b> -->", "Pay 4711", REMOVED),
@@ -65,7 +89,9 @@ def stored(mailbox: Mailbox, user: User, html: str) -> str:
         ("<p>Hi\U000e0050\U000e0061\U000e0079</p>", "Pay", REMOVED),
     ],
 )
-def test_hidden_text_is_listed_with_its_fate(api: Api, reviewer: Reviewer, html: str, text: str, fate: str) -> None:
+def test_hidden_text_is_listed_with_its_fate(
+    api: Api, reviewer: Reviewer, html: str, text: str, fate: str
+) -> None:
     for page in pages(reviewer, propose_html(api, html)):
         block = listed_in(page)
         assert f"<bdi>{text}</bdi>" in block
@@ -83,7 +109,9 @@ def test_no_list_is_shown_without_hidden_text(api: Api, reviewer: Reviewer, html
 
 
 def test_list_is_bounded(api: Api, reviewer: Reviewer) -> None:
-    html = "".join(f"<p hidden>{number} {'long ' * 100}</p><!-- no. {number} -->" for number in range(100))
+    html = "".join(
+        f"<p hidden>{number} {'long ' * 100}</p><!-- no. {number} -->" for number in range(100)
+    )
     for page in pages(reviewer, propose_html(api, f"<p>Hi</p>{html}")):
         block = listed_in(page)
         assert 0 < block.count("<li") <= MOST_TEXTS
@@ -107,20 +135,30 @@ def test_new_content_of_a_draft_is_listed_too(
     server.deliver(mailbox.address, draft.as_bytes(), folder="drafts")
     (listed,) = api.tool("list_drafts").json()["drafts"]
     answer = api.tool(
-        "update_draft", draft_id=listed["id"], to=["bob@lovelace.example"], subject="Lunch",
-        body="<p>Hi</p><p hidden>Pay 4711</p>", body_type="html",
-    )  # fmt: skip
+        "update_draft",
+        draft_id=listed["id"],
+        to=["bob@lovelace.example"],
+        subject="Lunch",
+        body="<p>Hi</p><p hidden>Pay 4711</p>",
+        body_type="html",
+    )
     for page in pages(reviewer, answer.json()["action"]["id"]):
         assert "<bdi>Pay 4711</bdi>" in listed_in(page)
 
 
 def test_list_is_unreadable_in_the_database(api: Api) -> None:
     action = propose_html(api, "<p>Hi</p><!-- Pay 4711 -->")
-    assert "4711" not in str(Revision.objects.filter(action_id=uuid.UUID(action)).values("preview").get())
+    assert "4711" not in str(
+        Revision.objects.filter(action_id=uuid.UUID(action)).values("preview").get()
+    )
 
 
 def test_cleaned_html_hides_nothing() -> None:
-    assert [form for form in hiding_forms(20261122, 600) if WORD in " ".join(unseen_texts(clean(form).html))] == []
+    assert [
+        form
+        for form in hiding_forms(20261122, 600)
+        if WORD in " ".join(unseen_texts(clean(form).html))
+    ] == []
 
 
 BLACK_ON_BLACK = '<p>Hi</p><p style="color:#000">SECRET</p>'
@@ -141,7 +179,9 @@ BLACK_ON_BLACK = '<p>Hi</p><p style="color:#000">SECRET</p>'
         "<body bgcolor=black><keygen bgcolor=white>",
     ],
 )
-def test_colour_of_the_body_is_found(api: Api, server: MemoryServer, mailbox: Mailbox, before: str) -> None:
+def test_colour_of_the_body_is_found(
+    api: Api, server: MemoryServer, mailbox: Mailbox, before: str
+) -> None:
     """Text in the colour of its ground is hidden, wherever the page names that colour."""
     message = mail("mallory@evil.example", mailbox.address, "Hi\n")
     message.set_content(before + BLACK_ON_BLACK, subtype="html")

@@ -18,7 +18,12 @@ PARENTHESES = "(" * 2_700
 
 def raw(office: Office, *lines: str, body: bytes = b"Hello\r\n") -> None:
     given = {line.partition(":")[0] for line in lines}
-    usual = {"From": "m@x.example", "To": office.ada, "Subject": "hostile", "Message-ID": "<hostile@x.example>"}
+    usual = {
+        "From": "m@x.example",
+        "To": office.ada,
+        "Subject": "hostile",
+        "Message-ID": "<hostile@x.example>",
+    }
     head = [*(f"{name}: {value}" for name, value in usual.items() if name not in given), *lines]
     office.imap.deliver(office.ada, "\r\n".join([*head, "", ""]).encode() + body)
 
@@ -59,7 +64,9 @@ def test_unreadable_addresses_are_marked_and_not_answered(office: Office) -> Non
     message = message_of(office)
     assert message["cc"] == [UNREADABLE]
 
-    problem = office.refused("reply_email", message_id=message["id"], comment="Hi", reply_all=True, confirm=True)
+    problem = office.refused(
+        "reply_email", message_id=message["id"], comment="Hi", reply_all=True, confirm=True
+    )
 
     assert problem["code"] == "invalid_input"
 
@@ -70,10 +77,15 @@ def test_addresses_beyond_the_limit_are_marked_not_answered(office: Office) -> N
     message = message_of(office)
     assert message["to"][-1].startswith("… and")
 
-    problem = office.refused("reply_email", message_id=message["id"], comment="Hi", reply_all=True, confirm=True)
+    problem = office.refused(
+        "reply_email", message_id=message["id"], comment="Hi", reply_all=True, confirm=True
+    )
 
     assert problem["code"] == "invalid_input"
-    assert MORE_ADDRESSES not in office.tool("reply_email", message_id=message["id"], comment="Hi")["preview"]["to"]
+    assert (
+        MORE_ADDRESSES
+        not in office.tool("reply_email", message_id=message["id"], comment="Hi")["preview"]["to"]
+    )
 
 
 def test_text_in_a_codec_that_is_no_charset_is_readable(office: Office) -> None:
@@ -86,7 +98,9 @@ def test_text_in_a_codec_that_is_no_charset_is_readable(office: Office) -> None:
 def test_hostile_html_of_an_agent_is_no_server_error(office: Office, token: str, size: int) -> None:
     body = (token * size)[:99_000] + "words"
     for tool in ("send_email", "create_draft"):
-        answer = office.api.tool(tool, to=[office.mira], subject="x", body=body, body_type="html", confirm=True)
+        answer = office.api.tool(
+            tool, to=[office.mira], subject="x", body=body, body_type="html", confirm=True
+        )
         assert answer.status_code in (200, 202, 422), answer.content
 
 

@@ -1,4 +1,5 @@
-"""Real processes, one person whose mail servers mean harm, and another one whose mail must leave all the same.
+"""Real processes, one person whose mail servers mean harm, and another one whose mail must leave
+all the same.
 
 MAILHUB_HOSTILE_MINUTES sets how long the long run takes.
 """
@@ -45,16 +46,37 @@ class Mallory:
 
     def __init__(self, installation: Installation, running: ExitStack, mailboxes: int) -> None:
         self._of = installation
-        self.smtp = [running.enter_context(HostileSmtp(harm, at="", every=5)) for harm, _ in SMTP[:mailboxes]]
-        self.imap = [running.enter_context(HostileImap(harm, at="", every=5)) for harm, _ in IMAP[:mailboxes]]
+        self.smtp = [
+            running.enter_context(HostileSmtp(harm, at="", every=5)) for harm, _ in SMTP[:mailboxes]
+        ]
+        self.imap = [
+            running.enter_context(HostileImap(harm, at="", every=5)) for harm, _ in IMAP[:mailboxes]
+        ]
         installation.command("create_user", "--email", MALLORY, "--name", "Mallory")
         self.addresses = [f"m{number}@evil.example" for number in range(mailboxes)]
         for address, smtp, imap in zip(self.addresses, self.smtp, self.imap, strict=True):
             installation.command(
-                "connect_mailbox", "imap", "--address", address, "--owner", MALLORY, "--password-stdin",
-                "--imap", f"127.0.0.1:{imap.port}:plain", "--smtp", f"127.0.0.1:{smtp.port}:plain", stdin="x",
-            )  # fmt: skip
-        named = ("--name", "m", "--scopes", "mail:read,mail:propose", "--mailboxes", ",".join(self.addresses))
+                "connect_mailbox",
+                "imap",
+                "--address",
+                address,
+                "--owner",
+                MALLORY,
+                "--password-stdin",
+                "--imap",
+                f"127.0.0.1:{imap.port}:plain",
+                "--smtp",
+                f"127.0.0.1:{smtp.port}:plain",
+                stdin="x",
+            )
+        named = (
+            "--name",
+            "m",
+            "--scopes",
+            "mail:read,mail:propose",
+            "--mailboxes",
+            ",".join(self.addresses),
+        )
         self._token = installation.command("create_token", "--user", MALLORY, *named)
 
     def turn(self) -> None:
@@ -66,7 +88,12 @@ class Mallory:
 
     def call(self, url: str, tool: str, **arguments: Any) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        answer = request(f"{url}/api/v1/tools/{tool}", "POST", body=json.dumps(arguments).encode(), headers=headers)
+        answer = request(
+            f"{url}/api/v1/tools/{tool}",
+            "POST",
+            body=json.dumps(arguments).encode(),
+            headers=headers,
+        )
         return answer.status, answer.json()
 
     def send(self, url: str) -> None:
@@ -76,7 +103,13 @@ class Mallory:
         assert person.submit(link, "sign-in").status == 302
         proposed = []
         for address in self.addresses:
-            mail = {"to": ["x@x.example"], "subject": address, "body": "x", "confirm": True, "mailbox": address}
+            mail = {
+                "to": ["x@x.example"],
+                "subject": address,
+                "body": "x",
+                "confirm": True,
+                "mailbox": address,
+            }
             status, answer = self.call(url, "send_email", **mail)
             assert status == 202, answer
             proposed.append(answer["action"]["id"])
@@ -107,14 +140,27 @@ def memory_of(program: Program) -> float:
     total = 0
     for pid in session_of(program.pid):
         with suppress(OSError):
-            total += int(re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[0])
+            total += int(
+                re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[0]
+            )
     return total / 1024
 
 
-def run(home: Path, sandbox: SandboxServer, running: ExitStack, *, seconds: float, mailboxes: int = len(SMTP)) -> str:
-    """Let Mallory's servers do harm for so long; return what Ada's mail, the pages and the memory did meanwhile."""
+def run(
+    home: Path,
+    sandbox: SandboxServer,
+    running: ExitStack,
+    *,
+    seconds: float,
+    mailboxes: int = len(SMTP),
+) -> str:
+    """Let Mallory's servers do harm for so long; return what Ada's mail, the pages and the memory
+    did meanwhile.
+    """
     ada_smtp = running.enter_context(FaultySmtp())
-    installation = running.enter_context(Installation(home, ada_smtp, sandbox, MAILHUB_LEASE_SECONDS=30))
+    installation = running.enter_context(
+        Installation(home, ada_smtp, sandbox, MAILHUB_LEASE_SECONDS=30)
+    )
     installation.prepare()
     mallory = Mallory(installation, running, mailboxes)
     web, worker = installation.serve(), installation.worker()
@@ -125,7 +171,12 @@ def run(home: Path, sandbox: SandboxServer, running: ExitStack, *, seconds: floa
     running.callback(ended.set)
     mallory.read(url, ended)
     ends_at = time.monotonic() + seconds
-    left, health, ready, memory = list[float](), list[float](), list[int](), {"web": 0.0, "worker": 0.0}
+    left, health, ready, memory = (
+        list[float](),
+        list[float](),
+        list[int](),
+        {"web": 0.0, "worker": 0.0},
+    )
     while time.monotonic() < ends_at:
         number = len(left)
         installation.approved(f"Mail {number}")
@@ -154,7 +205,9 @@ def run(home: Path, sandbox: SandboxServer, running: ExitStack, *, seconds: floa
 
 @pytest.mark.long  # it measures times, which a busy machine spoils
 @pytest.mark.timeout(240)
-def test_mail_leaves_beside_hostile_servers(tmp_path: Path, sandbox: SandboxServer, running: ExitStack) -> None:
+def test_mail_leaves_beside_hostile_servers(
+    tmp_path: Path, sandbox: SandboxServer, running: ExitStack
+) -> None:
     sys.stdout.write(run(tmp_path, sandbox, running, seconds=20, mailboxes=5))
 
 

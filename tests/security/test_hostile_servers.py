@@ -25,7 +25,15 @@ from tools.providers.base import Envelope, Handover
 from tools.providers.errors import OutcomeUnknown, Unavailable
 from tools.providers.imap import ImapProvider
 
-IMAP_HARMS: list[Harm] = ["drip", "silent", "endless_lines", "endless_line", "literal", "literal_in_pieces", "digits"]
+IMAP_HARMS: list[Harm] = [
+    "drip",
+    "silent",
+    "endless_lines",
+    "endless_line",
+    "literal",
+    "literal_in_pieces",
+    "digits",
+]
 SMTP_HARMS: list[Harm] = ["drip", "silent", "endless_lines", "endless_line"]
 SECONDS = 0.4  # what a conversation may take here
 SLACK = 5.0  # a busy machine
@@ -75,14 +83,18 @@ def test_signing_in_to_hostile_smtp_ends(harm: Harm, at: str) -> None:
 def test_reading_a_hostile_mailbox_ends(harm: Harm, at: str, settings: Any) -> None:
     settings.MAILHUB_REQUEST_SECONDS = SECONDS
     with HostileImap(harm, at=at) as server, Bounded(), pytest.raises(Unavailable) as caught:
-        provider(imap=server.port).list_messages(folder="inbox", unread=None, limit=2, page_token=None)
+        provider(imap=server.port).list_messages(
+            folder="inbox", unread=None, limit=2, page_token=None
+        )
     assert caught.value.code == "connection_lost"
 
 
 @pytest.mark.parametrize("harm", ["endless_lines", "endless_line", "literal", "literal_in_pieces"])
 def test_text_from_a_hostile_mailbox_is_capped(harm: Harm) -> None:
     with HostileImap(harm, at="fetch") as server, pytest.raises(Unavailable):
-        provider(imap=server.port).list_messages(folder="inbox", unread=None, limit=2, page_token=None)
+        provider(imap=server.port).list_messages(
+            folder="inbox", unread=None, limit=2, page_token=None
+        )
     assert server.sent < 128 * MEGABYTES
 
 
@@ -127,10 +139,18 @@ def test_hostile_server_delays_the_wizard_only_shortly(alice: User, settings: An
     settings.MAILHUB_WIZARD_REACHES_LOOPBACK = True
     settings.MAILHUB_PROVE_SECONDS = SECONDS
     person = browser(alice)
-    assert person.get("/mailboxes/connect/imap/").status_code == 200  # what a first page loads is not measured
+    assert (
+        person.get("/mailboxes/connect/imap/").status_code == 200
+    )  # what a first page loads is not measured
     with HostileImap("drip") as imap, Bounded():
         address = f"127.0.0.1:{imap.port}:starttls"
-        given = {"address": "m@evil.example", "username": "m", "password": "x", "imap": address, "smtp": address}
+        given = {
+            "address": "m@evil.example",
+            "username": "m",
+            "password": "x",
+            "imap": address,
+            "smtp": address,
+        }
         answer = person.post("/mailboxes/connect/imap/", given)
     assert answer.status_code == 422
     assert not Mailbox.objects.exists()

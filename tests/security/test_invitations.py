@@ -1,4 +1,6 @@
-"""An invitation is no way into an account that exists, and its link reaches nobody but the invited person."""
+"""An invitation is no way into an account that exists, and its link reaches nobody but the invited
+person.
+"""
 
 import re
 from io import StringIO
@@ -33,10 +35,14 @@ def mallory(server: MemoryServer, db: None) -> User:
 
 def invite(by: User, email: str, **more: Any) -> Any:
     mailbox = Mailbox.objects.get(address=by.email)
-    return browser(by).post(f"/mailboxes/{mailbox.pk}/invite/", {"email": email, "role": "approver", **more})
+    return browser(by).post(
+        f"/mailboxes/{mailbox.pk}/invite/", {"email": email, "role": "approver", **more}
+    )
 
 
-def test_invitation_signs_in_no_existing_person(smtp: FaultySmtp, alice: User, mallory: User) -> None:
+def test_invitation_signs_in_no_existing_person(
+    smtp: FaultySmtp, alice: User, mallory: User
+) -> None:
     invite(mallory, alice.email)
     link = link_in(the_mail(smtp, alice.email))
     window = Client()
@@ -86,20 +92,27 @@ def test_new_person_has_no_password_and_a_proven_address(smtp: FaultySmtp, mallo
     assert not person.has_usable_password()
 
 
-def test_closed_account_is_not_opened_by_an_invitation(smtp: FaultySmtp, alice: User, mallory: User) -> None:
+def test_closed_account_is_not_opened_by_an_invitation(
+    smtp: FaultySmtp, alice: User, mallory: User
+) -> None:
     User.objects.filter(pk=alice.pk).update(is_active=False)
     invite(mallory, alice.email)
     assert Client().post(link_in(the_mail(smtp, alice.email))).status_code == 401
 
 
-def test_known_and_unknown_addresses_cost_the_same_work(smtp: FaultySmtp, alice: User, mallory: User) -> None:
+def test_known_and_unknown_addresses_cost_the_same_work(
+    smtp: FaultySmtp, alice: User, mallory: User
+) -> None:
     pages = [
         invite(mallory, email).content.decode().replace(email, "X")
         for email in (alice.email, "nobody@lovelace.example")
     ]
     known, unknown = (re.sub(r'csrf\w+" value="\w+"|X-CSRFToken[^}]+', "", page) for page in pages)
     assert known == unknown
-    assert [accepted.recipients for accepted in smtp.ledger] == [(alice.email,), ("nobody@lovelace.example",)]
+    assert [accepted.recipients for accepted in smtp.ledger] == [
+        (alice.email,),
+        ("nobody@lovelace.example",),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -110,20 +123,31 @@ def test_known_and_unknown_addresses_cost_the_same_work(smtp: FaultySmtp, alice:
         ("MAILHUB_ADDRESS_MAILS_PER_HOUR", ["one@bank.example"] * 4),
     ],
 )
-def test_invitations_per_hour_are_limited(mallory: User, settings: Any, setting: str, emails: list[str]) -> None:
+def test_invitations_per_hour_are_limited(
+    mallory: User, settings: Any, setting: str, emails: list[str]
+) -> None:
     setattr(settings, setting, 3)
     statuses = [invite(mallory, email).status_code for email in emails]
     assert statuses == [200, 200, 200, 429]
     assert Invitation.objects.count() == 3
-    assert AuditEvent.objects.filter(event="invitation_limited", mailbox__address=mallory.email).count() == 1
+    assert (
+        AuditEvent.objects.filter(
+            event="invitation_limited", mailbox__address=mallory.email
+        ).count()
+        == 1
+    )
     assert not QuotaUse.objects.filter(key__contains="@").exists(), "counts hold no address"
 
 
-def test_limit_of_a_person_spans_their_mailboxes(mallory: User, server: MemoryServer, settings: Any) -> None:
+def test_limit_of_a_person_spans_their_mailboxes(
+    mallory: User, server: MemoryServer, settings: Any
+) -> None:
     settings.MAILHUB_INVITATIONS_PER_HOUR = 1
     other = make_mailbox("second@stranger.example", server, mallory)
     assert invite(mallory, "one@bank.example").status_code == 200
-    answer = browser(mallory).post(f"/mailboxes/{other.pk}/invite/", {"email": "two@bank.example", "role": "viewer"})
+    answer = browser(mallory).post(
+        f"/mailboxes/{other.pk}/invite/", {"email": "two@bank.example", "role": "viewer"}
+    )
     assert answer.status_code == 429
     assert "Too many invitations" in answer.content.decode()
 
@@ -132,7 +156,9 @@ def test_operator_prints_a_link_and_the_mailed_one_ends(smtp: FaultySmtp, mallor
     invite(mallory, "new@bank.example")
     mailed = link_in(the_mail(smtp, "new@bank.example"))
     out = StringIO()
-    call_command("invitation_link", "--mailbox", mallory.email, "--email", "NEW@bank.example", stdout=out)
+    call_command(
+        "invitation_link", "--mailbox", mallory.email, "--email", "NEW@bank.example", stdout=out
+    )
     printed = out.getvalue().strip().removeprefix("https://mailhub.example")
     assert Client().get(mailed).status_code == 410
     assert Client().post(printed).status_code == 302
@@ -141,7 +167,9 @@ def test_operator_prints_a_link_and_the_mailed_one_ends(smtp: FaultySmtp, mallor
         call_command("invitation_link", "--mailbox", mallory.email, "--email", "new@bank.example")
 
 
-def test_invitation_of_another_person_is_in_the_audit(alice: User, bob: User, mallory: User) -> None:
+def test_invitation_of_another_person_is_in_the_audit(
+    alice: User, bob: User, mallory: User
+) -> None:
     mailbox = Mailbox.objects.get(address=mallory.email)
     secret = members.invite(mailbox=mailbox, person=mallory, email=alice.email, role=Role.VIEWER)
     assert browser(bob).post(f"/invitations/{secret}/").status_code == 403
@@ -149,7 +177,9 @@ def test_invitation_of_another_person_is_in_the_audit(alice: User, bob: User, ma
     assert refused.actor == f"user:{bob.pk}"
 
 
-def test_refused_inviter_uses_up_no_quota(alice: User, bob: User, mailbox: Mailbox, settings: Any) -> None:
+def test_refused_inviter_uses_up_no_quota(
+    alice: User, bob: User, mailbox: Mailbox, settings: Any
+) -> None:
     settings.MAILHUB_MAILBOX_INVITATIONS_PER_HOUR = 1
     form = {"email": "new@bank.example", "role": "manager"}
     for _ in range(3):

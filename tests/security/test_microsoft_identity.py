@@ -1,4 +1,6 @@
-"""A Microsoft 365 mailbox belongs to one account of an allowed tenant, whatever the account calls itself."""
+"""A Microsoft 365 mailbox belongs to one account of an allowed tenant, whatever the account calls
+itself.
+"""
 
 from typing import Any
 
@@ -43,7 +45,9 @@ def test_tenant_open_to_everybody_is_refused_in_the_web(
     assert "mailhub.W001" not in [warning.id for warning in run_checks()]
 
 
-def test_mailbox_connected_under_common_is_refreshed(alice: User, service: SignInService, settings: Any) -> None:
+def test_mailbox_connected_under_common_is_refreshed(
+    alice: User, service: SignInService, settings: Any
+) -> None:
     settings.MICROSOFT_TENANT = "common"
     connect()  # by an operator's command
     mailbox = Mailbox.objects.get()
@@ -100,14 +104,18 @@ def test_proven_contact_address_is_connected(service: SignInService, graph: Grap
     assert f"{ADA} is connected" in sign_in(browser(ada)).content.decode()
 
 
-def test_personal_account_proves_only_microsoft_addresses(alice: User, service: SignInService, settings: Any) -> None:
+def test_personal_account_proves_only_microsoft_addresses(
+    alice: User, service: SignInService, settings: Any
+) -> None:
     settings.MICROSOFT_ALLOWED_TENANTS = [PERSONAL]
     service.identity = {"oid": OID, "tid": PERSONAL}
     assert sign_in(browser(alice)).status_code == 403
     assert not Mailbox.objects.exists()
 
 
-def test_mailbox_stays_with_the_account_that_connected_it(alice: User, service: SignInService) -> None:
+def test_mailbox_stays_with_the_account_that_connected_it(
+    alice: User, service: SignInService
+) -> None:
     """An address can be given to another account; its mailbox here does not go along by itself."""
     window = browser(alice)
     sign_in(window)

@@ -16,7 +16,13 @@ from tests.conftest import Api
 from tests.people import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SAMPLES = {"uuid": "00000000-0000-0000-0000-000000000001", "int": "1", "str": "x", "slug": "x", "path": "x"}
+SAMPLES = {
+    "uuid": "00000000-0000-0000-0000-000000000001",
+    "int": "1",
+    "str": "x",
+    "slug": "x",
+    "path": "x",
+}
 
 
 def every_path(resolver: Any = None, before: str = "") -> Iterator[tuple[str, str]]:
@@ -27,19 +33,25 @@ def every_path(resolver: Any = None, before: str = "") -> Iterator[tuple[str, st
             yield from every_path(each, route)
         elif isinstance(each, URLPattern):
             for name, converter in each.pattern.converters.items():
-                sample = SAMPLES.get(type(converter).__name__.removesuffix("Converter").lower(), "x")
+                sample = SAMPLES.get(
+                    type(converter).__name__.removesuffix("Converter").lower(), "x"
+                )
                 route = re.sub(rf"<(\w+:)?{name}>", sample, route)
             yield each.name or "", "/" + re.sub(r"<[^>]+>", "1", route)
 
 
-def test_no_response_to_a_person_or_program_is_stored(alice: User, mailbox: Mailbox, api: Api) -> None:
+def test_no_response_to_a_person_or_program_is_stored(
+    alice: User, mailbox: Mailbox, api: Api
+) -> None:
     alice.is_staff = alice.is_superuser = True
     alice.save()
     paths = [(name, path) for name, path in every_path() if name not in CACHEABLE]
     assert len(paths) > 200
     stored = []
     person, stranger = browser(alice), Client()
-    program = Client(headers={"Authorization": f"Bearer {api.secret}"}, raise_request_exception=False)
+    program = Client(
+        headers={"Authorization": f"Bearer {api.secret}"}, raise_request_exception=False
+    )
     for _, path in paths:
         if SESSION_KEY not in person.session:  # one of the paths signs out
             person = browser(alice)

@@ -1,4 +1,6 @@
-"""Programs never see the codes and links that mailhub mails to a person, whose mailbox they may read otherwise."""
+"""Programs never see the codes and links that mailhub mails to a person, whose mailbox they may
+read otherwise.
+"""
 
 import ast
 import json
@@ -35,7 +37,12 @@ gmail = gmailbox.gmail
 OUTSIDE = "mira@northwind.example"
 HEADER = "X-Mailhub-Own"
 SENDER = "mailhub@hub.example"
-PROGRAMS: list[tuple[Surface, bool]] = [("rest", True), ("mcp", True), ("command", True), ("agent", False)]
+PROGRAMS: list[tuple[Surface, bool]] = [
+    ("rest", True),
+    ("mcp", True),
+    ("command", True),
+    ("agent", False),
+]
 PERSON: tuple[Surface, bool] = ("web", False)
 # Each tool that takes an id of a mail, and how.
 BY_ID: dict[str, dict[str, Any]] = {
@@ -65,7 +72,9 @@ def hub(request: Any, settings: Any, office: Office) -> Office:
 def caller(user: User, surface: Surface, token: bool, mailbox: Mailbox) -> Caller:
     if not token:
         return Caller(user=user, surface=surface)
-    made = ApiToken.issue(user=user, name=f"agent-{uuid.uuid4().hex[:8]}", scopes=list(SCOPES), mailboxes=[mailbox])[0]
+    made = ApiToken.issue(
+        user=user, name=f"agent-{uuid.uuid4().hex[:8]}", scopes=list(SCOPES), mailboxes=[mailbox]
+    )[0]
     return Caller(user=user, surface=surface, token=made, scopes=frozenset(SCOPES))
 
 
@@ -74,15 +83,23 @@ def call(asks: Caller, mailbox: Mailbox, tool: str, **arguments: Any) -> dict[st
 
 
 def request_code(hub: Office) -> str:
-    """A program posts the form of the sign-in page for the owner of the mailbox; returns the code that arrives."""
+    """A program posts the form of the sign-in page for the owner of the mailbox; returns the code
+    that arrives.
+    """
     assert Client().post("/sign-in/code/", {"email": hub.ada}).status_code == 302
-    (mail,) = [each for each in hub.inbox(hub.ada) if HEADER in each or "code" in str(each["Subject"]).lower()]
+    (mail,) = [
+        each
+        for each in hub.inbox(hub.ada)
+        if HEADER in each or "code" in str(each["Subject"]).lower()
+    ]
     (code,) = re.findall(r"^([A-Z0-9]{4,}(?:-[A-Z0-9]{3,})*)\s*$", mail.get_content(), re.MULTILINE)
     return str(code)
 
 
 def ids(mailbox: Mailbox, folder: str = "inbox") -> list[str]:
-    page = provider_for(mailbox).list_messages(folder=folder, unread=None, limit=50, page_token=None)
+    page = provider_for(mailbox).list_messages(
+        folder=folder, unread=None, limit=50, page_token=None
+    )
     return [card.id for card in page.cards]
 
 
@@ -97,7 +114,9 @@ def code_of(asks: Caller, mailbox: Mailbox, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("surface", PROGRAMS, ids=lambda each: each[0])
-def test_no_program_gets_the_sign_in_code_of_its_owner(hub: Office, surface: tuple[Surface, bool]) -> None:
+def test_no_program_gets_the_sign_in_code_of_its_owner(
+    hub: Office, surface: tuple[Surface, bool]
+) -> None:
     ordinary = hub.receive(letter(to=hub.ada))
     code = request_code(hub)
     asks = caller(hub.reviewer.user, *surface, hub.mailbox)
@@ -150,10 +169,16 @@ def test_search_reveals_no_word_of_own_mail(hub: Office) -> None:
     def answers(guess: str) -> list[dict[str, Any]]:
         found = []
         for limit in (1, 2, 3):
-            for query in (f'TEXT "{guess}"', f'OR TEXT "{guess}" SUBJECT "Known one"', f'OR TEXT "{guess}" TEXT Known'):
+            for query in (
+                f'TEXT "{guess}"',
+                f'OR TEXT "{guess}" SUBJECT "Known one"',
+                f'OR TEXT "{guess}" TEXT Known',
+            ):
                 token: dict[str, str] = {}
                 for _ in range(4):
-                    page = call(asks, hub.mailbox, "search_emails", query=query, max_results=limit, **token)
+                    page = call(
+                        asks, hub.mailbox, "search_emails", query=query, max_results=limit, **token
+                    )
                     found.append(page)
                     if "next_page_token" not in page:
                         break
@@ -165,7 +190,9 @@ def test_search_reveals_no_word_of_own_mail(hub: Office) -> None:
 
 def test_own_mail_without_its_mark_is_known_by_its_sender(hub: Office, settings: Any) -> None:
     settings.DEFAULT_FROM_EMAIL = f"mailhub <{SENDER.title()}>"
-    hub.imap.deliver(hub.ada, letter(to=hub.ada, sender=f"M <{SENDER}>", text="ABCD-EFGH\n").as_bytes())
+    hub.imap.deliver(
+        hub.ada, letter(to=hub.ada, sender=f"M <{SENDER}>", text="ABCD-EFGH\n").as_bytes()
+    )
     (own,) = ids(hub.mailbox)
     asks = caller(hub.reviewer.user, "mcp", True, hub.mailbox)
     assert call(asks, hub.mailbox, "list_emails")["emails"] == []
@@ -175,13 +202,19 @@ def test_own_mail_without_its_mark_is_known_by_its_sender(hub: Office, settings:
 
 def test_ordinary_mail_beside_own_mail_stays_visible(office: Office, settings: Any) -> None:
     settings.DEFAULT_FROM_EMAIL = office.ada
-    office.imap.deliver(office.ada, letter(to=OUTSIDE, sender=office.ada).as_bytes(), folder="Sent Messages")
+    office.imap.deliver(
+        office.ada, letter(to=OUTSIDE, sender=office.ada).as_bytes(), folder="Sent Messages"
+    )
     asks = caller(office.reviewer.user, "rest", True, office.mailbox)
     (card,) = call(asks, office.mailbox, "list_emails", folder="sent")["emails"]
     assert call(asks, office.mailbox, "read_email", message_id=card["id"])["body"]
-    assert [each.id for each in checks.run_checks(databases=["default"]) if each.id == "approvals.W002"]
+    assert [
+        each.id for each in checks.run_checks(databases=["default"]) if each.id == "approvals.W002"
+    ]
     settings.DEFAULT_FROM_EMAIL = SENDER
-    assert not [each.id for each in checks.run_checks(databases=["default"]) if each.id == "approvals.W002"]
+    assert not [
+        each.id for each in checks.run_checks(databases=["default"]) if each.id == "approvals.W002"
+    ]
 
 
 def test_mark_of_another_server_hides_nothing(hub: Office) -> None:
@@ -196,12 +229,16 @@ def test_mark_of_another_server_hides_nothing(hub: Office) -> None:
 def test_spoofed_outside_sender_is_only_hidden(hub: Office, settings: Any) -> None:
     settings.DEFAULT_FROM_EMAIL = SENDER
     ordinary = hub.receive(letter(to=hub.ada, subject="First"))
-    hub.imap.deliver(hub.ada, letter(to=hub.ada, sender=SENDER, References="<a@northwind.example>").as_bytes())
+    hub.imap.deliver(
+        hub.ada, letter(to=hub.ada, sender=SENDER, References="<a@northwind.example>").as_bytes()
+    )
     last = letter(to=hub.ada, subject="Last")
     last["References"] = "<a@northwind.example>"
     newest = hub.receive(last)
     assert [each["id"] for each in hub.tool("list_emails")["emails"]] == [newest, ordinary]
-    assert [each["id"] for each in hub.tool("read_thread", message_id=newest)["messages"]] == [newest]
+    assert [each["id"] for each in hub.tool("read_thread", message_id=newest)["messages"]] == [
+        newest
+    ]
 
 
 def test_pages_are_full_although_own_mail_is_skipped(hub: Office) -> None:
@@ -217,7 +254,11 @@ def test_returned_mail_does_not_reveal_the_code_inside_it(hub: Office) -> None:
     request_code(hub)
     (original,) = hub.inbox(hub.ada)
     bounce = EmailMessage()
-    bounce["From"], bounce["To"], bounce["Subject"] = f"postmaster@{OUTSIDE}", hub.ada, "Undelivered"
+    bounce["From"], bounce["To"], bounce["Subject"] = (
+        f"postmaster@{OUTSIDE}",
+        hub.ada,
+        "Undelivered",
+    )
     bounce.set_content("It came back.")
     bounce.add_attachment(original)
     message_id = hub.receive(bounce)
@@ -252,23 +293,28 @@ def marked(sender: str) -> bytes:
 
 
 @pytest.mark.parametrize("sender", [SENDER, ADA])
-def test_gmail_tools_hide_and_refuse_own_mail(gmail: GmailServer, alice: User, settings: Any, sender: str) -> None:
+def test_gmail_tools_hide_and_refuse_own_mail(
+    gmail: GmailServer, alice: User, settings: Any, sender: str
+) -> None:
     settings.DEFAULT_FROM_EMAIL = sender
     found = gmailbox.connected(gmail, alice)
     ordinary = gmail.deliver(ADA, gmailbox.letter("Number 1"))
     own = gmail.deliver(ADA, marked(sender))
     api = make_api(alice, found)
     for tool, given, rows in (
-        ("list_emails", {}, "emails"), ("search_emails", {"newer_than_days": 3650}, "emails"),
+        ("list_emails", {}, "emails"),
+        ("search_emails", {"newer_than_days": 3650}, "emails"),
         ("gmail_search_messages", {"query": "Number OR code"}, "messages"),
-    ):  # fmt: skip
+    ):
         answer = api.tool(tool, **given)
         assert answer.status_code == 200, answer.content
         assert own.id not in {row["id"] for row in answer.json()[rows]}, tool
         assert b"ABCD-EFGH" not in answer.content, tool
     assert api.tool("list_emails").json()["emails"][0]["id"] == ordinary.id
     for fmt in ("full", "metadata"):
-        assert api.tool("gmail_get_message", message_id=own.id, fmt=fmt).json()["code"] == "forbidden"
+        assert (
+            api.tool("gmail_get_message", message_id=own.id, fmt=fmt).json()["code"] == "forbidden"
+        )
     assert api.tool("gmail_get_message", message_id=ordinary.id).status_code == 200
     assert api.tool("read_email", message_id=own.id).json()["code"] == "forbidden"
 
@@ -296,7 +342,8 @@ def test_graph_mailbox_hides_own_mail(
     assert api.tool("read_email", message_id=ordinary).status_code == 200
 
 
-# These act for a person or carry out what one approved, and answer no program with mail that was read.
+# These act for a person or carry out what one approved, and answer no program with mail that was
+# read.
 WITHOUT_A_PROGRAM = {
     "links.py", "own_mail.py", "held_drafts.py", "sends/kinds.py", "sends/revising.py", "sends/surroundings.py",
     "sends/proposing.py", "sends/thread.py", "management", "providers/__init__.py",
@@ -306,7 +353,9 @@ WITHOUT_A_PROGRAM = {
 def _users_of_provider_for() -> Iterator[str]:
     root = Path(__file__).parents[2] / "tools"
     for path in sorted(root.rglob("*.py")):
-        names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        names = {
+            node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)
+        }
         if "provider_for" in names:
             yield str(path.relative_to(root))
 
@@ -316,5 +365,9 @@ def test_tools_reach_a_mailbox_only_without_own_mail() -> None:
 
 
 def test_every_tool_that_takes_a_mail_id_is_tested_here() -> None:
-    taking = {name for name, tool in TOOLS.items() if {"message_id", "in_reply_to"} & set(tool.parameters.model_fields)}
+    taking = {
+        name
+        for name, tool in TOOLS.items()
+        if {"message_id", "in_reply_to"} & set(tool.parameters.model_fields)
+    }
     assert taking <= {*BY_ID, "update_draft", "gmail_get_message"}

@@ -1,4 +1,6 @@
-"""The processes in which foreign content is parsed: limited, bounded in number, and gone with their parent."""
+"""The processes in which foreign content is parsed: limited, bounded in number, and gone with their
+parent.
+"""
 
 import os
 import signal
@@ -79,7 +81,9 @@ def test_job_that_was_too_slow_is_not_retried(pool: Pool) -> None:
         pytest.param(jobs.lie, (), "broken", id="answer-of-another-type"),
     ],
 )
-def test_bad_job_is_refused_and_harms_no_other(pool: Pool, job: object, arguments: tuple[int, ...], why: str) -> None:
+def test_bad_job_is_refused_and_harms_no_other(
+    pool: Pool, job: object, arguments: tuple[int, ...], why: str
+) -> None:
     assert reason(pool, job, *arguments) == why
     assert pool.run(jobs.spin, 0.0) == "done"
 
@@ -97,7 +101,9 @@ def test_number_of_processes_is_bounded(pool: Pool) -> None:
     assert len(pool.pids) <= 2
 
 
-def test_process_has_no_secrets_no_network_and_no_files(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_has_no_secrets_no_network_and_no_files(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SECRET_KEY", "for tests only")
     found = pool.run(jobs.surroundings)
     assert found["environment"] in ("", "LC_CTYPE")
@@ -108,7 +114,9 @@ def test_process_has_no_secrets_no_network_and_no_files(pool: Pool, monkeypatch:
 
 
 def test_process_has_no_active_network_interface(pool: Pool) -> None:
-    if subprocess.run(["unshare", "--user", "--net", "true"], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        ["unshare", "--user", "--net", "true"], capture_output=True, check=False
+    ).returncode:
         pytest.skip("this kernel lets nobody give up the network")
     assert pool.run(jobs.interfaces) == ["lo"]
 
@@ -122,7 +130,9 @@ def gone(pid: int) -> bool:
 
 def parent(rest: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT.format(root=str(ROOT), rest=rest)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SCRIPT.format(root=str(ROOT), rest=rest)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -140,7 +150,11 @@ def test_processes_end_with_their_parent() -> None:
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_processes_end_when_their_parent_is_killed(busy: bool) -> None:
-    spins = "threading.Thread(target=pool.run, args=(jobs.spin, 600.0), daemon=True).start()\n" if busy else ""
+    spins = (
+        "threading.Thread(target=pool.run, args=(jobs.spin, 600.0), daemon=True).start()\n"
+        if busy
+        else ""
+    )
     rest = f"{spins}time.sleep(0.3); print(0, flush=True); time.sleep(600)"
     with parent(rest) as process:
         child = first_line(process)

@@ -1,4 +1,6 @@
-"""Regular expressions that meet foreign text take time in proportion to its length, however the text is made."""
+"""Regular expressions that meet foreign text take time in proportion to its length, however the
+text is made.
+"""
 
 import re
 import time
@@ -9,7 +11,16 @@ import pytest
 from tests.security.patterns import Recipe, every_pattern, recipes, whole_texts_only
 
 pytestmark = pytest.mark.static
-SIZES = (24, 36, 52, 76, 110, 500, 2_000, 8_000)  # an exponential pattern shows at the first, a quadratic at the last
+SIZES = (
+    24,
+    36,
+    52,
+    76,
+    110,
+    500,
+    2_000,
+    8_000,
+)  # an exponential pattern shows at the first, a quadratic at the last
 UNNOTICED = 0.003  # seconds
 AT_MOST = 0.040  # seconds for 8,000 characters
 GROWTH = 8.0  # in time, from one size to one four times as large: 4 is linear, 16 is quadratic
@@ -23,7 +34,8 @@ def test_pattern_takes_time_linear_in_its_text(where: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unsafe", [r"\s*x", r"(?m)^\s*(?:#+\s*)?system", r"(a|aa)+b", r"^(?:\s*re\s*:\s*)+$", r"<[^>]*>"]
+    "unsafe",
+    [r"\s*x", r"(?m)^\s*(?:#+\s*)?system", r"(a|aa)+b", r"^(?:\s*re\s*:\s*)+$", r"<[^>]*>"],
 )
 def test_unsafe_pattern_is_noticed(unsafe: str) -> None:
     assert slow_with(re.compile(unsafe), searched=True)
@@ -43,8 +55,12 @@ def slow_with(pattern: "re.Pattern[Any]", *, searched: bool) -> list[Recipe]:
         return time.thread_time() - started
 
     def grows(recipe: Recipe, size: int) -> bool:
-        """Whether a text four times as long takes more than in proportion; the best of three counts."""
-        quarter, whole = (min(seconds(recipe, each) for _ in range(3)) for each in (size // 4, size))
+        """Whether a text four times as long takes more than in proportion; the best of three
+        counts.
+        """
+        quarter, whole = (
+            min(seconds(recipe, each) for _ in range(3)) for each in (size // 4, size)
+        )
         return whole > AT_MOST or whole > max(UNNOTICED, quarter * GROWTH)
 
     for recipe in recipes(pattern):

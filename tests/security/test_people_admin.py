@@ -1,4 +1,6 @@
-"""The admin makes nobody into another person: ways in are looked at there, and every change leaves a trace."""
+"""The admin makes nobody into another person: ways in are looked at there, and every change leaves
+a trace.
+"""
 
 from datetime import timedelta
 from email import message_from_bytes, policy
@@ -41,14 +43,22 @@ def carol(db: None) -> User:
     window = browser(person)
     key = window.get("/account/factors/totp/activate/").context["form"].secret
     window.post("/account/factors/totp/activate/", {"code": code_of(key)})
-    UserSession.objects.create(user=person, session_key="canary-of-a-session", ip="192.0.2.7", user_agent="Browser/1")
+    UserSession.objects.create(
+        user=person, session_key="canary-of-a-session", ip="192.0.2.7", user_agent="Browser/1"
+    )
     SocialAccount.objects.create(user=person, provider="sso", uid="7")
     EmailAddress.objects.create(user=person, email=person.email, verified=True)
     return person
 
 
 def rights_form(person: User, **changes: str) -> dict[str, str]:
-    return {"first_name": person.first_name, "last_name": "", "is_active": "on", "_save": "Save", **changes}
+    return {
+        "first_name": person.first_name,
+        "last_name": "",
+        "is_active": "on",
+        "_save": "Save",
+        **changes,
+    }
 
 
 def events(name: str) -> list[dict[str, Any]]:
@@ -58,7 +68,9 @@ def events(name: str) -> list[dict[str, Any]]:
 def mailed(smtp: FaultySmtp, to: str, subject: str) -> str:
     """The text of the one mail with this subject that went to this person."""
     messages = [
-        message_from_bytes(each.content, policy=policy.default) for each in smtp.ledger if each.recipients == (to,)
+        message_from_bytes(each.content, policy=policy.default)
+        for each in smtp.ledger
+        if each.recipients == (to,)
     ]
     (message,) = (each for each in messages if each["Subject"] == subject)
     assert isinstance(message, EmailMessage)
@@ -66,12 +78,18 @@ def mailed(smtp: FaultySmtp, to: str, subject: str) -> str:
 
 
 def test_admin_changes_nothing_but_people() -> None:
-    writable = {model.__name__ for model, each in admin.site._registry.items() if not isinstance(each, ReadOnlyAdmin)}
+    writable = {
+        model.__name__
+        for model, each in admin.site._registry.items()
+        if not isinstance(each, ReadOnlyAdmin)
+    }
     assert writable == {"User"}
 
 
 @pytest.mark.parametrize("model", [Authenticator, SocialAccount, EmailAddress, UserSession])
-def test_sign_in_methods_can_be_viewed_and_not_changed(operator: Client, carol: User, model: Any) -> None:
+def test_sign_in_methods_can_be_viewed_and_not_changed(
+    operator: Client, carol: User, model: Any
+) -> None:
     row = model.objects.filter(user=carol).first()
     where = f"/admin/{model._meta.app_label}/{model._meta.model_name}/"
     before = list(model.objects.values())
@@ -82,7 +100,10 @@ def test_sign_in_methods_can_be_viewed_and_not_changed(operator: Client, carol: 
         assert not secret or secret not in page.content.decode()
     assert operator.get(f"{where}add/").status_code == 403
     for action in ("change", "delete"):
-        assert operator.post(f"{where}{row.pk}/{action}/", {"post": "yes", "user": "1"}).status_code == 403
+        assert (
+            operator.post(f"{where}{row.pk}/{action}/", {"post": "yes", "user": "1"}).status_code
+            == 403
+        )
     operator.post(where, {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"})
     assert [each for each in model.objects.values() if each in before] == before
 
@@ -96,7 +117,10 @@ def test_superuser_cannot_set_a_password_or_an_address(operator: Client, carol: 
     assert operator.post(f"/admin/accounts/user/{carol.pk}/change/", form).status_code == 302
     carol.refresh_from_db()
     assert (carol.password, carol.email) == (before, "carol@lovelace.example")
-    assert operator.post(f"/admin/accounts/user/{carol.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert (
+        operator.post(f"/admin/accounts/user/{carol.pk}/delete/", {"post": "yes"}).status_code
+        == 403
+    )
 
 
 def test_changed_rights_leave_a_trace_and_send_a_mail(
@@ -109,7 +133,9 @@ def test_changed_rights_leave_a_trace_and_send_a_mail(
     (event,) = events("person_changed")
     assert (event["actor"], event["subject"]) == (f"user:{alice.pk}", str(carol.pk))
     assert (event["is_staff"], event["is_superuser"]) == (True, True)
-    assert "it has all rights there" in mailed(smtp, carol.email, "Your rights in mailhub were changed")
+    assert "it has all rights there" in mailed(
+        smtp, carol.email, "Your rights in mailhub were changed"
+    )
 
 
 def test_superuser_with_an_old_sign_in_grants_nothing(alice: User, carol: User) -> None:
@@ -117,13 +143,20 @@ def test_superuser_with_an_old_sign_in_grants_nothing(alice: User, carol: User) 
     stale = browser(alice, fresh=False)
     for address in (f"/admin/accounts/user/{carol.pk}/change/", "/admin/accounts/user/add/"):
         assert stale.get(address)["Location"].startswith("/sign-in/again/")
-        assert stale.post(address, rights_form(carol, is_superuser="on"))["Location"].startswith("/sign-in/again/")
+        assert stale.post(address, rights_form(carol, is_superuser="on"))["Location"].startswith(
+            "/sign-in/again/"
+        )
     carol.refresh_from_db()
     assert not carol.is_superuser
 
 
 def test_added_person_has_no_sign_in_method(operator: Client, alice: User) -> None:
-    form = {"email": "New@lovelace.example", "is_active": "on", "password": "n" * 20, "password1": "n" * 20}
+    form = {
+        "email": "New@lovelace.example",
+        "is_active": "on",
+        "password": "n" * 20,
+        "password1": "n" * 20,
+    }
     assert operator.post("/admin/accounts/user/add/", form).status_code == 302
     person = User.objects.get(email="new@lovelace.example")
     assert not person.has_usable_password()
@@ -132,14 +165,21 @@ def test_added_person_has_no_sign_in_method(operator: Client, alice: User) -> No
 
 
 @pytest.mark.parametrize("tokens", [False, True])
-def test_recovery_replaces_every_sign_in_method(smtp: FaultySmtp, carol: User, api: Api, tokens: bool) -> None:
+def test_recovery_replaces_every_sign_in_method(
+    smtp: FaultySmtp, carol: User, api: Api, tokens: bool
+) -> None:
     window = browser(carol)
     link = f"/sign-in/{SignInLink.issue(user=carol, lifetime=timedelta(hours=1))}/"
     ApiToken.issue(user=carol, name="desk", scopes=["mail:read"], mailboxes=[])
     out, err = StringIO(), StringIO()
 
     call_command(
-        "recover_person", "--user", carol.email, *(["--revoke-tokens"] if tokens else []), stdout=out, stderr=err
+        "recover_person",
+        "--user",
+        carol.email,
+        *(["--revoke-tokens"] if tokens else []),
+        stdout=out,
+        stderr=err,
     )
 
     assert window.get("/").status_code == 302
@@ -150,7 +190,9 @@ def test_recovery_replaces_every_sign_in_method(smtp: FaultySmtp, carol: User, a
     assert ApiToken.objects.filter(user=carol, revoked_at=None).exists() is not tokens
     (event,) = events("person_recovered")
     assert (event["actor"], event["subject"], event["password"]) == ("command", str(carol.pk), 1)
-    assert "by a command on the server" in mailed(smtp, carol.email, "Your access to mailhub was reset")
+    assert "by a command on the server" in mailed(
+        smtp, carol.email, "Your access to mailhub was reset"
+    )
     new, printed = Client(), out.getvalue().strip().removeprefix("https://mailhub.example")
     new.post(printed)
     assert signed_in(new)

@@ -18,7 +18,11 @@ from tests.work import work
 __all__ = ["gmail", "graph"]
 pytestmark = pytest.mark.django_db(transaction=True)
 SCOPES = ["mail:read", "mail:draft", "mail:propose"]
-EVIL: dict[str, Any] = {"to": ["mallory@evil.example"], "subject": "Nobody approved this", "body": "The numbers."}
+EVIL: dict[str, Any] = {
+    "to": ["mallory@evil.example"],
+    "subject": "Nobody approved this",
+    "body": "The numbers.",
+}
 
 
 def attempts(api: Api) -> list[int]:
@@ -51,7 +55,9 @@ def elsewhere(call: Any) -> list[Any]:
     return found
 
 
-def test_prepared_draft_at_gmail_is_refused(alice: User, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_prepared_draft_at_gmail_is_refused(
+    alice: User, reviewer: Reviewer, gmail: GmailServer
+) -> None:
     api = make_api(alice, connected(gmail, alice), scopes=SCOPES)
     action = approved(api, reviewer)
     answers: list[Any] = []
@@ -68,7 +74,9 @@ def test_prepared_draft_at_gmail_is_refused(alice: User, reviewer: Reviewer, gma
     assert [sent.recipients for sent in gmail.ledger] == [("mira@northwind.example",)]
 
 
-def test_unconfirmed_draft_at_gmail_is_refused(alice: User, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_unconfirmed_draft_at_gmail_is_refused(
+    alice: User, reviewer: Reviewer, gmail: GmailServer
+) -> None:
     api = make_api(alice, connected(gmail, alice), scopes=SCOPES)
     approved(api, reviewer)
     gmail.drop("drafts.create", after=True)
@@ -95,7 +103,9 @@ def test_prepared_draft_at_microsoft_is_refused(
 
 def test_draft_of_a_program_is_still_its_own(alice: User, gmail: GmailServer) -> None:
     api = make_api(alice, connected(gmail, alice), scopes=SCOPES)
-    made = api.tool("create_draft", to=["mira@northwind.example"], subject="Mine", body="Hello.").json()
+    made = api.tool(
+        "create_draft", to=["mira@northwind.example"], subject="Mine", body="Hello."
+    ).json()
     assert api.tool("update_draft", draft_id=made["id"], **EVIL).status_code == 200
 
 
@@ -114,7 +124,9 @@ def approved_deletion(alice: User, reviewer: Reviewer, graph: GraphServer) -> Pe
     return action
 
 
-def test_draft_edited_after_the_approval_is_not_deleted(approved_deletion: PendingAction, graph: GraphServer) -> None:
+def test_draft_edited_after_the_approval_is_not_deleted(
+    approved_deletion: PendingAction, graph: GraphServer
+) -> None:
     (draft,) = graph.drafts(ADA)
     graph.store.patch(draft, {"subject": "Edited by a person"})
     work()

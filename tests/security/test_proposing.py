@@ -23,11 +23,13 @@ PROPOSAL = Proposal(
     kind="mail.send",
     payload={"to": ["mira@northwind.example"]},
     preview=Preview(
-        title="Hello", targets=(Target(address="mira@northwind.example", role="to", external=True),), excerpt="",
+        title="Hello",
+        targets=(Target(address="mira@northwind.example", role="to", external=True),),
+        excerpt="",
         fingerprint="0" * 64,
     ),
     message_id="<one@lovelace.example>",
-)  # fmt: skip
+)
 
 
 def agent(person: User) -> Caller:
@@ -41,7 +43,11 @@ def test_key_belongs_to_one_tool(api: Api, alice: User, mailbox: Mailbox) -> Non
     for tool, action in (("send_email", found.action), ("reply_email", None)):
         assert (
             proposals.replay(
-                caller=agent(alice), mailbox=mailbox, tool=tool, key="k1", request_digest=found.request_digest
+                caller=agent(alice),
+                mailbox=mailbox,
+                tool=tool,
+                key="k1",
+                request_digest=found.request_digest,
             )
             == action
         )
@@ -62,9 +68,17 @@ def test_approved_duplicate_is_warned_about_at_any_age(api: Api, alice: User) ->
     assert "possible_duplicate" in {warning["code"] for warning in preview["warnings"]}, preview
 
 
-def test_replacement_repeated_after_a_race_is_answered(api: Api, alice: User, mailbox: Mailbox) -> None:
+def test_replacement_repeated_after_a_race_is_answered(
+    api: Api, alice: User, mailbox: Mailbox
+) -> None:
     first = api.propose()
-    asked = {"caller": agent(alice), "mailbox": mailbox, "tool": "send_email", "key": "k2", "request_digest": "1" * 64}
+    asked = {
+        "caller": agent(alice),
+        "mailbox": mailbox,
+        "tool": "send_email",
+        "key": "k2",
+        "request_digest": "1" * 64,
+    }
     made, _ = proposals.propose(**asked, proposal=PROPOSAL, replaces=first)  # type: ignore[arg-type]
     again = replace(PROPOSAL, message_id="<two@lovelace.example>")
     assert proposals.propose(**asked, proposal=again, replaces=first) == (made, True)  # type: ignore[arg-type]
@@ -72,11 +86,18 @@ def test_replacement_repeated_after_a_race_is_answered(api: Api, alice: User, ma
         proposals.propose(**{**asked, "key": "k3"}, proposal=again, replaces=first)  # type: ignore[arg-type]
 
 
-def test_rules_are_judged_where_a_proposal_is_stored(api: Api, alice: User, mailbox: Mailbox) -> None:
+def test_rules_are_judged_where_a_proposal_is_stored(
+    api: Api, alice: User, mailbox: Mailbox
+) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, refused=["northwind.example"])
     with pytest.raises(Problem) as refused:
         proposals.propose(
-            caller=agent(alice), mailbox=mailbox, tool="send_email", key=None, request_digest="", proposal=PROPOSAL
+            caller=agent(alice),
+            mailbox=mailbox,
+            tool="send_email",
+            key=None,
+            request_digest="",
+            proposal=PROPOSAL,
         )
     assert refused.value.code == "policy_blocked"
     assert not PendingAction.objects.exists()

@@ -1,4 +1,6 @@
-"""What a token and a person may use up: requests, proposals, uploads and the chat, counted for all processes."""
+"""What a token and a person may use up: requests, proposals, uploads and the chat, counted for all
+processes.
+"""
 
 from typing import Any
 
@@ -20,7 +22,9 @@ READ_STATEMENTS = 3  # the token, the mailbox, the log of requests
 
 def upload(api: Api, size: int) -> Any:
     file = SimpleUploadedFile("a.bin", b"x" * size)
-    return Client().post("/api/v1/attachments", {"file": file}, headers={"Authorization": f"Bearer {api.secret}"})
+    return Client().post(
+        "/api/v1/attachments", {"file": file}, headers={"Authorization": f"Bearer {api.secret}"}
+    )
 
 
 def restart() -> None:
@@ -53,7 +57,10 @@ def test_every_call_with_a_token_counts(api: Api, settings: Any) -> None:
 
 def test_many_tokens_do_not_multiply_a_person(alice: User, mailbox: Mailbox, settings: Any) -> None:
     settings.MAILHUB_REQUESTS_PER_MINUTE = 4
-    codes = [make_api(alice, mailbox, name=f"agent {n}").tool("list_mailboxes").status_code for n in range(14)]
+    codes = [
+        make_api(alice, mailbox, name=f"agent {n}").tool("list_mailboxes").status_code
+        for n in range(14)
+    ]
 
     assert codes == [200] * 12 + [429] * 2
 
@@ -89,11 +96,15 @@ def test_proposals_are_counted_across_processes(api: Api, settings: Any) -> None
     restart()
     api.propose(subject="two")
     restart()
-    assert api.tool("send_email", **{**HELLO, "confirm": True, "subject": "three"}).status_code == 429
+    assert (
+        api.tool("send_email", **{**HELLO, "confirm": True, "subject": "three"}).status_code == 429
+    )
     assert PendingAction.objects.count() == 2
 
 
-def test_waiting_proposals_are_limited(api: Api, alice: User, mailbox: Mailbox, settings: Any) -> None:
+def test_waiting_proposals_are_limited(
+    api: Api, alice: User, mailbox: Mailbox, settings: Any
+) -> None:
     settings.MAILHUB_PENDING_PROPOSALS = 2
     first = api.propose(subject="one")
     api.propose(subject="two")
@@ -104,7 +115,9 @@ def test_waiting_proposals_are_limited(api: Api, alice: User, mailbox: Mailbox, 
     assert make_api(alice, mailbox, name="another").propose(subject="of another")
 
     api.propose(subject="instead", replaces=first)
-    api.post(f"/actions/{PendingAction.objects.get(status='pending', proposer_name='agent', replaces=None).pk}/cancel")
+    api.post(
+        f"/actions/{PendingAction.objects.get(status='pending', proposer_name='agent', replaces=None).pk}/cancel"
+    )
     assert api.propose(subject="four")
 
 
@@ -119,7 +132,9 @@ def test_uploads_are_limited_in_number_and_bytes(api: Api, settings: Any) -> Non
     settings.MAILHUB_UPLOADS_PER_DAY = 1000
     codes = [upload(api, 4_000_000).status_code for _ in range(12)]
     assert codes == [201] * 10 + [429] * 2
-    assert api.tool("send_email", **{**HELLO, "confirm": True}).status_code == 202  # a small mail still fits
+    assert (
+        api.tool("send_email", **{**HELLO, "confirm": True}).status_code == 202
+    )  # a small mail still fits
 
 
 def test_too_large_upload_uses_up_no_quota(api: Api, settings: Any) -> None:
@@ -132,7 +147,10 @@ def test_bytes_of_proposals_count(api: Api, settings: Any) -> None:
     settings.MAILHUB_STORED_MEGABYTES_PER_DAY = 40
     handle = upload(api, 4_000_000).json()["handle"]
     mail = {**HELLO, "confirm": True, "attachments": [{"handle": handle}]}
-    codes = [api.tool("send_email", **{**mail, "subject": str(number)}).status_code for number in range(9)]
+    codes = [
+        api.tool("send_email", **{**mail, "subject": str(number)}).status_code
+        for number in range(9)
+    ]
 
     assert codes == [202] * 6 + [429] * 3
     assert PendingAction.objects.count() == 6

@@ -1,4 +1,6 @@
-"""Managers and staff need a second factor for approvals and security, as soon as they are not the only person."""
+"""Managers and staff need a second factor for approvals and security, as soon as they are not the
+only person.
+"""
 
 from typing import Any
 
@@ -23,14 +25,20 @@ def _auto(settings: Any) -> None:
 
 
 def led(answer: Any) -> bool:
-    return bool(answer.status_code == 302 and answer["Location"].startswith("/account/second-factor/"))
+    return bool(
+        answer.status_code == 302 and answer["Location"].startswith("/account/second-factor/")
+    )
 
 
 def add_passkey(person: User) -> None:
-    Authenticator.objects.create(user=person, type=Authenticator.Type.WEBAUTHN, data={"name": "key"})
+    Authenticator.objects.create(
+        user=person, type=Authenticator.Type.WEBAUTHN, data={"name": "key"}
+    )
 
 
-def test_only_person_of_a_server_needs_no_factor(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> None:
+def test_only_person_of_a_server_needs_no_factor(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox
+) -> None:
     assert reviewer.decide(api.propose(), "approve").status_code == 302
     assert PendingAction.objects.get().status == "approved"
     assert browser(reviewer.user).get("/tokens/new/").status_code == 200
@@ -50,7 +58,9 @@ def test_manager_without_factor_cannot_approve(api: Api, reviewer: Reviewer, bob
     assert "Continue" in reviewer.client.get(answer["Location"]).content.decode()
 
 
-def test_manager_without_factor_cannot_approve_several(api: Api, reviewer: Reviewer, bob: User) -> None:
+def test_manager_without_factor_cannot_approve_several(
+    api: Api, reviewer: Reviewer, bob: User
+) -> None:
     action = PendingAction.objects.get(pk=api.propose())
     window = browser(reviewer.user)
     form = {"item": f"{action.pk}:{action.digest}:{action.revision}"}
@@ -62,7 +72,9 @@ def test_manager_without_factor_cannot_approve_several(api: Api, reviewer: Revie
 
 
 def test_recovery_codes_are_no_factor(api: Api, reviewer: Reviewer, bob: User) -> None:
-    Authenticator.objects.create(user=reviewer.user, type=Authenticator.Type.RECOVERY_CODES, data={})
+    Authenticator.objects.create(
+        user=reviewer.user, type=Authenticator.Type.RECOVERY_CODES, data={}
+    )
     assert led(reviewer.decide(api.propose(), "approve"))
 
 
@@ -71,7 +83,9 @@ def test_staff_who_manage_nothing_need_a_factor(bob: User) -> None:
     assert led(browser(bob).get("/admin/"))
 
 
-def test_return_address_of_the_set_up_leads_nowhere_else(alice: User, bob: User, mailbox: Mailbox) -> None:
+def test_return_address_of_the_set_up_leads_nowhere_else(
+    alice: User, bob: User, mailbox: Mailbox
+) -> None:
     add_passkey(alice)
     page = browser(alice).get("/account/second-factor/?next=https://evil.example/").content.decode()
     assert "Continue" in page
@@ -84,7 +98,9 @@ def test_approver_who_manages_nothing_needs_no_factor(api: Api, bob: User) -> No
 
 
 @pytest.mark.parametrize("path", SECURITY)
-def test_security_pages_lead_to_the_set_up(alice: User, bob: User, mailbox: Mailbox, path: str) -> None:
+def test_security_pages_lead_to_the_set_up(
+    alice: User, bob: User, mailbox: Mailbox, path: str
+) -> None:
     alice.is_staff = alice.is_superuser = True
     alice.save()
     window, address = browser(alice), path.format(mailbox=mailbox.pk)
@@ -94,11 +110,17 @@ def test_security_pages_lead_to_the_set_up(alice: User, bob: User, mailbox: Mail
     assert not led(browser(alice).get(address))
 
 
-def test_person_without_factor_can_view_and_improve_safety(api: Api, reviewer: Reviewer, bob: User) -> None:
+def test_person_without_factor_can_view_and_improve_safety(
+    api: Api, reviewer: Reviewer, bob: User
+) -> None:
     action = api.propose()
     assert reviewer.page(action).status_code == 200
     assert reviewer.client.get("/account/").status_code == 200
-    for path in ("/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/account/password/set/"):
+    for path in (
+        "/account/factors/totp/activate/",
+        "/account/factors/webauthn/add/",
+        "/account/password/set/",
+    ):
         assert browser(reviewer.user).get(path).status_code == 200
     reviewer.decide(action, "reject")
     assert PendingAction.objects.get().status == "rejected"

@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[2]
 ASVS = ROOT / "docs" / "dev" / "asvs.md"
 DOCUMENTS = [ASVS, ROOT / "docs" / "operate" / "security.md", ROOT / "SECURITY.md"]
 STATES = {"holds", "partly", "not met", "not applicable"}
-# How many requirements of levels 1 and 2 each section of ASVS 5.0.0 has. They are numbered from 1 without a gap.
+# How many requirements of levels 1 and 2 each section of ASVS 5.0.0 has. They are numbered from 1
+# without a gap.
 SECTIONS = (
     "V1.1:2 V1.2:9 V1.3:11 V1.4:3 V1.5:2 V2.1:3 V2.2:3 V2.3:4 V2.4:1 V3.2:2 V3.3:4 V3.4:6 V3.5:5 V3.7:2 V4.1:3 "
     "V4.2:1 V4.3:2 V4.4:4 V5.1:1 V5.2:3 V5.3:2 V5.4:3 V6.1:3 V6.2:12 V6.3:4 V6.4:4 V6.5:5 V6.6:3 V6.8:4 V7.1:3 "
@@ -39,14 +40,18 @@ def test_each_row_has_a_state_and_a_test_or_reason() -> None:
     assert {state for _, _, state, _ in rows} == STATES
     assert all(proof.strip() for _, _, _, proof in rows)
     said = dict(re.findall(r"^\| ([a-z ]+) \| (\d+) \|$", ASVS.read_text(), re.M))
-    assert Counter(state for _, _, state, _ in rows) == {state: int(number) for state, number in said.items()}
+    assert Counter(state for _, _, state, _ in rows) == {
+        state: int(number) for state, number in said.items()
+    }
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_named_file_exists(document: Path) -> None:
     text = document.read_text()
     named = re.findall(r"`((?:tests|docs|accounts|approvals|tools|mailhub)/[\w./-]+\.\w+)`", text)
-    linked = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+    linked = [
+        link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link
+    ]
     missing = [name for name in named if not (ROOT / name).exists()]
     missing += [link for link in linked if not (document.parent / link).exists()]
     assert missing == []

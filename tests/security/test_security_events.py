@@ -70,7 +70,12 @@ def test_each_change_of_a_sign_in_method_is_one_event(alice: User) -> None:
         ("signed_out", me, ""),
     ]
     failed = AuditEvent.objects.get(event="sign_in_failed")
-    assert failed.data == {"subject": str(alice.pk), "method": "password", "network": "127.0.0.0/24", "count": 1}
+    assert failed.data == {
+        "subject": str(alice.pk),
+        "method": "password",
+        "network": "127.0.0.0/24",
+        "count": 1,
+    }
     assert proof.verify() == []
 
 
@@ -96,10 +101,19 @@ def test_second_step_and_link_are_named_as_methods(alice: User) -> None:
 def test_commands_that_give_access_are_events(alice: User, mailbox: Mailbox) -> None:
     call_command("sign_in_link", user=alice.email, stdout=StringIO())
     call_command(
-        "create_token", user=alice.email, name="x", scopes="mail:read", mailboxes=mailbox.address, stdout=StringIO()
+        "create_token",
+        user=alice.email,
+        name="x",
+        scopes="mail:read",
+        mailboxes=mailbox.address,
+        stdout=StringIO(),
     )
     made, token = AuditEvent.objects.filter(chain=PEOPLE).order_by("sequence")
-    assert (made.event, made.actor, made.data["subject"]) == ("sign_in_link_made", "command", str(alice.pk))
+    assert (made.event, made.actor, made.data["subject"]) == (
+        "sign_in_link_made",
+        "command",
+        str(alice.pk),
+    )
     assert (token.event, token.data["mailboxes"]) == ("token_created", [str(mailbox.pk)])
 
 
@@ -107,8 +121,13 @@ def test_only_the_network_of_an_address_is_stored(alice: User, settings: Any) ->
     alice.set_password(PASSWORD)
     alice.save()
     for address in ("198.51.100.77", "2001:db8:1:2:3:4:5:6", "::ffff:198.51.100.77"):
-        Client().post("/sign-in/", {"login": alice.email, "password": PASSWORD}, REMOTE_ADDR=address)
-    data = [each.data["network"] for each in AuditEvent.objects.filter(event="signed_in").order_by("sequence")]
+        Client().post(
+            "/sign-in/", {"login": alice.email, "password": PASSWORD}, REMOTE_ADDR=address
+        )
+    data = [
+        each.data["network"]
+        for each in AuditEvent.objects.filter(event="signed_in").order_by("sequence")
+    ]
     assert data == ["198.51.100.0/24", "2001:db8:1::/48", "198.51.100.0/24"]
     assert network_of_address("no address") == ""
 
@@ -134,7 +153,14 @@ def test_new_browser_and_factor_are_mailed_to_the_person(alice: User, settings: 
 
 
 @pytest.mark.parametrize(
-    "password", ["short but odd", "Password1234!", "qwertyuiop1234", "alice@lovelace.example", "111111111111111"]
+    "password",
+    [
+        "short but odd",
+        "Password1234!",
+        "qwertyuiop1234",
+        "alice@lovelace.example",
+        "111111111111111",
+    ],
 )
 def test_short_leaked_or_invented_password_is_refused(alice: User, password: str) -> None:
     if password == "short but odd":

@@ -70,7 +70,14 @@ def test_row_names_actor_subject_method_and_network(staff: User, bob: User) -> N
     ],
 )
 def test_filters_work(staff: User, bob: User, query: str, found: int | None) -> None:
-    record_event("sign_in_failed", person=None, actor="stranger", subject=bob, network="203.0.113.0/24", count=1)
+    record_event(
+        "sign_in_failed",
+        person=None,
+        actor="stranger",
+        subject=bob,
+        network="203.0.113.0/24",
+        count=1,
+    )
     record_event("factor_added", person=bob, method="totp", network="198.51.100.0/24")
     record_event("password_set", person=staff)
     if found is None:
@@ -81,7 +88,9 @@ def test_filters_work(staff: User, bob: User, query: str, found: int | None) -> 
 
 def test_mailboxes_are_named_by_their_address(staff: User, mailbox: Mailbox) -> None:
     record_event("invited", person=staff, mailbox=mailbox)
-    chain.record(mailbox=None, of_people=True, event="invited", actor="command", mailboxes=["no id", 7])
+    chain.record(
+        mailbox=None, of_people=True, event="invited", actor="command", mailboxes=["no id", 7]
+    )
     rows = page(staff)
     assert f"<bdi>{mailbox.address}</bdi>" in rows
     assert '["no id", 7]' in rows

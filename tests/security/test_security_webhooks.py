@@ -37,7 +37,9 @@ def fail_to_sign_in() -> None:
     Client().post("/sign-in/", {"login": "alice@lovelace.example", "password": "wrong wrong wrong"})
 
 
-def test_staff_webhook_names_actor_action_method_and_source(staff: User, api: Api, listener: Listener) -> None:
+def test_staff_webhook_names_actor_action_method_and_source(
+    staff: User, api: Api, listener: Listener
+) -> None:
     assert add(staff, listener).status_code == 200
     fail_to_sign_in()
     told()
@@ -57,7 +59,9 @@ def test_staff_webhook_names_actor_action_method_and_source(staff: User, api: Ap
     assert "security.sign_in_failed" in page
 
 
-def test_nobody_else_can_add_one(alice: User, api: Api, mailbox: Mailbox, listener: Listener) -> None:
+def test_nobody_else_can_add_one(
+    alice: User, api: Api, mailbox: Mailbox, listener: Listener
+) -> None:
     assert "events" in add(alice, listener).context["form"].errors
     alice.is_staff = True
     alice.save()
@@ -84,7 +88,9 @@ def test_former_staff_hears_nothing(staff: User, api: Api, listener: Listener, w
     assert len(listener.heard) == heard
     User.objects.filter(pk=staff.pk).update(is_staff=True)
     told()
-    assert "security.sign_in_failed" not in listener.types, "what happened meanwhile is not told later"
+    assert "security.sign_in_failed" not in listener.types, (
+        "what happened meanwhile is not told later"
+    )
 
 
 def test_action_webhook_gets_no_security_event(staff: User, api: Api, listener: Listener) -> None:

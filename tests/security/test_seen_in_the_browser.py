@@ -1,4 +1,6 @@
-"""What mailhub says is visible, compared with what Chromium paints: a word is legible if its pixels contrast."""
+"""What mailhub says is visible, compared with what Chromium paints: a word is legible if its pixels
+contrast.
+"""
 
 import base64
 import random
@@ -23,7 +25,8 @@ BATCH = 60
 COUNT = 600
 FOUND_AT_MOST_MISSED = 0.25
 PIXELS = 12  # that differ clearly: one letter of 9 pixels has as many
-# Compares two screenshots box by box: how many pixels of the word contrast with what is there without it.
+# Compares two screenshots box by box: how many pixels of the word contrast with what is there
+# without it.
 COMPARE = """async ([one, other, count, columns, width, height]) => {
   const pixels = async (source) => {
     const image = new Image(); image.src = "data:image/png;base64," + source; await image.decode();
@@ -54,7 +57,9 @@ def painted(page: Page, documents: list[str]) -> list[int]:
     for start in range(0, len(documents), BATCH):
         batch = documents[start : start + BATCH]
         # The same with the word unpainted: its place stays, so nothing else moves.
-        without = [each.replace(WORD, f'<span style="visibility:hidden">{WORD}</span>') for each in batch]
+        without = [
+            each.replace(WORD, f'<span style="visibility:hidden">{WORD}</span>') for each in batch
+        ]
         shots = [_shot(page, each) for each in (batch, without)]
         page.set_content("")
         found += page.evaluate(COMPARE, [*shots, len(batch), COLUMNS, WIDTH, HEIGHT])
@@ -63,9 +68,8 @@ def painted(page: Page, documents: list[str]) -> list[int]:
 
 def _shot(page: Page, documents: list[str]) -> str:
     frames = "".join(f'<iframe sandbox srcdoc="{escape(each)}"></iframe>' for each in documents)
-    style = (
-        f"body{{margin:0;width:{COLUMNS * WIDTH}px;font-size:0}}iframe{{border:0;width:{WIDTH}px;height:{HEIGHT}px}}"
-    )
+    style = f"body{{margin:0;width:{COLUMNS * WIDTH}px;font-size:0}}"
+    style += f"iframe{{border:0;width:{WIDTH}px;height:{HEIGHT}px}}"
     page.set_content(f"<!doctype html><style>{style}</style>{frames}")
     return base64.b64encode(page.screenshot(full_page=True)).decode()
 
@@ -76,7 +80,8 @@ def as_shown(html: str) -> str:
 
 def new_page(browser: Browser, asked: list[str] | None = None) -> Page:
     page = browser.new_page(
-        viewport={"width": COLUMNS * WIDTH, "height": BATCH // COLUMNS * HEIGHT}, java_script_enabled=True
+        viewport={"width": COLUMNS * WIDTH, "height": BATCH // COLUMNS * HEIGHT},
+        java_script_enabled=True,
     )
 
     def answer(route: Any) -> None:
@@ -92,8 +97,15 @@ def check_leaving(browser: Browser, forms: list[str]) -> None:
     """What leaves is seen by the person who approves it, or it does not leave."""
     leaving = [clean(form).html for form in forms]
     declared = [WORD in text_of(html) for html in leaving]
-    legible = [pixels >= PIXELS for pixels in painted(new_page(browser), [as_shown(html) for html in leaving])]
-    wrong = [(f, h) for f, h, says, is_ in zip(forms, leaving, declared, legible, strict=True) if says != is_]
+    legible = [
+        pixels >= PIXELS
+        for pixels in painted(new_page(browser), [as_shown(html) for html in leaving])
+    ]
+    wrong = [
+        (f, h)
+        for f, h, says, is_ in zip(forms, leaving, declared, legible, strict=True)
+        if says != is_
+    ]
     assert not wrong, f"{len(wrong)} of {len(forms)} leave with text that is not seen: {wrong[:5]}"
 
 
@@ -110,14 +122,22 @@ def test_600_hidden_words_are_visible_or_removed(browser: Browser) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_most_words_hidden_by_a_stranger_are_not_read(browser: Browser) -> None:
-    """How a mail program shows foreign HTML is judged by its styles only. What is covered by something else, or sticks
-    out of its box, is not found."""
+    """How a mail program shows foreign HTML is judged by its styles only.
+
+    What is covered by something else, or sticks out of its box, is not found.
+    """
     forms = list(hiding_forms(SEED, COUNT))
     plain = [f'<!doctype html><body style="color:#1b1c1e;background:#fff">{form}' for form in forms]
-    invisible = [form for form, pixels in zip(forms, painted(new_page(browser), plain), strict=True) if pixels == 0]
+    invisible = [
+        form
+        for form, pixels in zip(forms, painted(new_page(browser), plain), strict=True)
+        if pixels == 0
+    ]
     missed = [form for form in invisible if WORD in text_of(clean(seen_by_reader(form).html).html)]
     assert len(invisible) >= 200
-    assert len(missed) <= len(invisible) * FOUND_AT_MOST_MISSED, f"{len(missed)} of {len(invisible)}: {missed[:40]}"
+    assert len(missed) <= len(invisible) * FOUND_AT_MOST_MISSED, (
+        f"{len(missed)} of {len(invisible)}: {missed[:40]}"
+    )
 
 
 def test_everything_loaded_on_reading_was_warned_about(browser: Browser) -> None:
@@ -128,13 +148,18 @@ def test_everything_loaded_on_reading_was_warned_about(browser: Browser) -> None
     warned = {
         host
         for host, each in outgoing.items()
-        if any(w.code == "remote_content" and host in w.text for w in of(each, Context(own_domains=OWN)))
+        if any(
+            w.code == "remote_content" and host in w.text
+            for w in of(each, Context(own_domains=OWN))
+        )
     }
 
     for each in outgoing.values():
         page.set_content(as_shown(each.request.content.html or ""), wait_until="load")
 
-    called = {host for host in outgoing for url in asked if f"//{host}/" in url or f"@{host}/" in url}
+    called = {
+        host for host in outgoing for url in asked if f"//{host}/" in url or f"@{host}/" in url
+    }
     assert len(forms) >= 40
     assert called <= warned
     assert len(called) >= 10  # the pictures themselves: the browser does load what it can

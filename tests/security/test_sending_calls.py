@@ -1,4 +1,6 @@
-"""The calls that send: made once, followed nowhere, and in doubt unless it is certain that nothing left."""
+"""The calls that send: made once, followed nowhere, and in doubt unless it is certain that nothing
+left.
+"""
 
 import os
 import socket
@@ -20,9 +22,13 @@ Handler = Callable[[httpx2.Request], httpx2.Response]
 def graph(handler: Handler) -> GraphClient:
     transport = httpx2.MockTransport(handler)
     return GraphClient(
-        "http://graph.example/v1.0", "/me", tokens=lambda rejected: "a token", key="a mailbox", transport=transport,
+        "http://graph.example/v1.0",
+        "/me",
+        tokens=lambda rejected: "a token",
+        key="a mailbox",
+        transport=transport,
         transports=lambda: httpx2.MockTransport(handler),
-    )  # fmt: skip
+    )
 
 
 def hand_over(handler: Handler) -> tuple[list[str], ProviderError | None]:
@@ -34,7 +40,9 @@ def hand_over(handler: Handler) -> tuple[list[str], ProviderError | None]:
         return handler(request)
 
     try:
-        graph(noted).hand_over("/sendMail", {}, wire_started=lambda: events.append("wire"), answer_seconds=5)
+        graph(noted).hand_over(
+            "/sendMail", {}, wire_started=lambda: events.append("wire"), answer_seconds=5
+        )
     except ProviderError as error:
         return events, error
     return events, None
@@ -72,12 +80,16 @@ def test_endless_answer_is_refused() -> None:
 
 
 def gmail(base_url: str) -> GmailClient:
-    return GmailClient(token=lambda rejected: "a token", key=base_url, base_url=base_url, answer_seconds=5)
+    return GmailClient(
+        token=lambda rejected: "a token", key=base_url, base_url=base_url, answer_seconds=5
+    )
 
 
 def send(client: GmailClient) -> None:
     client.send(
-        "drafts.send", lambda users: users.drafts().send(userId="me", body={"id": "r1"}), wire_started=lambda: None
+        "drafts.send",
+        lambda users: users.drafts().send(userId="me", body={"id": "r1"}),
+        wire_started=lambda: None,
     )
 
 
@@ -137,7 +149,9 @@ def test_each_send_at_gmail_has_its_own_connection(connections: tuple[str, list[
     assert len(set(ports)) == 2
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # the child only reads and exits
+@pytest.mark.filterwarnings(
+    "ignore:.*multi-threaded.*:DeprecationWarning"
+)  # the child only reads and exits
 def test_forked_process_shares_no_connection_to_gmail(connections: tuple[str, list[int]]) -> None:
     url, ports = connections
     read(gmail(url))

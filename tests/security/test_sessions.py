@@ -43,7 +43,10 @@ def holding(cookie: str) -> Client:
 
 
 def test_stored_session_keys_open_nothing(window: Client) -> None:
-    stored = [*Session.objects.values_list("pk", flat=True), *UserSession.objects.values_list("session_key", flat=True)]
+    stored = [
+        *Session.objects.values_list("pk", flat=True),
+        *UserSession.objects.values_list("session_key", flat=True),
+    ]
     assert len(stored) == 2
     assert not any(is_signed_in(holding(key)) for key in stored)
     tables = serializers.serialize("json", [*Session.objects.all(), *UserSession.objects.all()])
@@ -90,7 +93,13 @@ def test_used_session_ends_after_the_absolute_limit(window: Client, settings: An
 def test_cookies_are_limited_to_this_host_behind_tls(tmp_path: Path) -> None:
     names = "s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, s.SESSION_COOKIE_SECURE"
     code = f"from django.conf import settings as s; print({names})"
-    env = {**os.environ, "MAILHUB_PUBLIC_URL": "https://mail.example", "MAILHUB_HOME": str(tmp_path)}
+    env = {
+        **os.environ,
+        "MAILHUB_PUBLIC_URL": "https://mail.example",
+        "MAILHUB_HOME": str(tmp_path),
+    }
     env["DJANGO_SETTINGS_MODULE"] = "mailhub.settings"
-    said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
+    said = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60
+    )
     assert said.stdout.split() == ["__Host-sessionid", "__Host-csrftoken", "True"], said.stderr

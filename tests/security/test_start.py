@@ -1,4 +1,6 @@
-"""What the start refuses or closes: plain-text addresses of other servers, and files that others can read."""
+"""What the start refuses or closes: plain-text addresses of other servers, and files that others
+can read.
+"""
 
 import stat
 from base64 import b64encode
@@ -10,12 +12,21 @@ from mailhub.environment import Environment, load
 from tests.processes import manage
 
 KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
-# Own scheme and rules: the address of this server, the stores behind it, and a model server in the private network.
-OTHERS = {"MAILHUB_PUBLIC_URL", "DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "EMAIL_URL", "OPENAI_BASE_URL"}
+# Own scheme and rules: the address of this server, the stores behind it, and a model server in the
+# private network.
+OTHERS = {
+    "MAILHUB_PUBLIC_URL",
+    "DATABASE_URL",
+    "REDIS_URL",
+    "CELERY_BROKER_URL",
+    "EMAIL_URL",
+    "OPENAI_BASE_URL",
+}
 OUTGOING = sorted(
     name
     for name in Environment.model_fields
-    if name.rpartition("_")[2] in ("URL", "URI", "ISSUER", "ENDPOINT", "AUTHORITY") and name not in OTHERS
+    if name.rpartition("_")[2] in ("URL", "URI", "ISSUER", "ENDPOINT", "AUTHORITY")
+    and name not in OTHERS
 )
 IN_THE_CLEAR = [
     "http://graph.example",
@@ -43,7 +54,9 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
 
 
 def test_every_outgoing_address_is_known_to_this_test() -> None:
-    assert {"OIDC_ISSUER", "GRAPH_BASE_URL", "GMAIL_BASE_URL", "MICROSOFT_AUTHORITY"} <= set(OUTGOING)
+    assert {"OIDC_ISSUER", "GRAPH_BASE_URL", "GMAIL_BASE_URL", "MICROSOFT_AUTHORITY"} <= set(
+        OUTGOING
+    )
 
 
 def test_model_server_in_a_private_network_can_be_plain(bare: pytest.MonkeyPatch) -> None:
@@ -53,7 +66,9 @@ def test_model_server_in_a_private_network_can_be_plain(bare: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("url", IN_THE_CLEAR)
 @pytest.mark.parametrize("name", OUTGOING)
-def test_unencrypted_outgoing_address_is_refused(bare: pytest.MonkeyPatch, name: str, url: str) -> None:
+def test_unencrypted_outgoing_address_is_refused(
+    bare: pytest.MonkeyPatch, name: str, url: str
+) -> None:
     bare.setenv(name, url)
     with pytest.raises(SystemExit) as stopped:
         load()
@@ -64,7 +79,9 @@ def test_unencrypted_outgoing_address_is_refused(bare: pytest.MonkeyPatch, name:
     "url", ["https://good.example", "http://localhost:81", "http://127.0.0.9:81", "http://[::1]:81"]
 )
 @pytest.mark.parametrize("name", sorted(set(OUTGOING) - {"MICROSOFT_AUTHORITY"}))
-def test_outgoing_address_on_loopback_can_be_plain(bare: pytest.MonkeyPatch, name: str, url: str) -> None:
+def test_outgoing_address_on_loopback_can_be_plain(
+    bare: pytest.MonkeyPatch, name: str, url: str
+) -> None:
     bare.setenv(name, url)
     assert getattr(load(), name).startswith(url)
 
@@ -78,6 +95,8 @@ def test_existing_open_files_of_a_home_become_private(tmp_path: Path) -> None:
     done = manage(home, "migrate", "--verbosity=0", **KEYS)
 
     assert done.returncode == 0, done.stderr
-    made = {path.name: stat.S_IMODE(path.stat().st_mode) for path in home.iterdir() if path.is_file()}
+    made = {
+        path.name: stat.S_IMODE(path.stat().st_mode) for path in home.iterdir() if path.is_file()
+    }
     assert "mailhub.sqlite3" in made
     assert made == dict.fromkeys(made, 0o600)

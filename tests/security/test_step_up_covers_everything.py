@@ -1,4 +1,6 @@
-"""Every form of the product is classified: it needs a fresh sign-in, or a reason says why it does not."""
+"""Every form of the product is classified: it needs a fresh sign-in, or a reason says why it does
+not.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +16,12 @@ from tests.people import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SAMPLES = {
-    "uuid": "6f2d7d4e-1b7f-4c0e-9d55-7a4a5f6e2b10", "int": "7", "str": "sample", "path": "sample", "slug": "sample",
-}  # fmt: skip
+    "uuid": "6f2d7d4e-1b7f-4c0e-9d55-7a4a5f6e2b10",
+    "int": "7",
+    "str": "sample",
+    "path": "sample",
+    "slug": "sample",
+}
 REGEX_SAMPLES = {
     r"^account/password/reset/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>.+)/$": "account/password/reset/1-sample/",
     r"^(?P<provider_id>[^/]+)/": "sso/",
@@ -23,25 +29,39 @@ REGEX_SAMPLES = {
 
 
 def _path(pattern: Any) -> str | None:
-    """An address that this part of a URL takes; None for a regular expression that no sample is known for."""
+    """An address that this part of a URL takes; None for a regular expression that no sample is
+    known for.
+    """
     if isinstance(pattern, RoutePattern):
         route = str(pattern)
         for name, converter in pattern.converters.items():
-            kind = type(converter).__name__.removesuffix("Converter").lower().replace("string", "str")
-            route = route.replace(f"<{kind}:{name}>", SAMPLES[kind]).replace(f"<{name}>", SAMPLES[kind])
+            kind = (
+                type(converter).__name__.removesuffix("Converter").lower().replace("string", "str")
+            )
+            route = route.replace(f"<{kind}:{name}>", SAMPLES[kind]).replace(
+                f"<{name}>", SAMPLES[kind]
+            )
         return route
     return REGEX_SAMPLES.get(str(pattern), "" if str(pattern) in ("", "^") else None)
 
 
-def walk(patterns: list[Any], path: str = "/", spaces: tuple[str, ...] = ()) -> Iterator[tuple[str, str, Any]]:
-    """Each URL name with an address of it and its view; those without a name, and catch-alls, are no forms."""
+def walk(
+    patterns: list[Any], path: str = "/", spaces: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str, Any]]:
+    """Each URL name with an address of it and its view; those without a name, and catch-alls, are
+    no forms.
+    """
     for each in patterns:
         part = _path(each.pattern)
         if isinstance(each, URLResolver):
             inner = (*spaces, each.namespace) if each.namespace else spaces
             assert part is not None, f"no sample address for {each.pattern}"
             yield from walk(each.url_patterns, path + part, inner)
-        elif isinstance(each, URLPattern) and each.name and not str(each.pattern).startswith("^(?P<app_label>"):
+        elif (
+            isinstance(each, URLPattern)
+            and each.name
+            and not str(each.pattern).startswith("^(?P<app_label>")
+        ):
             assert part is not None, f"no sample address for {each.pattern}"
             yield ":".join((*spaces, each.name)), path + part, each.callback
 
@@ -71,8 +91,14 @@ def classified(name: str) -> bool:
 
 
 def test_every_url_that_takes_a_form_is_classified(operator: User) -> None:
-    missing = {name for name, path in ALL.items() if not classified(name) and takes_a_form(browser(operator), path)}
-    assert not missing, "put each into STEP_UP of mailhub/step_up.py, or into HARMLESS with the reason"
+    missing = {
+        name
+        for name, path in ALL.items()
+        if not classified(name) and takes_a_form(browser(operator), path)
+    }
+    assert not missing, (
+        "put each into STEP_UP of mailhub/step_up.py, or into HARMLESS with the reason"
+    )
 
 
 def test_tables_name_only_existing_urls_once() -> None:
@@ -81,7 +107,10 @@ def test_tables_name_only_existing_urls_once() -> None:
     assert len(named) == len(set(named))
     spaces = {space for name in ALL for space in name.split(":")[:-1]}
     assert step_up.STEP_UP_NAMESPACES.keys() | step_up.HARMLESS_NAMESPACES.keys() <= spaces
-    assert all(reason.endswith(".") for reason in (*step_up.HARMLESS.values(), *step_up.HARMLESS_NAMESPACES.values()))
+    assert all(
+        reason.endswith(".")
+        for reason in (*step_up.HARMLESS.values(), *step_up.HARMLESS_NAMESPACES.values())
+    )
 
 
 @pytest.mark.parametrize("name", sorted(step_up.STEP_UP))
@@ -96,13 +125,19 @@ def test_old_session_must_step_up_and_a_stranger_sign_in(name: str, operator: Us
 
 def test_every_admin_form_asks_an_old_session(operator: User) -> None:
     stale = browser(operator, fresh=False)
-    forms = {name: path for name, path in ALL.items() if name.startswith("admin:") and name not in step_up.HARMLESS}
+    forms = {
+        name: path
+        for name, path in ALL.items()
+        if name.startswith("admin:") and name not in step_up.HARMLESS
+    }
     assert len(forms) > 20
     for name, path in forms.items():
         assert stale.post(path)["Location"].startswith("/sign-in/again/?next="), name
 
 
-def test_unclassified_form_asks_for_a_sign_in(operator: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unclassified_form_asks_for_a_sign_in(
+    operator: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A view that is added without a line in the tables fails closed."""
     monkeypatch.delitem(step_up.HARMLESS, "save_view")
     assert browser(operator, fresh=False).post("/views/")["Location"].startswith("/sign-in/again/")

@@ -46,7 +46,9 @@ def test_password_set_in_this_session_does_not_step_up(alice: User) -> None:
 
     window.post("/account/confirm/", {"password": PASSWORD, "next": SENSITIVE})
     assert asks(window)
-    assert "account/confirm" not in window.get("/sign-in/again/", {"next": SENSITIVE}).content.decode()
+    assert (
+        "account/confirm" not in window.get("/sign-in/again/", {"next": SENSITIVE}).content.decode()
+    )
 
     later = Client()
     later.post("/sign-in/", {"login": alice.email, "password": PASSWORD})
@@ -61,7 +63,9 @@ def test_factor_added_in_this_session_does_not_step_up(alice: User, kind: str) -
     key = window.get("/account/factors/totp/activate/").context["form"].secret
     window.post("/account/factors/totp/activate/", {"code": code_of(key)})
     grow_stale(window)
-    recovery = Authenticator.objects.get(user=alice, type="recovery_codes").wrap().get_unused_codes()
+    recovery = (
+        Authenticator.objects.get(user=alice, type="recovery_codes").wrap().get_unused_codes()
+    )
 
     def step_up() -> None:
         code = code_of(key) if kind == "code" else recovery.pop()
@@ -80,7 +84,9 @@ def test_new_recovery_codes_with_an_old_factor_do_not_step_up(alice: User) -> No
     window.post("/account/factors/totp/activate/", {"code": code_of(key)})
     Authenticator.objects.filter(type="totp").update(created_at=timezone.now() - timedelta(hours=1))
     grow_stale(window)
-    (recovery, *_) = Authenticator.objects.get(user=alice, type="recovery_codes").wrap().get_unused_codes()
+    (recovery, *_) = (
+        Authenticator.objects.get(user=alice, type="recovery_codes").wrap().get_unused_codes()
+    )
 
     window.post("/account/factors/reauthenticate/", {"code": recovery, "next": SENSITIVE})
     assert asks(window)
@@ -89,7 +95,9 @@ def test_new_recovery_codes_with_an_old_factor_do_not_step_up(alice: User) -> No
 
 
 @pytest.mark.parametrize("mail", [True, False])
-def test_signing_in_again_is_offered_if_one_can_return(alice: User, settings: Any, mail: bool) -> None:
+def test_signing_in_again_is_offered_if_one_can_return(
+    alice: User, settings: Any, mail: bool
+) -> None:
     """A person who has only links could not come back by themselves."""
     settings.SENDS_MAIL = mail
     window = browser(alice, fresh=False)

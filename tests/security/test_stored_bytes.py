@@ -1,4 +1,6 @@
-"""Somebody can write to the database and has no key: nothing that is read back from it runs or is believed."""
+"""Somebody can write to the database and has no key: nothing that is read back from it runs or is
+believed.
+"""
 
 import base64
 import os
@@ -59,7 +61,9 @@ def stored(kept: Checkpoint) -> bytes:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(120)
-def test_forged_conversation_runs_nothing_and_says_so(chat: Chat, model: ModelServer, tmp_path: Path) -> None:
+def test_forged_conversation_runs_nothing_and_says_so(
+    chat: Chat, model: ModelServer, tmp_path: Path
+) -> None:
     kept_conversation(chat, model)
     proof = tmp_path / "ran"
     call = ormsgpack.packb(["os", "system", f"touch {proof}"])
@@ -74,7 +78,9 @@ def test_forged_conversation_runs_nothing_and_says_so(chat: Chat, model: ModelSe
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("change", ["flipped", "shortened", "emptied", "another id", "another thread", "plain"])
+@pytest.mark.parametrize(
+    "change", ["flipped", "shortened", "emptied", "another id", "another thread", "plain"]
+)
 def test_altered_conversation_is_refused(chat: Chat, model: ModelServer, change: str) -> None:
     kept = kept_conversation(chat, model)
     content = stored(kept)
@@ -103,7 +109,9 @@ def test_stored_conversation_is_unreadable_without_the_key(chat: Chat, model: Mo
     assert b"xylophone" not in stored(kept_conversation(chat, model))
 
 
-def test_pickle_in_the_cache_is_not_loaded(in_the_database: None, tmp_path: Path, client: Client) -> None:
+def test_pickle_in_the_cache_is_not_loaded(
+    in_the_database: None, tmp_path: Path, client: Client
+) -> None:
     """Every row that a failed sign-in leaves is replaced; the next sign-in reads them."""
     User.objects.create_user("ada@northwind.example", password="correct horse battery staple")
     wrong = {"login": "ada@northwind.example", "password": "wrong"}
@@ -141,9 +149,23 @@ def test_database_cache_keeps_its_values(in_the_database: None) -> None:
 def test_none_of_our_stores_reads_pickles() -> None:
     """Sessions, cache and messages; and no module of ours imports a format that can name code."""
     assert production.SESSION_SERIALIZER == "django.contrib.sessions.serializers.JSONSerializer"
-    assert {each["BACKEND"] for each in production.CACHES.values()} == {"accounts.infra.cache.JsonDatabaseCache"}
-    assert configured.MESSAGE_STORAGE == "django.contrib.messages.storage.fallback.FallbackStorage"  # JSON, signed
-    formats = ("pickle", "marshal", "shelve", "dill", "jsonpickle", "ormsgpack", "msgpack", "yaml", "jsonplus")
+    assert {each["BACKEND"] for each in production.CACHES.values()} == {
+        "accounts.infra.cache.JsonDatabaseCache"
+    }
+    assert (
+        configured.MESSAGE_STORAGE == "django.contrib.messages.storage.fallback.FallbackStorage"
+    )  # JSON, signed
+    formats = (
+        "pickle",
+        "marshal",
+        "shelve",
+        "dill",
+        "jsonpickle",
+        "ormsgpack",
+        "msgpack",
+        "yaml",
+        "jsonplus",
+    )
     imports = [
         f"{path.relative_to(ROOT)}: {line}"
         for package in ("accounts", "approvals", "tools", "mailhub")

@@ -17,7 +17,9 @@ __all__ = ["httpserver", "listener"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_delivery_is_repeated_under_its_own_webhook_only(api: Api, alice: User, listener: Listener) -> None:
+def test_delivery_is_repeated_under_its_own_webhook_only(
+    api: Api, alice: User, listener: Listener
+) -> None:
     other = listener.added(api)
     Webhook.objects.filter(pk=other).update(ended_at=timezone.now())
     own = listener.added(api)
@@ -26,7 +28,9 @@ def test_delivery_is_repeated_under_its_own_webhook_only(api: Api, alice: User, 
     delivery = WebhookDelivery.objects.get()
     window = browser(alice)
     for webhook, status in ((other, 404), (own, 302)):
-        assert window.post(reverse("deliver_again", args=[webhook, delivery.pk])).status_code == status
+        assert (
+            window.post(reverse("deliver_again", args=[webhook, delivery.pk])).status_code == status
+        )
         assert (WebhookDelivery.objects.get().delivered_at is None) == (status == 302)
 
 

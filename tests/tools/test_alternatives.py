@@ -1,4 +1,6 @@
-"""The plain text and the HTML of one message: which differences count, and which are only another way to write it."""
+"""The plain text and the HTML of one message: which differences count, and which are only another
+way to write it.
+"""
 
 import pytest
 
@@ -29,7 +31,10 @@ GMAIL = (
         ("caf\u00e9", "<p>cafe\u0301</p>"),
         ("10\u00a0000 €", "<p>10&nbsp;000 &euro;</p>"),
         ("Donaudampfschiff", "<p>Donau&shy;dampf&shy;schiff</p>"),
-        ("www.northwind.example", '<a href="https://www.northwind.example/">www.northwind.example</a>'),
+        (
+            "www.northwind.example",
+            '<a href="https://www.northwind.example/">www.northwind.example</a>',
+        ),
         ("付款 说明", "<p>付款 说明</p>"),
     ],
 )
@@ -54,7 +59,9 @@ def test_other_notation_is_no_difference(text: str, html: str) -> None:
         ("", "<p>Everything</p>", []),
     ],
 )
-def test_other_words_or_another_order_are_a_difference(text: str, html: str, marked: list[str]) -> None:
+def test_other_words_or_another_order_are_a_difference(
+    text: str, html: str, marked: list[str]
+) -> None:
     assert differ(text, html)
     found = passages(text, html)
     assert "".join(each.text for each in found) == text

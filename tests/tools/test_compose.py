@@ -31,7 +31,9 @@ def asked(**changes: object) -> Request:
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param({"subject": "Grüße an Zoë 日本語 " + "lang " * 40}, id="long-non-ascii-subject"),
+        pytest.param(
+            {"subject": "Grüße an Zoë 日本語 " + "lang " * 40}, id="long-non-ascii-subject"
+        ),
         pytest.param({"subject": "😀" * 255}, id="255-emoji"),
         pytest.param({"subject": "x" * 255}, id="subject-without-a-space"),
         pytest.param({"subject": "שלום"}, id="right-to-left"),
@@ -41,8 +43,13 @@ def asked(**changes: object) -> Request:
         pytest.param({"body": "<p>Hi <b>you</b></p>", "body_type": "html"}, id="html"),
         pytest.param({"from_name": 'Ada "the" \\ Countess'}, id="name-with-quotes"),
         pytest.param({"from_name": "Zoë Ångström"}, id="non-ascii-name"),
-        pytest.param({"to": tuple(f"p{i}@northwind.example" for i in range(500))}, id="500-recipients"),
-        pytest.param({"cc": ("b@x.example",), "bcc": ("c@x.example",), "importance": "high"}, id="all-headers"),
+        pytest.param(
+            {"to": tuple(f"p{i}@northwind.example" for i in range(500))}, id="500-recipients"
+        ),
+        pytest.param(
+            {"cc": ("b@x.example",), "bcc": ("c@x.example",), "importance": "high"},
+            id="all-headers",
+        ),
     ],
 )
 def test_generated_mail_reads_back_as_requested(changes: dict[str, object]) -> None:
@@ -96,12 +103,22 @@ def test_bcc_is_in_the_envelope_and_not_in_the_bytes() -> None:
     "tampered",
     [
         pytest.param(lambda s: b"Bcc: e@evil.example\r\n" + s, id="another-header"),
-        pytest.param(lambda s: s.replace(b"mira@northwind", b"eve@northwind.evil"), id="another-recipient"),
-        pytest.param(lambda s: s.replace(b"To: ", b"To: eve@evil.example, ", 1), id="one-more-recipient"),
-        pytest.param(lambda s: s.replace(b"Subject: Hello", b"Subject: Other"), id="another-subject"),
+        pytest.param(
+            lambda s: s.replace(b"mira@northwind", b"eve@northwind.evil"), id="another-recipient"
+        ),
+        pytest.param(
+            lambda s: s.replace(b"To: ", b"To: eve@evil.example, ", 1), id="one-more-recipient"
+        ),
+        pytest.param(
+            lambda s: s.replace(b"Subject: Hello", b"Subject: Other"), id="another-subject"
+        ),
         pytest.param(lambda s: s.replace(b"\r\n\r\nHi", b"\r\n\r\nHo"), id="another-text"),
-        pytest.param(lambda s: s.replace(b"Message-ID: <", b"Message-ID: <0"), id="another-message-id"),
-        pytest.param(lambda s: s.replace(b"To: ", b"To: x@x.example\r\nTo: ", 1), id="header-twice"),
+        pytest.param(
+            lambda s: s.replace(b"Message-ID: <", b"Message-ID: <0"), id="another-message-id"
+        ),
+        pytest.param(
+            lambda s: s.replace(b"To: ", b"To: x@x.example\r\nTo: ", 1), id="header-twice"
+        ),
     ],
 )
 def test_different_bytes_are_rejected(tampered: object) -> None:
@@ -131,7 +148,19 @@ def test_dangerous_html_is_removed_and_reported(html: str) -> None:
     message = new_message(asked(body=f"<p>Hello</p>{html}", body_type="html"))
 
     assert message.request.content.html is not None
-    for part in ("script", "onerror", "form", "iframe", "meta", "base", "link", "@media", "<!--", "url(", "svg"):
+    for part in (
+        "script",
+        "onerror",
+        "form",
+        "iframe",
+        "meta",
+        "base",
+        "link",
+        "@media",
+        "<!--",
+        "url(",
+        "svg",
+    ):
         assert part not in message.request.content.html
     assert message.request.content.content_removed
 

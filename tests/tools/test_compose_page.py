@@ -36,7 +36,8 @@ def at_nine(days: int) -> datetime:
 
 
 @pytest.mark.parametrize(
-    ("zone", "meant"), [(BERLIN, BERLIN), ("America/New_York", "America/New_York"), ("../etc", "UTC")]
+    ("zone", "meant"),
+    [(BERLIN, BERLIN), ("America/New_York", "America/New_York"), ("../etc", "UTC")],
 )
 def test_mail_leaves_at_the_time_of_the_zone_in_the_form(
     reviewer: Reviewer, mailbox: Mailbox, zone: str, meant: str
@@ -75,7 +76,9 @@ def test_impossible_time_is_refused_beside_its_field(
     assert not PendingAction.objects.exists()
 
 
-def test_programs_get_times_in_utc_whatever_a_cookie_says(reviewer: Reviewer, mailbox: Mailbox, api: Any) -> None:
+def test_programs_get_times_in_utc_whatever_a_cookie_says(
+    reviewer: Reviewer, mailbox: Mailbox, api: Any
+) -> None:
     action_id = api.propose()
     api.client.cookies["zone"] = BERLIN
     assert api.get(f"/actions/{action_id}").json()["created_at"].endswith("Z")

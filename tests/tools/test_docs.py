@@ -23,7 +23,11 @@ def test_page_of_tools_is_the_catalogue() -> None:
 
 
 def test_every_command_of_ours_is_on_the_page_of_commands() -> None:
-    ours = {name for name, app in get_commands().items() if app in ("mailhub", "accounts", "approvals", "tools")}
+    ours = {
+        name
+        for name, app in get_commands().items()
+        if app in ("mailhub", "accounts", "approvals", "tools")
+    }
     page = (DOCS / "operate" / "operations.md").read_text()
     assert not {name for name in ours if f"`{name}" not in page}
 
@@ -38,7 +42,11 @@ def test_every_problem_has_a_status_and_a_title() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_between_documents_leads_somewhere(page: Path) -> None:
-    links = [link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if "://" not in link]
+    links = [
+        link.partition("#")
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+        if "://" not in link
+    ]
     targets = [(page.parent / path if path else page, anchor) for path, _, anchor in links]
     assert [target for target, anchor in targets if not target.exists()] == []
     assert [anchor for target, anchor in targets if anchor and anchor not in _anchors(target)] == []

@@ -51,7 +51,12 @@ def draft_sent(api: Api, original: Stored) -> str:
     ],
 )
 def test_reply_is_in_the_conversation_of_its_original(
-    api: Api, reviewer: Reviewer, gmail: GmailServer, propose: Callable[..., str], subject: str, edit: dict[str, str]
+    api: Api,
+    reviewer: Reviewer,
+    gmail: GmailServer,
+    propose: Callable[..., str],
+    subject: str,
+    edit: dict[str, str],
 ) -> None:
     original = gmail.deliver(ADA, letter(subject, Message_ID=QUESTION))
     action_id = propose(api, original)
@@ -96,19 +101,31 @@ def test_forward_begins_a_conversation(api: Api, reviewer: Reviewer, gmail: Gmai
     ],
 )
 def test_reply_waits_while_its_conversation_is_unreadable(
-    api: Api, reviewer: Reviewer, gmail: GmailServer, status: int, reason: str, expected: tuple[str, str]
+    api: Api,
+    reviewer: Reviewer,
+    gmail: GmailServer,
+    status: int,
+    reason: str,
+    expected: tuple[str, str],
 ) -> None:
     original = gmail.deliver(ADA, letter("Question", Message_ID=QUESTION))
     reviewer.decide(answered(api, original), "approve")
     gmail.fail("messages.get", status, reason, only=lambda call: call.one("format") == "metadata")
     work()
-    assert (PendingAction.objects.values_list("status", "error__code").get(), gmail.ledger) == (expected, [])
+    assert (PendingAction.objects.values_list("status", "error__code").get(), gmail.ledger) == (
+        expected,
+        [],
+    )
 
 
-def test_reply_to_a_deleted_mail_leaves_without_conversation(api: Api, reviewer: Reviewer, gmail: GmailServer) -> None:
+def test_reply_to_a_deleted_mail_leaves_without_conversation(
+    api: Api, reviewer: Reviewer, gmail: GmailServer
+) -> None:
     original = gmail.deliver(ADA, letter("Question", Message_ID="<q@northwind.example>"))
     answer = api.tool("reply_email", message_id=original.id, comment="Yes.", confirm=True).json()
     reviewer.decide(answer["action"]["id"], "approve")
     del gmail.box(ADA).messages[original.id]
     work()
-    assert [parsed(sent.content)["In-Reply-To"] for sent in gmail.ledger] == ["<q@northwind.example>"]
+    assert [parsed(sent.content)["In-Reply-To"] for sent in gmail.ledger] == [
+        "<q@northwind.example>"
+    ]

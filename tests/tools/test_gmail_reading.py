@@ -47,17 +47,26 @@ def test_full_message_has_headers_text_and_cleaned_html(api: Api, gmail: GmailSe
     stored = gmail.deliver(ADA, HTML)
     found = result(api.tool("gmail_get_message", message_id=stored.id))
     assert found == {
-        "id": stored.id, "thread_id": stored.thread, "snippet": found["snippet"],
+        "id": stored.id,
+        "thread_id": stored.thread,
+        "snippet": found["snippet"],
         "headers": {
-            "From": "Mei <mei@lotus.example>", "To": ADA, "Subject": "月报", "Date": "Mon, 02 Nov 2026 10:00:00 +0000",
+            "From": "Mei <mei@lotus.example>",
+            "To": ADA,
+            "Subject": "月报",
+            "Date": "Mon, 02 Nov 2026 10:00:00 +0000",
         },
-        "body_text": found["body_text"], "body_html": "<p>你好世界</p>", "hidden_text_removed": True,
-    }  # fmt: skip
+        "body_text": found["body_text"],
+        "body_html": "<p>你好世界</p>",
+        "hidden_text_removed": True,
+    }
     assert found["body_text"].strip() == "你好世界"
 
 
 def test_metadata_is_headers_and_snippet(api: Api, gmail: GmailServer) -> None:
-    stored = gmail.deliver(ADA, letter("Plain", text="The body.\n", Cc="x@y.example", Message_ID="<1@y.example>"))
+    stored = gmail.deliver(
+        ADA, letter("Plain", text="The body.\n", Cc="x@y.example", Message_ID="<1@y.example>")
+    )
     found = result(api.tool("gmail_get_message", message_id=stored.id, fmt="metadata"))
     assert set(found) == {"id", "thread_id", "headers", "snippet"}
     assert found["snippet"] == "The body."
@@ -93,7 +102,9 @@ def test_long_body_comes_in_pieces(api: Api, gmail: GmailServer) -> None:
         pytest.param("a\r\nX: y", "not_found", id="lines"),
     ],
 )
-def test_unknown_id_is_reported_with_advice(api: Api, gmail: GmailServer, message_id: str, code: str) -> None:
+def test_unknown_id_is_reported_with_advice(
+    api: Api, gmail: GmailServer, message_id: str, code: str
+) -> None:
     problem = problem_of(api.tool("gmail_get_message", message_id=message_id))
     assert problem["code"] == code
     if code == "not_found":
@@ -111,7 +122,9 @@ def test_unknown_format_is_refused_before_gmail_is_asked(api: Api, gmail: GmailS
     ("charset", "data", "text"),
     [
         pytest.param("gb18030", "你好".encode(), "你好", id="utf-8-whatever-the-header-says"),
-        pytest.param("iso-2022-jp", "こんにちは".encode("iso-2022-jp"), "こんにちは", id="iso-2022-jp"),
+        pytest.param(
+            "iso-2022-jp", "こんにちは".encode("iso-2022-jp"), "こんにちは", id="iso-2022-jp"
+        ),
         pytest.param("koi8-r", "мир".encode("koi8-r"), "мир", id="koi8-r"),
         pytest.param("shift_jis", "日本".encode("shift_jis"), "日本", id="shift-jis"),
         pytest.param("x-none", "né".encode("latin-1"), "né", id="unknown-charset"),
@@ -120,9 +133,16 @@ def test_unknown_format_is_refused_before_gmail_is_asked(api: Api, gmail: GmailS
 )
 def test_text_is_read_in_any_charset(charset: str, data: bytes, text: str) -> None:
     part = payload.Part(
-        id="0", type="text/plain", name="", charset=charset, disposition="", content_id="", size=len(data), data=data,
+        id="0",
+        type="text/plain",
+        name="",
+        charset=charset,
+        disposition="",
+        content_id="",
+        size=len(data),
+        data=data,
         attachment_id="",
-    )  # fmt: skip
+    )
     assert payload.text(part, data) == text
 
 
@@ -131,9 +151,16 @@ def test_text_is_read_in_any_charset(charset: str, data: bytes, text: str) -> No
 def test_cut_inside_a_character_loses_only_that_character(charset: str, last: str) -> None:
     text = "Grüße, 你好 " + "a" * (READ_LIMIT - len("Grüße, 你好 ".encode()) - 1)
     part = payload.Part(
-        id="0", type="text/plain", name="", charset=charset, disposition="", content_id="", size=0, data=None,
+        id="0",
+        type="text/plain",
+        name="",
+        charset=charset,
+        disposition="",
+        content_id="",
+        size=0,
+        data=None,
         attachment_id="",
-    )  # fmt: skip
+    )
     assert payload.text(part, f"{text}{last} and more".encode()) == text
     assert payload.text(part, f"{text}.{last}".encode()) == f"{text}."
 
@@ -159,7 +186,11 @@ def test_reading_only_headers_fetches_no_body(api: Api, gmail: GmailServer) -> N
 @pytest.mark.goal("P10")
 @pytest.mark.parametrize(
     ("tool", "arguments"),
-    [("list_emails", {}), ("search_emails", {"query": "Number"}), ("list_emails", {"folder": "drafts"})],
+    [
+        ("list_emails", {}),
+        ("search_emails", {"query": "Number"}),
+        ("list_emails", {"folder": "drafts"}),
+    ],
 )
 def test_ten_rows_of_any_list_need_two_requests(
     api: Api, gmail: GmailServer, tool: str, arguments: dict[str, str]
@@ -177,7 +208,9 @@ def test_ten_rows_of_any_list_need_two_requests(
 def test_no_more_than_three_requests_at_once_per_mailbox(gmail: GmailServer) -> None:
     stored = arrived(gmail, 8)
     token = gmail.access_token(ADA)
-    client = GmailClient(token=lambda _: token, key="at once", base_url=gmail.url, answer_seconds=10)
+    client = GmailClient(
+        token=lambda _: token, key="at once", base_url=gmail.url, answer_seconds=10
+    )
     provider = GmailProvider(client, address=ADA)
     provider.read_message(stored[0].id, body=False)  # the library is loaded
     full = threading.Semaphore(0)
@@ -196,7 +229,9 @@ def test_rows_that_gmail_delays_are_requested_again(gmail: GmailServer) -> None:
     stored = arrived(gmail, 3)
     waits: list[float] = []
     token = gmail.access_token(ADA)
-    client = GmailClient(token=lambda _: token, key=ADA, base_url=gmail.url, answer_seconds=10, sleep=waits.append)
+    client = GmailClient(
+        token=lambda _: token, key=ADA, base_url=gmail.url, answer_seconds=10, sleep=waits.append
+    )
     provider = GmailProvider(client, address=ADA)
     gmail.fail("messages.get", 429, "rateLimitExceeded", only=lambda call: call.id == stored[1].id)
     cards = provider.list_messages(folder="inbox", unread=None, limit=5, page_token=None).cards
@@ -213,7 +248,9 @@ def test_long_list_requests_no_more_at_once_than_gmail_allows(api: Api, gmail: G
     stored = arrived(gmail, 40)
     rows = result(api.tool("list_emails", max_results=40))["emails"]
     assert [row["id"] for row in rows] == [each.id for each in stored]
-    batches = [call.content.count(b"\r\nContent-ID:") for call in gmail.calls if call.name == "batch"]
+    batches = [
+        call.content.count(b"\r\nContent-ID:") for call in gmail.calls if call.name == "batch"
+    ]
     assert batches == [25, 15]
 
 
@@ -226,7 +263,9 @@ def test_message_deleted_between_list_and_rows_is_left_out(api: Api, gmail: Gmai
 def test_thread_is_read_by_its_own_id_and_by_a_message(api: Api, gmail: GmailServer) -> None:
     first = gmail.deliver(ADA, letter("One", Message_ID="<1@x.example>"))
     gmail.put_draft(ADA, letter("An unfinished answer", In_Reply_To="<1@x.example>"))
-    second = gmail.deliver(ADA, letter("Two", Message_ID="<2@x.example>", References="<1@x.example>"))
+    second = gmail.deliver(
+        ADA, letter("Two", Message_ID="<2@x.example>", References="<1@x.example>")
+    )
     for named in ({"thread_id": first.thread}, {"message_id": second.id}):
         thread = result(api.tool("read_thread", **named))
         assert thread["thread_id"] == first.thread
@@ -236,7 +275,11 @@ def test_thread_is_read_by_its_own_id_and_by_a_message(api: Api, gmail: GmailSer
 def test_row_and_mail_name_their_conversation(api: Api, gmail: GmailServer) -> None:
     stored = gmail.deliver(ADA, letter("One"))
     (row,) = result(api.tool("list_emails"))["emails"]
-    assert row["thread_id"] == result(api.tool("read_email", message_id=row["id"]))["thread_id"] == stored.thread
+    assert (
+        row["thread_id"]
+        == result(api.tool("read_email", message_id=row["id"]))["thread_id"]
+        == stored.thread
+    )
 
 
 def test_folders_are_labels_with_their_counts(api: Api, gmail: GmailServer) -> None:
@@ -247,7 +290,9 @@ def test_folders_are_labels_with_their_counts(api: Api, gmail: GmailServer) -> N
     assert folders["SPAM"]["role"] == "junk"
     assert gmail.requests() == {"labels.list": 1, "batch": 1}
     for named in ("Label_3", "Receipts/2026"):
-        assert [row["subject"] for row in result(api.tool("list_emails", folder=named))["emails"]] == ["Filed"]
+        assert [
+            row["subject"] for row in result(api.tool("list_emails", folder=named))["emails"]
+        ] == ["Filed"]
 
 
 @pytest.mark.parametrize("label", ["Label_7", "Receipts"])
@@ -258,7 +303,11 @@ def test_drafts_are_searched_by_a_label_too(api: Api, gmail: GmailServer, label:
     gmail.box(ADA).messages[own["id"].partition(".")[2]].labels.add("Label_7")
     (row,) = result(api.tool("search_emails", folder="drafts", label_ids=[label]))["emails"]
     assert row["subject"] == "With"
-    new = result(api.tool("update_draft", draft_id=row["id"], to=["x@y.example"], subject="With", body="Better"))
+    new = result(
+        api.tool(
+            "update_draft", draft_id=row["id"], to=["x@y.example"], subject="With", body="Better"
+        )
+    )
     assert result(api.tool("delete_draft", draft_id=new["id"])) == {"deleted": True}
 
 
@@ -267,14 +316,23 @@ def test_labels_of_trash_and_spam_search_there(api: Api, gmail: GmailServer, lab
     gmail.deliver(ADA, letter("Gone"), labels=(label.upper(),))
     gmail.deliver(ADA, letter("Here"))
     for tool, rows in (("gmail_search_messages", "messages"), ("search_emails", "emails")):
-        assert [row["subject"] for row in result(api.tool(tool, query="", label_ids=[label]))[rows]] == ["Gone"]
-    assert [row["subject"] for row in result(api.tool("gmail_search_messages", query="Gone"))["messages"]] == []
+        assert [
+            row["subject"] for row in result(api.tool(tool, query="", label_ids=[label]))[rows]
+        ] == ["Gone"]
+    assert [
+        row["subject"]
+        for row in result(api.tool("gmail_search_messages", query="Gone"))["messages"]
+    ] == []
 
 
 def test_found_draft_can_be_replaced_and_removed(api: Api, gmail: GmailServer) -> None:
     result(api.tool("create_draft", to=["x@y.example"], subject="Draft", body="Good"))
     (row,) = result(api.tool("gmail_search_messages", query="subject:Draft"))["messages"]
-    new = result(api.tool("update_draft", draft_id=row["id"], to=["x@y.example"], subject="Draft", body="Better"))
+    new = result(
+        api.tool(
+            "update_draft", draft_id=row["id"], to=["x@y.example"], subject="Draft", body="Better"
+        )
+    )
     assert "Better" in result(api.tool("read_email", message_id=new["id"]))["body"]
     result(api.tool("delete_draft", draft_id=new["id"]))
     assert gmail.box(ADA).drafts == {}
@@ -292,10 +350,13 @@ def test_large_draft_is_uploaded_unchanged(api: Api, gmail: GmailServer) -> None
     content = base64.b64encode(bytes(range(256)) * 8000).decode()
     draft = result(
         api.tool(
-            "create_draft", to=["x@y.example"], subject="Large", body="See the file.",
+            "create_draft",
+            to=["x@y.example"],
+            subject="Large",
+            body="See the file.",
             attachments=[{"name": "a.bin", "content_base64": content}],
         )
-    )  # fmt: skip
+    )
     assert gmail.calls[-1].one("uploadType") == "multipart"
     (listed,) = result(api.tool("list_attachments", message_id=draft["id"]))["attachments"]
     assert listed["size"] == 256 * 8000

@@ -38,21 +38,27 @@ def api(alice: User, gmail: GmailServer) -> Api:
 @pytest.fixture
 def attachments(api: Api) -> list[dict[str, str]]:
     """All that may be attached, which alone is still under the limit."""
-    return [{"handle": uploaded(api, FOUR_MB)} for _ in range(6)] + [{"handle": uploaded(api, 1024 * 1024)}]
+    return [{"handle": uploaded(api, FOUR_MB)} for _ in range(6)] + [
+        {"handle": uploaded(api, 1024 * 1024)}
+    ]
 
 
 def uploaded(api: Api, size: int) -> str:
     file = SimpleUploadedFile("a.bin", b"x" * size)
     answer = api.client.post(
         "/api/v1/attachments", {"file": file}, headers={"Authorization": f"Bearer {api.secret}"}
-    )  # fmt: skip
+    )
     assert answer.status_code == 201, answer.content
     return str(answer.json()["handle"])
 
 
-def test_too_large_mail_is_refused_before_an_approval(api: Api, attachments: list[dict[str, str]]) -> None:
+def test_too_large_mail_is_refused_before_an_approval(
+    api: Api, attachments: list[dict[str, str]]
+) -> None:
     for confirm in (False, True):
-        answer = api.tool("send_email", **HELLO, body=LONG, attachments=attachments, confirm=confirm)
+        answer = api.tool(
+            "send_email", **HELLO, body=LONG, attachments=attachments, confirm=confirm
+        )
         assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
         assert LIMIT in answer.json()["detail"]
     assert not PendingAction.objects.exists()
@@ -72,7 +78,11 @@ def test_edit_that_makes_it_too_large_is_refused_in_the_form(
 
 
 def test_too_large_mail_fails_at_the_send_without_a_draft(
-    api: Api, reviewer: Reviewer, attachments: list[dict[str, str]], gmail: GmailServer, settings: Any
+    api: Api,
+    reviewer: Reviewer,
+    attachments: list[dict[str, str]],
+    gmail: GmailServer,
+    settings: Any,
 ) -> None:
     known = settings.MAILHUB_PROVIDERS
     settings.MAILHUB_PROVIDERS = {**known, "gmail": f"{__name__}.{WithoutLimit.__name__}"}
@@ -83,11 +93,21 @@ def test_too_large_mail_fails_at_the_send_without_a_draft(
     maintenance.sweep()
     work()
     shown = api.get(f"/actions/{action_id}").json()
-    assert (shown["state"], shown["error"]["code"], LIMIT in shown["error"]["detail"]) == ("failed", "too_large", True)
+    assert (shown["state"], shown["error"]["code"], LIMIT in shown["error"]["detail"]) == (
+        "failed",
+        "too_large",
+        True,
+    )
     assert (gmail.count("drafts.create"), gmail.count("drafts.send"), gmail.ledger) == (0, 0, [])
 
 
-def test_draft_too_large_for_gmail_is_refused(api: Api, attachments: list[dict[str, str]], gmail: GmailServer) -> None:
+def test_draft_too_large_for_gmail_is_refused(
+    api: Api, attachments: list[dict[str, str]], gmail: GmailServer
+) -> None:
     answer = api.tool("create_draft", **HELLO, body=LONG, attachments=attachments)
-    assert (answer.status_code, answer.json()["code"], LIMIT in answer.json()["detail"]) == (413, "too_large", True)
+    assert (answer.status_code, answer.json()["code"], LIMIT in answer.json()["detail"]) == (
+        413,
+        "too_large",
+        True,
+    )
     assert gmail.count("drafts.create") == 0

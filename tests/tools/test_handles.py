@@ -1,4 +1,6 @@
-"""Short names of messages: they lead back for as long as somebody may need them, and are forgotten then."""
+"""Short names of messages: they lead back for as long as somebody may need them, and are forgotten
+then.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -49,9 +51,13 @@ def test_used_handle_is_kept(api: Api, graph: GraphServer, tool: str) -> None:
     assert is_known(api, message_id)
 
 
-def test_handle_is_kept_while_a_reply_to_it_waits(api: Api, graph: GraphServer, reviewer: Reviewer) -> None:
+def test_handle_is_kept_while_a_reply_to_it_waits(
+    api: Api, graph: GraphServer, reviewer: Reviewer
+) -> None:
     message_id = received(api, graph)
-    action = api.tool("reply_email", message_id=message_id, comment="Yes.", confirm=True).json()["action"]["id"]
+    action = api.tool("reply_email", message_id=message_id, comment="Yes.", confirm=True).json()[
+        "action"
+    ]["id"]
     a_year_goes_by()
     maintenance.purge_others()
     assert reviewer.decide(action, "approve").status_code == 302

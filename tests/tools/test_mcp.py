@@ -1,4 +1,6 @@
-"""MCP over HTTP says what REST says, to clients of both protocol eras, and refuses what REST refuses."""
+"""MCP over HTTP says what REST says, to clients of both protocol eras, and refuses what REST
+refuses.
+"""
 
 import json
 import logging
@@ -55,7 +57,8 @@ def door(request: pytest.FixtureRequest, url: str, api: Api) -> Door:
     return Door(url=url, secret=api.secret, era=request.param)
 
 
-# --- The same answers as REST ----------------------------------------------------------------------------------------
+# --- The same answers as REST
+# ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +84,9 @@ class World:
 
 Arguments = Callable[[World], dict[str, Any]]
 
-# For each tool at least one set of arguments with which it succeeds, and whatever else is worth comparing. Each set is
-# made twice, once for each door, so it may make what the tool then uses up. A new tool needs a line here.
+# For each tool at least one set of arguments with which it succeeds, and whatever else is worth
+# comparing. Each set is made twice, once for each door, so it may make what the tool then uses up.
+# A new tool needs a line here.
 EXAMPLES: dict[str, list[Arguments]] = {
     "list_mailboxes": [lambda world: {}],
     "list_emails": [
@@ -98,7 +102,10 @@ EXAMPLES: dict[str, list[Arguments]] = {
         lambda world: {"since": "no date"},
     ],
     "read_thread": [lambda world: {"message_id": world.mail}, lambda world: {}],
-    "list_attachments": [lambda world: {"message_id": world.mail}, lambda world: {"message_id": "nonsense"}],
+    "list_attachments": [
+        lambda world: {"message_id": world.mail},
+        lambda world: {"message_id": "nonsense"},
+    ],
     "download_attachment": [
         lambda world: {"message_id": world.mail, "attachment_id": world.attachment},
         lambda world: {"message_id": world.mail, "attachment_id": world.attachment, "as": "base64"},
@@ -115,7 +122,10 @@ EXAMPLES: dict[str, list[Arguments]] = {
         lambda world: {**DRAFT, "draft_id": world.mail},
     ],
     "list_drafts": [lambda world: {}],
-    "delete_draft": [lambda world: {"draft_id": world.draft()}, lambda world: {"draft_id": "nonsense"}],
+    "delete_draft": [
+        lambda world: {"draft_id": world.draft()},
+        lambda world: {"draft_id": "nonsense"},
+    ],
     "reply_email": [
         lambda world: {"message_id": world.mail, "comment": "Yes."},
         lambda world: {"message_id": world.mail, "comment": "Yes.", "confirm": True},
@@ -130,7 +140,10 @@ EXAMPLES: dict[str, list[Arguments]] = {
         lambda world: {"draft_id": world.draft(), "confirm": True},
         lambda world: {"draft_id": "nonsense"},
     ],
-    "read_email": [lambda world: {"message_id": world.mail}, lambda world: {"message_id": "nonsense"}],
+    "read_email": [
+        lambda world: {"message_id": world.mail},
+        lambda world: {"message_id": "nonsense"},
+    ],
     "send_email": [
         lambda world: HELLO,
         lambda world: {**HELLO, "subject": "Proposed", "confirm": True},
@@ -143,7 +156,10 @@ EXAMPLES: dict[str, list[Arguments]] = {
         lambda world: {"action_id": world.action()},
         lambda world: {"action_id": "7d444840-9dc0-11d1-b245-5ffdce74fad2"},
     ],
-    "cancel_action": [lambda world: {"action_id": world.action()}, lambda world: {"action_id": "nonsense"}],
+    "cancel_action": [
+        lambda world: {"action_id": world.action()},
+        lambda world: {"action_id": "nonsense"},
+    ],
     "gmail_search_messages": [lambda world: {"query": "from:mira"}, lambda world: {"query": ""}],
     "gmail_get_message": [lambda world: {"message_id": world.mail}],
     "list_actions": [lambda world: {"state": "rejected"}, lambda world: {"state": "no such state"}],
@@ -169,7 +185,9 @@ def test_every_tool_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_tool_gives_the_same_json_over_rest_and_mcp(door: Door, api: Api, world: World, name: str) -> None:
+def test_tool_gives_the_same_json_over_rest_and_mcp(
+    door: Door, api: Api, world: World, name: str
+) -> None:
     worked = 0
     for arguments in EXAMPLES[name]:
         rest = api.tool(name, **arguments(world))
@@ -178,12 +196,20 @@ def test_tool_gives_the_same_json_over_rest_and_mcp(door: Door, api: Api, world:
         assert scrubbed(text) == scrubbed(rest.content.decode())
         assert is_error is (rest.status_code >= 400)
         worked += not is_error
-    assert worked or TOOLS[name].toolset == "gmail"  # this mailbox is none of Gmail's: both doors say the same no
+    assert (
+        worked or TOOLS[name].toolset == "gmail"
+    )  # this mailbox is none of Gmail's: both doors say the same no
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_error_is_the_same_problem_over_rest_and_mcp(
-    door: Door, api: Api, world: World, alice: User, mailbox: Mailbox, foreign_mailbox: Mailbox, name: str
+    door: Door,
+    api: Api,
+    world: World,
+    alice: User,
+    mailbox: Mailbox,
+    foreign_mailbox: Mailbox,
+    name: str,
 ) -> None:
     good = EXAMPLES[name][0](world)
     for secret, changes in (
@@ -222,12 +248,17 @@ def scrubbed(text: str) -> dict[str, Any]:
         text = re.sub(pattern, "0", text)
     document: dict[str, Any] = json.loads(text)
     document.pop("instance", None)  # the path of a request, of which MCP has one
-    if "warnings" in document:  # everything is said twice here, so the second is warned of the first
-        document["warnings"] = [one for one in document["warnings"] if one["code"] != "possible_duplicate"]
+    if (
+        "warnings" in document
+    ):  # everything is said twice here, so the second is warned of the first
+        document["warnings"] = [
+            one for one in document["warnings"] if one["code"] != "possible_duplicate"
+        ]
     return document
 
 
-# --- Results and errors ----------------------------------------------------------------------------------------------
+# --- Results and errors
+# ----------------------------------------------------------------------------------------------
 
 
 def test_result_is_one_compact_text_in_plain_utf8(door: Door, world: World) -> None:
@@ -237,7 +268,9 @@ def test_result_is_one_compact_text_in_plain_utf8(door: Door, world: World) -> N
     assert text == json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
 
 
-def test_mail_with_half_a_surrogate_pair_can_be_read(door: Door, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mail_with_half_a_surrogate_pair_can_be_read(
+    door: Door, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(caller: object, mailbox: object, parameters: object) -> dict[str, str]:
         return {"body": "before \ud83d after"}
 
@@ -275,7 +308,9 @@ def test_unknown_tool_is_an_error_of_the_tool(door: Door) -> None:
     assert (json.loads(text)["code"], is_error) == ("not_found", True)
 
 
-def test_foreign_object_does_not_exist(door: Door, foreign_api: Api, foreign_mailbox: Mailbox) -> None:
+def test_foreign_object_does_not_exist(
+    door: Door, foreign_api: Api, foreign_mailbox: Mailbox
+) -> None:
     action = foreign_api.propose(to=["a@b.example"])
     for name, arguments in (
         ("get_action", {"action_id": action}),
@@ -291,7 +326,11 @@ def test_foreign_object_does_not_exist(door: Door, foreign_api: Api, foreign_mai
 def test_internal_error_text_reaches_no_client_or_log(
     door: Door, api: Api, server: MemoryServer, logged: StringIO
 ) -> None:
-    call(door, "send_email", {**HELLO, "subject": "canary-subject", "body": "canary-body", "confirm": True})
+    call(
+        door,
+        "send_email",
+        {**HELLO, "subject": "canary-subject", "body": "canary-body", "confirm": True},
+    )
     call(door, "send_email", {**HELLO, "to": ["canary-address"], "canary": "canary"})
     call(door, "canary-tool", {"canary": "canary"})
     server.folders = None  # type: ignore[assignment]  # whatever a provider raises
@@ -334,7 +373,8 @@ def logged() -> Iterator[StringIO]:
     logging.getLogger().removeHandler(copy)
 
 
-# --- What is shown ---------------------------------------------------------------------------------------------------
+# --- What is shown
+# ---------------------------------------------------------------------------------------------------
 
 
 def shown(door: Door, query: str = "") -> dict[str, Any]:
@@ -344,20 +384,33 @@ def shown(door: Door, query: str = "") -> dict[str, Any]:
         return await client.list_tools()
 
     tools = door.session(work, query=query).tools
-    return {tool.name: tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools}
+    return {
+        tool.name: tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools
+    }
 
 
 def test_list_follows_the_scopes(door: Door, alice: User, mailbox: Mailbox) -> None:
     for scopes in ([], ["mail:read"], ["mail:propose"], list(SCOPES)):
         token = make_api(alice, mailbox, name="/".join(scopes), scopes=scopes)
-        expected = {tool.name for tool in TOOLS.values() if tool.scope in scopes and tool.toolset in DEFAULT_TOOLSETS}
+        expected = {
+            tool.name
+            for tool in TOOLS.values()
+            if tool.scope in scopes and tool.toolset in DEFAULT_TOOLSETS
+        }
         assert set(shown(Door(url=door.url, secret=token.secret, era=door.era))) == expected
 
 
 def test_list_follows_the_toolsets(door: Door) -> None:
-    assert set(shown(door)) == {tool.name for tool in TOOLS.values() if tool.toolset in DEFAULT_TOOLSETS}
-    for query, toolsets in (("?toolsets=mail", {"mail"}), ("?toolsets=mail,%20send", {"mail", "send"})):
-        assert set(shown(door, query)) == {tool.name for tool in TOOLS.values() if tool.toolset in toolsets}
+    assert set(shown(door)) == {
+        tool.name for tool in TOOLS.values() if tool.toolset in DEFAULT_TOOLSETS
+    }
+    for query, toolsets in (
+        ("?toolsets=mail", {"mail"}),
+        ("?toolsets=mail,%20send", {"mail", "send"}),
+    ):
+        assert set(shown(door, query)) == {
+            tool.name for tool in TOOLS.values() if tool.toolset in toolsets
+        }
 
 
 def test_unknown_toolset_is_refused(url: str, api: Api) -> None:
@@ -381,15 +434,20 @@ def test_annotations_name_only_differences_from_defaults(door: Door) -> None:
 
 
 @pytest.mark.goal("P6")
-def test_default_list_is_small(url: str, api: Api, record_property: Callable[[str, object], None]) -> None:
+def test_default_list_is_small(
+    url: str, api: Api, record_property: Callable[[str, object], None]
+) -> None:
     answer = Door(url=url, secret=api.secret).raw(body=LIST)
-    size = len(json.dumps(answer.json()["result"], separators=(",", ":"), ensure_ascii=False).encode())
+    size = len(
+        json.dumps(answer.json()["result"], separators=(",", ":"), ensure_ascii=False).encode()
+    )
     record_property("tools/list bytes", size)
 
     assert size <= TOOL_LIST_BYTES
 
 
-# --- The door --------------------------------------------------------------------------------------------------------
+# --- The door
+# --------------------------------------------------------------------------------------------------------
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
@@ -406,11 +464,18 @@ def test_single_request_needs_no_session_and_gets_none(url: str, api: Api) -> No
 def test_client_without_accept_header_gets_json(url: str, api: Api) -> None:
     headers = {"Authorization": f"Bearer {api.secret}", "Content-Type": "application/json"}
 
-    assert request(f"{url}/mcp", "POST", body=json.dumps(LIST).encode(), headers=headers).status == 200
+    assert (
+        request(f"{url}/mcp", "POST", body=json.dumps(LIST).encode(), headers=headers).status == 200
+    )
 
 
 @pytest.mark.parametrize(
-    "headers", [{"Authorization": ""}, {"Authorization": "Bearer mh_nonsense"}, {"Authorization": "", "X-API-Key": "x"}]
+    "headers",
+    [
+        {"Authorization": ""},
+        {"Authorization": "Bearer mh_nonsense"},
+        {"Authorization": "", "X-API-Key": "x"},
+    ],
 )
 def test_invalid_token_is_answered_with_401(url: str, api: Api, headers: dict[str, str]) -> None:
     answer = Door(url=url, secret=api.secret).raw(body=LIST, **headers)
@@ -420,7 +485,9 @@ def test_invalid_token_is_answered_with_401(url: str, api: Api, headers: dict[st
     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-def test_api_key_header_is_a_token_and_a_cookie_is_not(url: str, api: Api, client: Any, alice: User) -> None:
+def test_api_key_header_is_a_token_and_a_cookie_is_not(
+    url: str, api: Api, client: Any, alice: User
+) -> None:
     client.force_login(alice)
     door = Door(url=url, secret=api.secret)
     cookie = f"sessionid={client.cookies['sessionid'].value}"
@@ -455,7 +522,9 @@ def test_other_method_is_not_allowed(url: str, api: Api, method: str) -> None:
         {"Origin": "http://[evil"},
     ],
 )
-def test_page_that_gave_its_name_our_address_is_refused(url: str, api: Api, headers: dict[str, str]) -> None:
+def test_page_that_gave_its_name_our_address_is_refused(
+    url: str, api: Api, headers: dict[str, str]
+) -> None:
     answer = Door(url=url, secret=api.secret).raw(body=LIST, **headers)
 
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
@@ -463,9 +532,15 @@ def test_page_that_gave_its_name_our_address_is_refused(url: str, api: Api, head
 
 @pytest.mark.parametrize(
     "headers",
-    [{"Host": "localhost:9"}, {"Host": "mail.lovelace.example"}, {"Origin": "https://mail.lovelace.example"}],
+    [
+        {"Host": "localhost:9"},
+        {"Host": "mail.lovelace.example"},
+        {"Origin": "https://mail.lovelace.example"},
+    ],
 )
-def test_allowed_hosts_of_django_are_answered(url: str, api: Api, settings: Any, headers: dict[str, str]) -> None:
+def test_allowed_hosts_of_django_are_answered(
+    url: str, api: Api, settings: Any, headers: dict[str, str]
+) -> None:
     settings.ALLOWED_HOSTS = ["localhost", "127.0.0.1", ".lovelace.example"]
 
     assert Door(url=url, secret=api.secret).raw(body=LIST, **headers).status_code == 200
@@ -473,7 +548,11 @@ def test_allowed_hosts_of_django_are_answered(url: str, api: Api, settings: Any,
 
 def test_invalid_call_is_a_protocol_error(url: str, api: Api) -> None:
     door = Door(url=url, secret=api.secret)
-    wrong_arguments = {**LIST, "method": "tools/call", "params": {"name": "list_emails", "arguments": [1]}}
+    wrong_arguments = {
+        **LIST,
+        "method": "tools/call",
+        "params": {"name": "list_emails", "arguments": [1]},
+    }
 
     assert door.raw(body=["no", "message"]).status_code == 400
     assert door.raw(body={**LIST, "method": "prompts/list"}).json()["error"]["code"] == -32601

@@ -59,7 +59,9 @@ def test_published_schema_of_a_tool_is_true(tool: Tool) -> None:
 
     assert set(members) - set(schema["properties"]) <= {"uid", "user_id"}
     assert set(schema.get("required", [])) == {
-        name for name, member in members.items() if name in tool.parameters.model_json_schema().get("required", [])
+        name
+        for name, member in members.items()
+        if name in tool.parameters.model_json_schema().get("required", [])
     }
     for name, member in schema["properties"].items():
         assert {"type", "anyOf"} & set(member), name
@@ -72,7 +74,9 @@ def test_published_schema_of_a_tool_is_true(tool: Tool) -> None:
 def test_no_tool_with_a_side_effect_is_marked_read_only(tool: Tool) -> None:
     hints = published_hints(tool)
 
-    if (tool.effect is not Effect.READ and tool.name != "list_drafts") or tool.name == "cancel_action":
+    if (
+        tool.effect is not Effect.READ and tool.name != "list_drafts"
+    ) or tool.name == "cancel_action":
         assert "readOnlyHint" not in hints
     if tool.name in ("update_draft", "delete_draft", "cancel_action", "m365_run_command"):
         assert "destructiveHint" not in hints  # the protocol assumes it

@@ -21,7 +21,11 @@ INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
 }
 
 
@@ -54,7 +58,9 @@ def say(process: subprocess.Popen[str], message: dict[str, Any]) -> dict[str, An
 @pytest.mark.parametrize("era", ERAS)
 def test_client_lists_and_calls_the_tools(tmp_path: Path, api: Api, era: str) -> None:
     server = StdioServerParameters(
-        command=MANAGE[0], args=[*MANAGE[1:], "mcp", "--toolsets", "mail,send"], env=desktop(tmp_path, api.secret)
+        command=MANAGE[0],
+        args=[*MANAGE[1:], "mcp", "--toolsets", "mail,send"],
+        env=desktop(tmp_path, api.secret),
     )
 
     async def session() -> tuple[Any, Any, Any]:
@@ -102,7 +108,9 @@ def test_signal_ends_it_at_once(tmp_path: Path, api: Api) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", pytest.param("mh_nonsense", marks=pytest.mark.long)])
-def test_invalid_token_is_reported_and_nothing_starts(tmp_path: Path, api: Api, secret: str) -> None:
+def test_invalid_token_is_reported_and_nothing_starts(
+    tmp_path: Path, api: Api, secret: str
+) -> None:
     process = started(tmp_path, secret)
     out, err = process.communicate(timeout=SECONDS)
 
@@ -145,7 +153,10 @@ def test_revoked_token_calls_nothing_more(tmp_path: Path, api: Api) -> None:
     call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_mailboxes"}}
     assert say(process, call)["result"]["isError"] is False
     ApiToken.objects.update(revoked_at=ApiToken.objects.get().created_at)
-    result, listed = say(process, call), say(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/list"})
+    result, listed = (
+        say(process, call),
+        say(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/list"}),
+    )
     process.communicate(timeout=SECONDS)
 
     assert json.loads(result["result"]["content"][0]["text"])["code"] == "unauthenticated"

@@ -18,8 +18,12 @@ pytestmark = pytest.mark.django_db
         pytest.param({"to": []}, "to", id="nobody"),
         pytest.param({"to": ["nicht-eine-email"]}, "to.0", id="no-address"),
         pytest.param({"to": "mira@northwind.example"}, "to", id="not-a-list"),
-        pytest.param({"to": [f"p{i}@northwind.example" for i in range(501)]}, "to", id="501-recipients"),
-        pytest.param({"cc": [f"p{i}@northwind.example" for i in range(501)]}, "cc", id="501-copies"),
+        pytest.param(
+            {"to": [f"p{i}@northwind.example" for i in range(501)]}, "to", id="501-recipients"
+        ),
+        pytest.param(
+            {"cc": [f"p{i}@northwind.example" for i in range(501)]}, "cc", id="501-copies"
+        ),
         pytest.param({"subject": ""}, "subject", id="no-subject"),
         pytest.param({"subject": "s" * 256}, "subject", id="subject-of-256"),
         pytest.param({"body": ""}, "body", id="no-body"),
@@ -32,7 +36,9 @@ pytestmark = pytest.mark.django_db
         pytest.param({"bcc": ["MIRA@northwind.example"]}, "", id="somebody-twice"),
     ],
 )
-def test_invalid_mail_is_refused_with_the_field(api: Api, change: dict[str, Any], field: str) -> None:
+def test_invalid_mail_is_refused_with_the_field(
+    api: Api, change: dict[str, Any], field: str
+) -> None:
     answer = api.tool("send_email", **{**HELLO, "confirm": True, **change})
 
     assert answer.status_code == 422
@@ -106,7 +112,9 @@ def test_five_hundred_recipients_are_accepted_with_a_warning(api: Api) -> None:
 
 
 def test_international_domain_is_shown_and_used_as_ascii(api: Api) -> None:
-    answer = api.tool("send_email", **{**HELLO, "to": ["paul@lovel\u03b1ce.example"]})  # a Greek alpha
+    answer = api.tool(
+        "send_email", **{**HELLO, "to": ["paul@lovel\u03b1ce.example"]}
+    )  # a Greek alpha
 
     assert answer.json()["preview"]["to"] == ["paul@xn--lovelce-5lf.example"]
 

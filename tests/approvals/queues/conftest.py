@@ -1,4 +1,6 @@
-"""Real workers of every queue on the database of the test; the ledger of an SMTP server is the witness."""
+"""Real workers of every queue on the database of the test; the ledger of an SMTP server is the
+witness.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -26,7 +28,16 @@ from tests.smtpserver import FaultySmtp
 __all__ = ["sandbox", "sandbox_process"]
 
 # Without what workers tell each other, which takes a second at the start and is of no use here.
-CELERY = [sys.executable, "-m", "celery", "-A", "mailhub", "worker", "--without-mingle", "--without-gossip"]
+CELERY = [
+    sys.executable,
+    "-m",
+    "celery",
+    "-A",
+    "mailhub",
+    "worker",
+    "--without-mingle",
+    "--without-gossip",
+]
 RESIDENT = "approvals.queues.rq.ResidentWorker"
 COMMANDS = {
     "database": [*MANAGE, "worker"],
@@ -50,7 +61,9 @@ class Worker(Program):
 
 @dataclass(kw_only=True)
 class Site:
-    """One kind of queue: an agent that proposes, a person who approves, workers, and the mail server's ledger."""
+    """One kind of queue: an agent that proposes, a person who approves, workers, and the mail
+    server's ledger.
+    """
 
     kind: str
     home: Path
@@ -91,7 +104,9 @@ class Site:
 
     def sent(self) -> list[str]:
         """The Message-IDs in the ledger of the SMTP server."""
-        return [str(message_from_bytes(accepted.content)["Message-ID"]) for accepted in self.smtp.ledger]
+        return [
+            str(message_from_bytes(accepted.content)["Message-ID"]) for accepted in self.smtp.ledger
+        ]
 
     def ready(self) -> Any:
         return Client().get("/readyz")
@@ -155,15 +170,28 @@ def broker(request: pytest.FixtureRequest, kind: str) -> Service | None:
 
 @pytest.fixture
 def site(
-    kind: str, broker: Service | None, tmp_path: Path, sandbox: SandboxServer, alice: User, settings: Any
+    kind: str,
+    broker: Service | None,
+    tmp_path: Path,
+    sandbox: SandboxServer,
+    alice: User,
+    settings: Any,
 ) -> Iterator[Site]:
     settings.MAILHUB_HOME = tmp_path  # where the bell hangs
-    environment = use(settings, kind, getattr(broker, "url", "")) | this_test() | {"MAILHUB_LEASE_SECONDS": 3}
+    environment = (
+        use(settings, kind, getattr(broker, "url", "")) | this_test() | {"MAILHUB_LEASE_SECONDS": 3}
+    )
     with FaultySmtp() as smtp, ExitStack() as workers:
         yield Site(
-            kind=kind, home=tmp_path, server=broker, smtp=smtp, api=agent_of(alice, sandbox, smtp),
-            reviewer=Reviewer.signed_in(alice), workers=workers, environment=environment,
-        )  # fmt: skip
+            kind=kind,
+            home=tmp_path,
+            server=broker,
+            smtp=smtp,
+            api=agent_of(alice, sandbox, smtp),
+            reviewer=Reviewer.signed_in(alice),
+            workers=workers,
+            environment=environment,
+        )
     queue.cache_clear()
 
 
@@ -183,6 +211,10 @@ def agent_of(person: User, sandbox: SandboxServer, smtp: FaultySmtp, address: st
     """An agent for a mailbox that sends through this server."""
     secrets = sandbox.access(ADA, smtp_port=smtp.port).as_secrets()
     mailbox = connect_mailbox(
-        owner=person, address=address or person.email, provider="imap", secrets=secrets, scopes=["read", "send"]
+        owner=person,
+        address=address or person.email,
+        provider="imap",
+        secrets=secrets,
+        scopes=["read", "send"],
     )
     return make_api(person, mailbox, name=address or "agent")

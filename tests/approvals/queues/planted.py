@@ -1,4 +1,7 @@
-"""What somebody who can write to a broker would like a worker to run. It leaves a file as a trace."""
+"""What somebody who can write to a broker would like a worker to run.
+
+It leaves a file as a trace.
+"""
 
 import pickle
 from pathlib import Path

@@ -49,7 +49,9 @@ class TestOnRabbitMQ:
 def test_beat_can_order_the_sweeps(redis: Redis, keys: Any, tmp_path: Path, settings: Any) -> None:
     environment = use(settings, "celery", redis.url) | this_test()
     try:
-        with Worker(tmp_path, [sys.executable, "-m", "celery", "-A", "mailhub", "beat"], **environment) as beat:
+        with Worker(
+            tmp_path, [sys.executable, "-m", "celery", "-A", "mailhub", "beat"], **environment
+        ) as beat:
             until(lambda: keys.llen("mailhub"), seconds=20, say=beat.log)
             asked_to_end(beat)
     finally:

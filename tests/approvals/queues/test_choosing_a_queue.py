@@ -1,4 +1,6 @@
-"""A queue is chosen by one variable; half a choice stops the start, and what is not chosen is not loaded."""
+"""A queue is chosen by one variable; half a choice stops the start, and what is not chosen is not
+loaded.
+"""
 
 from base64 import b64encode
 from pathlib import Path
@@ -21,10 +23,15 @@ KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).
         ({"MAILHUB_QUEUE": "rq"}, "MAILHUB_QUEUE=rq needs REDIS_URL"),
         ({"MAILHUB_QUEUE": "celery"}, "MAILHUB_QUEUE=celery needs CELERY_BROKER_URL or REDIS_URL"),
         ({"MAILHUB_QUEUE": "rq", "REDIS_URL": "localhost:6379"}, "REDIS_URL: must start with"),
-        ({"MAILHUB_QUEUE": "celery", "CELERY_BROKER_URL": "sqs://"}, "CELERY_BROKER_URL: must start with"),
+        (
+            {"MAILHUB_QUEUE": "celery", "CELERY_BROKER_URL": "sqs://"},
+            "CELERY_BROKER_URL: must start with",
+        ),
     ],
 )
-def test_incomplete_choice_stops_the_start_with_one_line(tmp_path: Path, changes: dict[str, str], named: str) -> None:
+def test_incomplete_choice_stops_the_start_with_one_line(
+    tmp_path: Path, changes: dict[str, str], named: str
+) -> None:
     done = manage(tmp_path, "check", **KEYS | changes)
     assert done.returncode != 0
     (line,) = done.stderr.splitlines()
@@ -32,12 +39,20 @@ def test_incomplete_choice_stops_the_start_with_one_line(tmp_path: Path, changes
     assert named in line
 
 
-@pytest.mark.parametrize(("kind", "missing"), [("rq", "REDIS_URL"), ("celery", "CELERY_BROKER_URL")])
-def test_system_check_names_missing_parts_of_a_queue(settings: Any, kind: str, missing: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "missing"), [("rq", "REDIS_URL"), ("celery", "CELERY_BROKER_URL")]
+)
+def test_system_check_names_missing_parts_of_a_queue(
+    settings: Any, kind: str, missing: str
+) -> None:
     settings.MAILHUB_QUEUE = kind
     setattr(settings, missing, "")
     (error,) = the_queue_has_its_server()
-    assert (error.id, missing in str(error.msg), missing in str(error.hint)) == ("approvals.E003", True, True)
+    assert (error.id, missing in str(error.msg), missing in str(error.hint)) == (
+        "approvals.E003",
+        True,
+        True,
+    )
     setattr(settings, missing, "redis://127.0.0.1:1/0")
     assert the_queue_has_its_server() == []
 
@@ -55,10 +70,15 @@ def test_system_check_names_a_queue_that_cannot_be_imported(settings: Any) -> No
     [
         ({}, "[]"),
         ({"MAILHUB_QUEUE": "rq", "REDIS_URL": "redis://127.0.0.1:1/0"}, "['redis', 'rq']"),
-        ({"MAILHUB_QUEUE": "celery", "CELERY_BROKER_URL": "amqp://127.0.0.1:1"}, "['celery', 'kombu', 'redis']"),
+        (
+            {"MAILHUB_QUEUE": "celery", "CELERY_BROKER_URL": "amqp://127.0.0.1:1"},
+            "['celery', 'kombu', 'redis']",
+        ),
     ],
 )
-def test_only_the_chosen_queue_is_loaded(tmp_path: Path, changes: dict[str, str], loaded: str) -> None:
+def test_only_the_chosen_queue_is_loaded(
+    tmp_path: Path, changes: dict[str, str], loaded: str
+) -> None:
     looks = (
         "import sys; from approvals.core.queue import queue; import mailhub.urls; queue();"
         "print(sorted({'rq', 'celery', 'kombu', 'redis', 'django_rq', 'psycopg', 'dns'} & set(sys.modules)))"
@@ -77,7 +97,9 @@ def test_worker_of_another_queue_does_not_start(tmp_path: Path) -> None:
 @pytest.mark.postgres_only
 @pytest.mark.django_db(transaction=True)
 def test_postgresql_losing_commits_is_warned_about() -> None:
-    """The server of the tests is fast and forgetful; one of these settings can be changed for a session."""
+    """The server of the tests is fast and forgetful; one of these settings can be changed for a
+    session.
+    """
 
     def named() -> list[str]:
         found = run_checks(tags=[Tags.database], databases=["default"])

@@ -1,4 +1,6 @@
-"""The resident worker of the database queue: several threads, several workers, and the bell of PostgreSQL."""
+"""The resident worker of the database queue: several threads, several workers, and the bell of
+PostgreSQL.
+"""
 
 import select
 import signal
@@ -14,7 +16,10 @@ from approvals.queues import bell
 from tests.approvals.queues.conftest import Site, asked_to_end
 from tests.processes import until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.parametrize("kind", ["database"])]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.parametrize("kind", ["database"]),
+]
 
 
 @pytest.fixture
@@ -67,7 +72,9 @@ def test_two_sqlite_workers_share_notifications(site: Site, sqlite: None) -> Non
 
 @pytest.mark.process
 @pytest.mark.sqlite_only
-def test_delayed_mail_leaves_at_its_time_and_not_at_a_sweep(site: Site, sqlite: None, settings: Any) -> None:
+def test_delayed_mail_leaves_at_its_time_and_not_at_a_sweep(
+    site: Site, sqlite: None, settings: Any
+) -> None:
     site.worker()
     settings.MAILHUB_UNDO_SECONDS = 1
     accepted = threading.Event()
@@ -80,7 +87,8 @@ def test_delayed_mail_leaves_at_its_time_and_not_at_a_sweep(site: Site, sqlite: 
         site.reaches(action, "succeeded")
     waited = ExpressionWrapper(F("started_at") - F("action__approved_at"), DurationField())
     late = [wait.total_seconds() for wait in Attempt.objects.values_list(waited, flat=True)]
-    # By the sweeps alone most would wait up to five seconds; the middle one says nothing about a busy machine.
+    # By the sweeps alone most would wait up to five seconds; the middle one says nothing about a
+    # busy machine.
     assert all(seconds >= 1 for seconds in late)
     assert sorted(late)[1] < 2.5
 
@@ -136,7 +144,9 @@ def readable(listening: bell.Bell) -> bool:
 
 
 def unheard(listening: bell.Bell) -> bool:
-    """Do as the worker does when there is something to read, until the bell says that it cannot be heard."""
+    """Do as the worker does when there is something to read, until the bell says that it cannot be
+    heard.
+    """
     if listening.fileno() is not None and readable(listening):
         listening.answered(1)
     return listening.fileno() is None

@@ -1,4 +1,6 @@
-"""What holds whichever queue rings: it leaves once, a lost or doubled bell costs nothing, SIGTERM finishes."""
+"""What holds whichever queue rings: it leaves once, a lost or doubled bell costs nothing, SIGTERM
+finishes.
+"""
 
 import os
 import signal
@@ -50,7 +52,9 @@ def test_mail_leaves_once_despite_many_notifications(site: Site) -> None:
     assert "Traceback" not in site.log()
     if site.kind.startswith("rq"):
         redis = RedisClient.from_url(str(site.environment["REDIS_URL"]))
-        assert [list(redis.scan_iter(f"rq:{kind}*")) for kind in ("job", "result", "failed", "finished")] == [[]] * 4
+        assert [
+            list(redis.scan_iter(f"rq:{kind}*")) for kind in ("job", "result", "failed", "finished")
+        ] == [[]] * 4
 
 
 def double(site: Site, action: PendingAction) -> None:
@@ -59,7 +63,9 @@ def double(site: Site, action: PendingAction) -> None:
         if site.kind.startswith("rq"):
             redis = RedisClient.from_url(str(site.environment["REDIS_URL"]))
             jobs = Queue("default", connection=redis, serializer=JSONSerializer)
-            jobs.enqueue("approvals.queues.rq.carry_out", str(action.pk), job_id=uuid4().hex, result_ttl=0)
+            jobs.enqueue(
+                "approvals.queues.rq.carry_out", str(action.pk), job_id=uuid4().hex, result_ttl=0
+            )
         else:
             queue().ring(action.pk)
 
@@ -111,8 +117,13 @@ def test_sigterm_during_a_send_lets_it_finish(site: Site) -> None:
     hold.wait()
     assert worker.process is not None
     worker.process.send_signal(signal.SIGTERM)
-    # A service manager tells everybody in the group; the process that sends must not take it to heart.
-    others = [pid for pid, line in session_of(worker.pid).items() if pid != worker.pid and site.kind == "rq"]
+    # A service manager tells everybody in the group; the process that sends must not take it to
+    # heart.
+    others = [
+        pid
+        for pid, line in session_of(worker.pid).items()
+        if pid != worker.pid and site.kind == "rq"
+    ]
     for pid in others:
         os.kill(pid, signal.SIGTERM)
     until(lambda: not waits(worker.pid, *others))
@@ -128,7 +139,9 @@ def waits(*pids: int) -> bool:
     for pid in pids:
         status = Path(f"/proc/{pid}/status")
         if status.exists():
-            pending = next(line for line in status.read_text().splitlines() if line.startswith("ShdPnd:"))
+            pending = next(
+                line for line in status.read_text().splitlines() if line.startswith("ShdPnd:")
+            )
             if int(pending.split()[1], 16) & (1 << (signal.SIGTERM - 1)):
                 return True
     return False
@@ -145,7 +158,8 @@ def test_killing_only_the_parent_leaves_one_mail(site: Site, keys: Any) -> None:
     worker.process.kill()
     worker.process.wait(10)
     other = site.worker()
-    # The work-horse lives, and so does its lease: the other worker takes the job and leaves the mail alone.
+    # The work-horse lives, and so does its lease: the other worker takes the job and leaves the
+    # mail alone.
     queue().ring(action.pk)
     until(lambda: not keys.exists(f"rq:job:{action.pk}"), say=other.log)
     hold.release()
@@ -164,7 +178,13 @@ def test_broker_holds_only_the_id_of_a_mail(site: Site, keys: Any) -> None:
 
     held = everything(keys)
     assert str(action.pk) in held
-    for secret in ("canary", "northwind", action.message_id, action.digest, str(site.environment["SECRET_KEY"])):
+    for secret in (
+        "canary",
+        "northwind",
+        action.message_id,
+        action.digest,
+        str(site.environment["SECRET_KEY"]),
+    ):
         assert secret not in held
 
 

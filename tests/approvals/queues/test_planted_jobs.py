@@ -1,4 +1,6 @@
-"""Whoever can write to the broker can delay mail, but runs no code: workers take our job and no other."""
+"""Whoever can write to the broker can delay mail, but runs no code: workers take our job and no
+other.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -56,9 +58,11 @@ def test_celery_worker_runs_no_task_but_ours(site: Site, tmp_path: Path) -> None
     exchange = Exchange("mailhub")  # type: ignore[no-untyped-call]
     with Connection(broker) as connection:  # type: ignore[no-untyped-call]
         connection.Producer(exchange=exchange, routing_key="mailhub").publish(
-            pickled(trace), content_type="application/x-python-serialize", content_encoding="binary",
+            pickled(trace),
+            content_type="application/x-python-serialize",
+            content_encoding="binary",
             headers={"task": "approvals.carry_out", "id": "planted"},
-        )  # fmt: skip
+        )
 
     worker = site.worker()
     site.reaches(site.approved(), "succeeded")
@@ -77,8 +81,14 @@ class GuardedRedis(Redis):
 
     def prepare(self) -> None:
         text = (PROJECT / "docs/operate/deploy.md").read_text()
-        users = next(part for part in re.findall(r"printf '([^']*)'", text) if part.startswith("user default"))
-        self.users.write_text(users.replace("\\n", "\n").replace("%s", sha256(b"secret").hexdigest()))
+        users = next(
+            part
+            for part in re.findall(r"printf '([^']*)'", text)
+            if part.startswith("user default")
+        )
+        self.users.write_text(
+            users.replace("\\n", "\n").replace("%s", sha256(b"secret").hexdigest())
+        )
 
     def command(self) -> Sequence[str | Path]:
         return [*super().command(), "--aclfile", self.users]

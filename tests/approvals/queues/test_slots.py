@@ -47,7 +47,9 @@ def test_no_more_is_claimed_than_slots_are_free() -> None:
 def test_one_mail_of_a_mailbox_is_in_progress_at_a_time() -> None:
     slots_, first = Slots(4), due()
     second = due(first.mailbox)
-    assert slots_.take([first, second]) == [second]  # found later: the newest word about this mailbox
+    assert slots_.take([first, second]) == [
+        second
+    ]  # found later: the newest word about this mailbox
     assert slots_.take([first]) == []
     slots_.give_back(second)
     assert slots_.take() == [first]
@@ -108,7 +110,9 @@ def test_lookups_do_not_hold_up_the_sweep(
     assert time.monotonic() - began < 10
     assert looking.wait(30)
     assert PendingAction.objects.get(pk=late).status == "expired"
-    maintenance.sweep(resident=True)  # the mailbox is served already: no second look beside the first
+    maintenance.sweep(
+        resident=True
+    )  # the mailbox is served already: no second look beside the first
     seen.set()
     for thread in threading.enumerate():
         if thread.name == "looks":
@@ -123,7 +127,9 @@ def test_readyz_fails_when_mail_that_could_leave_waits(
     settings.MAILHUB_READY_WAIT_SECONDS = 60
     action = approve(api.propose(), alice)
     assert client.get("/readyz").status_code == 200
-    PendingAction.objects.filter(pk=action.pk).update(not_before=timezone.now() - timedelta(seconds=61))
+    PendingAction.objects.filter(pk=action.pk).update(
+        not_before=timezone.now() - timedelta(seconds=61)
+    )
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()["missing"]) == (503, ["sending"])
 

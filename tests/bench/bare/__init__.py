@@ -1,6 +1,8 @@
-"""The least that a request can cost: the same Django, ninja and server, and one view that makes a row.
+"""The least that a request can cost: the same Django, ninja and server, and one view that makes a
+row.
 
-Served as `tests.bench.bare.wsgi:application` and `.asgi` beside mailhub; BARE_DATABASE says where the rows go.
+Served as `tests.bench.bare.wsgi:application` and `.asgi` beside mailhub; BARE_DATABASE says where
+the rows go.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""The chat over the wire: our ASGI door, a model's server, and a client that reads the stream as a browser does."""
+"""The chat over the wire: our ASGI door, a model's server, and a client that reads the stream as a
+browser does.
+"""
 
 import json
 from collections.abc import Iterator
@@ -39,11 +41,17 @@ class Answer:
 
 
 def read(status: int, headers: dict[str, str], raw: str) -> Answer:
-    """As the protocol says: `data:` lines of one event joined by line breaks; JSON objects are ours."""
+    """As the protocol says: `data:` lines of one event joined by line breaks; JSON objects are
+    ours.
+    """
     text, events, ended = "", [], False
     for block in raw.split("\n\n"):
         lines = block.split("\n")
-        data = "\n".join(line.removeprefix("data:").removeprefix(" ") for line in lines if line.startswith("data:"))
+        data = "\n".join(
+            line.removeprefix("data:").removeprefix(" ")
+            for line in lines
+            if line.startswith("data:")
+        )
         if "event: end" in lines:
             assert data == "[DONE]"
             ended = True
@@ -68,11 +76,15 @@ class Chat:
             return read(response.status_code, dict(response.headers), response.text)
 
     @contextmanager
-    def asking(self, prompt: Any, path: str = "/ai/agent/stream", **more: Any) -> Iterator[httpx2.Response]:
+    def asking(
+        self, prompt: Any, path: str = "/ai/agent/stream", **more: Any
+    ) -> Iterator[httpx2.Response]:
         """The response as it comes."""
         with (
             httpx2.Client(timeout=SECONDS, cookies=self.cookies) as http,
-            http.stream("POST", self.url + path, json={"prompt": prompt, **more}, headers=self.headers) as response,
+            http.stream(
+                "POST", self.url + path, json={"prompt": prompt, **more}, headers=self.headers
+            ) as response,
         ):
             yield response
 

@@ -11,7 +11,16 @@ from tests.processes import PROJECT, Mailhub, request
 
 pytestmark = [pytest.mark.static, pytest.mark.timeout(120)]
 
-HEAVY = ("langchain", "langchain_core", "langgraph", "langchain_openai", "openai", "anthropic", "mcp", "tiktoken")
+HEAVY = (
+    "langchain",
+    "langchain_core",
+    "langgraph",
+    "langchain_openai",
+    "openai",
+    "anthropic",
+    "mcp",
+    "tiktoken",
+)
 # What a web process has imported once it has answered for every page and the API.
 BEFORE = """
 import os, sys
@@ -40,7 +49,9 @@ for package in {packages!r}:
 
 
 def run(program: str) -> str:
-    done = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, timeout=100
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -68,9 +79,17 @@ except ImportError:
 
 @pytest.mark.long
 def test_every_package_name_is_the_same_on_demand() -> None:
-    packages = ["openai.types", "openai.types.chat", "openai.types.responses", "anthropic.types", "anthropic.resources"]
+    packages = [
+        "openai.types",
+        "openai.types.chat",
+        "openai.types.responses",
+        "anthropic.types",
+        "anthropic.resources",
+    ]
     packages += ["langsmith.types", "langchain_openai", "langchain_anthropic", "langgraph_sdk"]
-    ordinary, here = (run(NAMES.format(on_demand=each, packages=packages)) for each in (False, True))
+    ordinary, here = (
+        run(NAMES.format(on_demand=each, packages=packages)) for each in (False, True)
+    )
     assert len(ordinary.splitlines()) > 1000
     assert here == ordinary
 
@@ -79,14 +98,22 @@ def test_every_package_name_is_the_same_on_demand() -> None:
 @pytest.mark.process
 def test_first_use_costs_a_web_process_40_megabytes_at_most(tmp_path: Path) -> None:
     """With a tool and an answer over the wire, in a process that has shown its pages before."""
-    with ModelServer() as model, Mailhub(tmp_path, AGENT_MODEL="openai:m", OPENAI_BASE_URL=model.url) as mailhub:
+    with (
+        ModelServer() as model,
+        Mailhub(tmp_path, AGENT_MODEL="openai:m", OPENAI_BASE_URL=model.url) as mailhub,
+    ):
         for path in ("/", "/actions/", "/mailboxes/", "/agent/"):
             assert mailhub.person().get(path).status == 200
         assert mailhub.rest("POST", "/tools/list_emails", {}).status == 200
         before = resident(mailhub.children()["web"])
         model.says(Says(calls=(("list_emails", {}),)), Says(text="Two mails."))
         headers = {"Authorization": f"Bearer {mailhub.sandbox['api_token']}"}
-        answer = request(f"{mailhub.url}/ai/agent/stream", "POST", body=b'{"prompt": "What is new?"}', headers=headers)
+        answer = request(
+            f"{mailhub.url}/ai/agent/stream",
+            "POST",
+            body=b'{"prompt": "What is new?"}',
+            headers=headers,
+        )
         assert "Two mails." in answer.text
         megabytes = resident(mailhub.children()["web"]) - before
         assert len(model.tool_results()) == 1
@@ -96,4 +123,7 @@ def test_first_use_costs_a_web_process_40_megabytes_at_most(tmp_path: Path) -> N
 def resident(pid: int) -> float:
     """In MB, the pages shared with other processes included."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+    return (
+        int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+        / 1024
+    )

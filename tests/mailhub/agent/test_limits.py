@@ -1,4 +1,6 @@
-"""Who may have the model answer, and how often: a caller is limited over all threads and both streams."""
+"""Who may have the model answer, and how often: a caller is limited over all threads and both
+streams.
+"""
 
 from typing import Any
 
@@ -43,7 +45,9 @@ def test_token_without_mail_scope_calls_no_model(
 ) -> None:
     for scopes in ([], ["webhooks:manage"]):
         api = make_api(alice, mailbox, name=f"none {scopes}", scopes=scopes)
-        refused = Chat(url=door, headers={"Authorization": f"Bearer {api.secret}"}).ask("Hello", path)
+        refused = Chat(url=door, headers={"Authorization": f"Bearer {api.secret}"}).ask(
+            "Hello", path
+        )
         assert refused.status == 403
         assert '"code": "forbidden"' in refused.raw
     assert not model.requests
@@ -54,4 +58,6 @@ def test_any_scope_for_content_is_enough(
     door: str, model: ModelServer, alice: User, mailbox: Mailbox, scope: str
 ) -> None:
     api = make_api(alice, mailbox, name=scope, scopes=[scope])
-    assert Chat(url=door, headers={"Authorization": f"Bearer {api.secret}"}).ask("Hello").status == 200
+    assert (
+        Chat(url=door, headers={"Authorization": f"Bearer {api.secret}"}).ask("Hello").status == 200
+    )

@@ -32,7 +32,9 @@ def answering(words: str) -> Any:
 
 
 def test_chat_shows_the_status(operator: Chat, model: ModelServer, m365: M365) -> None:
-    m365.answers(status={"connectedAs": "ada@lovelace.example", "cloudType": "Public", "accessToken": "no"})
+    m365.answers(
+        status={"connectedAs": "ada@lovelace.example", "cloudType": "Public", "accessToken": "no"}
+    )
     model.says(run("m365 status"), answering("Connected:"))
     answer = operator.ask("Status prüfen")
     assert "ada@lovelace.example" in answer.text
@@ -43,8 +45,15 @@ def test_chat_shows_the_status(operator: Chat, model: ModelServer, m365: M365) -
 
 
 def test_chat_shows_the_newest_mail(operator: Chat, model: ModelServer, m365: M365) -> None:
-    mails = [{"id": str(n), "subject": f"Mail {n}", "receivedDateTime": f"2026-11-{n:02}", "body": "x" * 50_000}
-             for n in range(1, 28)]  # fmt: skip
+    mails = [
+        {
+            "id": str(n),
+            "subject": f"Mail {n}",
+            "receivedDateTime": f"2026-11-{n:02}",
+            "body": "x" * 50_000,
+        }
+        for n in range(1, 28)
+    ]
     m365.answers(outlook_message_list=mails)
     model.says(run("m365 outlook message list --folderName Inbox --top 1"), answering("Here:"))
     assert "Mail 27" in operator.ask("Zeig mir meine neueste Mail").text
@@ -57,7 +66,10 @@ def test_chat_shows_the_newest_mail(operator: Chat, model: ModelServer, m365: M3
 @pytest.mark.parametrize(
     ("prompt", "command"),
     [
-        ("Erstelle Termin heute 16-17 Uhr mit bob@lovelace.example", "m365 outlook event add --subject Termin"),
+        (
+            "Erstelle Termin heute 16-17 Uhr mit bob@lovelace.example",
+            "m365 outlook event add --subject Termin",
+        ),
         ("Lösche Team XYZ", "m365 teams team remove --name XYZ --force"),
     ],
 )
@@ -73,7 +85,9 @@ def test_writing_command_is_blocked_and_explained(
     assert not PendingAction.objects.exists()
 
 
-def test_server_killed_during_a_call_is_replaced(operator: Chat, model: ModelServer, m365: M365) -> None:
+def test_server_killed_during_a_call_is_replaced(
+    operator: Chat, model: ModelServer, m365: M365
+) -> None:
     m365.answers(teams_team_list={"kill": True}, status={"connectedAs": "ada@lovelace.example"})
     model.says(run("m365 teams team list"), Says(text="I could not look, but I can tell you this."))
     answer = operator.ask("Zeig mir alle Teams")
@@ -92,7 +106,9 @@ def test_chat_answers_without_the_server(operator: Chat, model: ModelServer, set
     assert ToolCall.objects.get().status == "transient"
 
 
-def test_sign_in_of_the_server_is_offered_to_operators_only(person: Chat, model: ModelServer, m365: M365) -> None:
+def test_sign_in_of_the_server_is_offered_to_operators_only(
+    person: Chat, model: ModelServer, m365: M365
+) -> None:
     model.says(run("m365 status"))
     assert person.ask("Status prüfen").kinds()[-1] == ("tool_error", "m365_run_command")
     assert "m365_run_command" not in model.tools(0)

@@ -25,7 +25,11 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
 
 
 def test_thread_remembers_and_has_one_system_message(chat: Chat, model: ModelServer) -> None:
-    model.says(Says(text="Hello Ada.", calls=(("list_emails", {}),)), Says(text="Nothing new."), Says(text="Ada."))
+    model.says(
+        Says(text="Hello Ada.", calls=(("list_emails", {}),)),
+        Says(text="Nothing new."),
+        Says(text="Ada."),
+    )
     first = chat.ask("I am Ada. What is new?", threadId="c123-456")
     assert first.thread == "c123-456"
     assert chat.ask("Who am I?", threadId="c123-456").text == "Ada."
@@ -60,9 +64,11 @@ def test_thread_belongs_to_its_first_caller(
 def test_huge_results_and_long_threads_fit_the_window(
     person: Chat, model: ModelServer, m365: M365, reviewer: Reviewer
 ) -> None:
-    """The model's server refuses more than 100,000 characters as a real one does: `context_length_exceeded`.
+    """The model's server refuses more than 100,000 characters as a real one does:
+    `context_length_exceeded`.
 
-    Most of the two hundred are put into the memory by turns in which a tool spoke at length; the rest are real.
+    Most of the two hundred are put into the memory by turns in which a tool spoke at length; the
+    rest are real.
     """
     reviewer.user.is_staff = True
     reviewer.user.save()
@@ -127,11 +133,18 @@ def test_older_turns_become_a_small_summary() -> None:
     ],
     ids=["talk", "prompt", "arguments", "answer", "rounds"],
 )  # fmt: skip
-def test_any_history_fits_and_each_call_has_its_answer(messages: list[AnyMessage], budget: int) -> None:
+def test_any_history_fits_and_each_call_has_its_answer(
+    messages: list[AnyMessage], budget: int
+) -> None:
     shown = fitted(messages, budget)
     assert size(shown) <= budget
     assert isinstance(shown[0], HumanMessage)
-    calls = {call["id"] for message in shown if isinstance(message, AIMessage) for call in message.tool_calls}
+    calls = {
+        call["id"]
+        for message in shown
+        if isinstance(message, AIMessage)
+        for call in message.tool_calls
+    }
     assert calls == {message.tool_call_id for message in shown if isinstance(message, ToolMessage)}
 
 
@@ -141,13 +154,17 @@ def test_unanswered_call_is_left_out_of_the_next_turn() -> None:
     assert [message.text for message in kept] == ["q", "r"]
 
 
-def test_tool_rounds_are_limited_and_the_model_answers_then(chat: Chat, model: ModelServer, settings: Any) -> None:
+def test_tool_rounds_are_limited_and_the_model_answers_then(
+    chat: Chat, model: ModelServer, settings: Any
+) -> None:
     for limit in (4, 1):
         settings.AGENT_RECURSION_LIMIT = limit
         model.requests.clear()
         model.otherwise = Says(calls=(("list_emails", {}),))
         answer = chat.ask("Look for ever")
-        assert answer.kinds() == [("tool_start", "list_emails"), ("tool_end", "list_emails")] * limit
+        assert (
+            answer.kinds() == [("tool_start", "list_emails"), ("tool_end", "list_emails")] * limit
+        )
         assert f"limit of {limit} rounds" in answer.text
         assert len(model.requests) == limit + 1
         assert model.requests[-1]["tool_choice"] == "none"
@@ -158,7 +175,11 @@ def test_tool_result_is_cut_for_the_model_and_storage(
     chat: Chat, model: ModelServer, server: MemoryServer, mailbox: Mailbox
 ) -> None:
     message = EmailMessage()
-    message["From"], message["To"], message["Subject"] = "mira@northwind.example", mailbox.address, "Long"
+    message["From"], message["To"], message["Subject"] = (
+        "mira@northwind.example",
+        mailbox.address,
+        "Long",
+    )
     message.set_content("word " * 100_000)
     server.deliver(mailbox.address, message.as_bytes())
 
@@ -182,14 +203,24 @@ def test_log_switches_show_sizes_and_no_text(
     settings.AGENT_LOG_STEPS = settings.AGENT_LOG_OUTPUT = True
     model.says(Says(calls=(("list_emails", {}),)))
     chat.ask("Tell nobody about xylophones")
-    calls = [r.msg for r in caplog.records if isinstance(r.msg, dict) and r.msg["event"] == "agent_model_call"]
+    calls = [
+        r.msg
+        for r in caplog.records
+        if isinstance(r.msg, dict) and r.msg["event"] == "agent_model_call"
+    ]
     assert [0 < call["approx_tokens"] < 10_000 for call in calls] == [True, True]
-    (ended,) = [r.msg for r in caplog.records if isinstance(r.msg, dict) and r.msg["event"] == "agent_tool_end"]
+    (ended,) = [
+        r.msg
+        for r in caplog.records
+        if isinstance(r.msg, dict) and r.msg["event"] == "agent_tool_end"
+    ]
     assert ended["slim_bytes"] == len('{"emails":[]}')
     assert "xylophone" not in caplog.text
 
 
-def test_old_threads_are_forgotten_by_the_sweeper(chat: Chat, model: ModelServer, settings: Any) -> None:
+def test_old_threads_are_forgotten_by_the_sweeper(
+    chat: Chat, model: ModelServer, settings: Any
+) -> None:
     model.says(Says(calls=(("list_emails", {}),)))
     chat.ask("Hello", threadId="old")
     chat.ask("Hello", threadId="new")

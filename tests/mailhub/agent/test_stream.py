@@ -47,7 +47,10 @@ def test_event_format_is_exact() -> None:
 
 
 def test_answer_with_a_tool_streams_text_events_and_the_end(chat: Chat, model: ModelServer) -> None:
-    model.says(Says(text="Let me look.", calls=(("list_emails", {}),)), Says(text="Your inbox is empty,\nAlice."))
+    model.says(
+        Says(text="Let me look.", calls=(("list_emails", {}),)),
+        Says(text="Your inbox is empty,\nAlice."),
+    )
     answer = chat.ask("What is new?")
     assert answer.status == 200
     assert answer.headers["content-type"] == "text/event-stream"
@@ -84,7 +87,9 @@ def test_run_stops_when_the_client_leaves(chat: Chat, model: ModelServer) -> Non
 
 @pytest.mark.parametrize("prompt", ["", "  \n"])
 @pytest.mark.parametrize("path", ["/ai/agent/stream", "/ai/stream"])
-def test_empty_prompt_is_reported_at_once_in_the_stream(chat: Chat, model: ModelServer, prompt: str, path: str) -> None:
+def test_empty_prompt_is_reported_at_once_in_the_stream(
+    chat: Chat, model: ModelServer, prompt: str, path: str
+) -> None:
     answer = chat.ask(prompt, path)
     assert (answer.status, answer.ended) == (200, True)
     assert "prompt is empty" in answer.text
@@ -107,7 +112,9 @@ def test_unusable_model_is_reported(chat: Chat, settings: object) -> None:
     assert "sap-ai-sdk-gen" in chat.ask("Hello").text
 
 
-def test_chat_that_is_switched_off_says_so(chat: Chat, settings: object, model: ModelServer) -> None:
+def test_chat_that_is_switched_off_says_so(
+    chat: Chat, settings: object, model: ModelServer
+) -> None:
     settings.AGENT_ENABLE = False  # type: ignore[attr-defined]
     assert "AGENT_ENABLE" in chat.ask("Hello").text
     assert model.requests == []
@@ -144,7 +151,9 @@ def test_failing_model_is_reported_and_the_stream_ends(chat: Chat, model: ModelS
     assert answer.ended
 
 
-def test_chat_needs_a_token_or_a_session_with_csrf_token(person: Chat, door: str, model: ModelServer) -> None:
+def test_chat_needs_a_token_or_a_session_with_csrf_token(
+    person: Chat, door: str, model: ModelServer
+) -> None:
     nobody = Chat(url=door, headers={})
     forged = Chat(url=door, headers={}, cookies=person.cookies)
     wrong = Chat(url=door, headers={"Authorization": "Bearer mh_wrong"}, cookies=person.cookies)
@@ -175,7 +184,12 @@ def test_audit_row_of_a_call_holds_no_secret(chat: Chat, model: ModelServer) -> 
     )
     answer = chat.ask("Find it", threadId="t")
     found, failed = ToolCall.objects.all()
-    assert (found.tool, found.status, found.mode, found.thread.name) == ("search_emails", "ok", "readOnly", "t")
+    assert (found.tool, found.status, found.mode, found.thread.name) == (
+        "search_emails",
+        "ok",
+        "readOnly",
+        "t",
+    )
     assert len(found.input) == 200
     assert "hunter22" not in found.input
     assert len(found.sha256) == 64
@@ -194,12 +208,16 @@ def test_thread_takes_one_turn_at_a_time_and_20_a_minute(chat: Chat, model: Mode
         model.go_on.set()
         list(pieces)
     thread = Thread.objects.get(name="t")
-    Message.objects.bulk_create(Message(thread=thread, author="person", text="x") for _ in range(19))
+    Message.objects.bulk_create(
+        Message(thread=thread, author="person", text="x") for _ in range(19)
+    )
     assert "Too many requests" in chat.ask("Once more", threadId="t").text
     assert chat.ask("Elsewhere", threadId="u").text == "I have nothing to add."
 
 
-def test_reading_proposes_and_sends_nothing(chat: Chat, model: ModelServer, server: MemoryServer) -> None:
+def test_reading_proposes_and_sends_nothing(
+    chat: Chat, model: ModelServer, server: MemoryServer
+) -> None:
     model.says(Says(calls=(("list_emails", {}), ("list_folders", {}))))
     chat.ask("Look around")
     assert not PendingAction.objects.exists()

@@ -54,7 +54,19 @@ def test_command_is_judged_by_its_own_verb(line: str, nature: Nature) -> None:
 
 
 def test_unknown_verb_counts_as_a_write() -> None:
-    writing = {"add", "set", "remove", "delete", "grant", "revoke", "update", "create", "disable", "enable", "send"}
+    writing = {
+        "add",
+        "set",
+        "remove",
+        "delete",
+        "grant",
+        "revoke",
+        "update",
+        "create",
+        "disable",
+        "enable",
+        "send",
+    }
     for command in known_commands().values():
         if command.name.split()[-1] in writing:
             assert command.nature is Nature.WRITE, command.name
@@ -122,8 +134,16 @@ def test_command_that_nobody_runs_is_refused_with_a_reason(line: str) -> None:
 
 def test_mail_list_always_has_a_two_hour_window() -> None:
     window = "--startTime 2026-11-22T10:00:00.000Z --endTime 2026-11-22T12:00:00.000Z"
-    for unlimited in ("", " --top 500", ' --pageSize "100" --orderby "receivedDateTime desc"', " --TOP=9"):
-        assert run(f"{LIST} --folderName Inbox{unlimited}") == f"{LIST} --folderName Inbox {window} --output json"
+    for unlimited in (
+        "",
+        " --top 500",
+        ' --pageSize "100" --orderby "receivedDateTime desc"',
+        " --TOP=9",
+    ):
+        assert (
+            run(f"{LIST} --folderName Inbox{unlimited}")
+            == f"{LIST} --folderName Inbox {window} --output json"
+        )
 
 
 def test_window_is_completed_and_keeps_its_values() -> None:
@@ -142,7 +162,16 @@ def test_answer_is_always_json_and_hides_its_transport() -> None:
 def test_any_value_reaches_the_program_unchanged() -> None:
     value = 'Q4 "plan" isn\'t *done* #1 (really) ~ !x \\ ü'
     line = run(f"m365 teams team get --name {shlex.quote(value)}")
-    assert shlex.split(line) == ["m365", "teams", "team", "get", "--name", value, "--output", "json"]
+    assert shlex.split(line) == [
+        "m365",
+        "teams",
+        "team",
+        "get",
+        "--name",
+        value,
+        "--output",
+        "json",
+    ]
 
 
 @pytest.mark.parametrize("quoted", ["'{}'", '"{}"'])

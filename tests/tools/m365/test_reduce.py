@@ -21,8 +21,18 @@ def mail(number: int) -> dict[str, object]:
 
 
 def test_status_keeps_account_and_cloud() -> None:
-    raw = json.dumps({"connectedAs": "ada@lovelace.example", "cloudType": "Public", "accessToken": "x", "more": [1]})
-    assert json.loads(reduced("status", raw)) == {"connectedAs": "ada@lovelace.example", "cloudType": "Public"}
+    raw = json.dumps(
+        {
+            "connectedAs": "ada@lovelace.example",
+            "cloudType": "Public",
+            "accessToken": "x",
+            "more": [1],
+        }
+    )
+    assert json.loads(reduced("status", raw)) == {
+        "connectedAs": "ada@lovelace.example",
+        "cloudType": "Public",
+    }
     assert reduced("status", '"Logged out"') == '"Logged out"'
 
 
@@ -30,22 +40,36 @@ def test_newest_three_mails_remain_with_120_characters() -> None:
     short = json.loads(reduced("outlook message list", json.dumps([mail(n) for n in (3, 9, 1, 7)])))
     assert [each["id"] for each in short] == ["id-9", "id-7", "id-3"]
     assert short[0] == {
-        "id": "id-9", "subject": "Mail 9", "fromName": "Mira", "fromAddress": "mira@northwind.example",
-        "receivedDateTime": "2026-11-22T09:00:00Z", "preview": "p" * 120,
-    }  # fmt: skip
+        "id": "id-9",
+        "subject": "Mail 9",
+        "fromName": "Mira",
+        "fromAddress": "mira@northwind.example",
+        "receivedDateTime": "2026-11-22T09:00:00Z",
+        "preview": "p" * 120,
+    }
 
 
 def test_new_event_is_echoed() -> None:
     event = {
-        "id": "e1", "subject": "Talk", "start": {"dateTime": "2026-11-22T16:00:00"}, "end": "2026-11-22T17:00:00",
-        "attendees": [{}, {}], "body": {"content": "x" * 9000},
-    }  # fmt: skip
+        "id": "e1",
+        "subject": "Talk",
+        "start": {"dateTime": "2026-11-22T16:00:00"},
+        "end": "2026-11-22T17:00:00",
+        "attendees": [{}, {}],
+        "body": {"content": "x" * 9000},
+    }
     assert json.loads(reduced("outlook event add", json.dumps(event))) == {
-        "id": "e1", "subject": "Talk", "start": "2026-11-22T16:00:00", "end": "2026-11-22T17:00:00", "attendees": 2,
-    }  # fmt: skip
+        "id": "e1",
+        "subject": "Talk",
+        "start": "2026-11-22T16:00:00",
+        "end": "2026-11-22T17:00:00",
+        "attendees": 2,
+    }
 
 
-@pytest.mark.parametrize("raw", ["x" * 9000, json.dumps([{"name": "x" * 9000}]), json.dumps("x" * 9000)])
+@pytest.mark.parametrize(
+    "raw", ["x" * 9000, json.dumps([{"name": "x" * 9000}]), json.dumps("x" * 9000)]
+)
 def test_other_output_is_cut_at_4000_characters_with_a_mark(raw: str) -> None:
     short = reduced("teams team list", raw)
     assert len(short) == 4000 + len(" …[truncated]")
@@ -53,7 +77,9 @@ def test_other_output_is_cut_at_4000_characters_with_a_mark(raw: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["status", "outlook message list", "outlook event add"])
-@pytest.mark.parametrize("raw", ["[]", "{}", "null", "[1, null]", '[{"from": 3}]', '{"start": 3}', "oops", ""])
+@pytest.mark.parametrize(
+    "raw", ["[]", "{}", "null", "[1, null]", '[{"from": 3}]', '{"start": 3}', "oops", ""]
+)
 def test_unknown_output_is_passed_on_shortened(command: str, raw: str) -> None:
     assert len(reduced(command, raw)) <= 120
 
@@ -86,13 +112,25 @@ def test_tokens_and_secrets_are_masked(secret: str, text: str) -> None:
 
 
 def test_json_stays_json_and_ids_and_words_stay() -> None:
-    masked = redacted('{"password": "a \\"quoted\\" one", "appId": "31359c7f-bd7e-475c-86db-fdb8c937548e", "n": 1}')
-    assert json.loads(masked) == {"password": "[redacted]", "appId": "31359c7f-bd7e-475c-86db-fdb8c937548e", "n": 1}
-    for harmless in ("The secret of good coffee is water.", "Reset your password today.", "https://x.example/?a=1"):
+    masked = redacted(
+        '{"password": "a \\"quoted\\" one", "appId": "31359c7f-bd7e-475c-86db-fdb8c937548e", "n": 1}'
+    )
+    assert json.loads(masked) == {
+        "password": "[redacted]",
+        "appId": "31359c7f-bd7e-475c-86db-fdb8c937548e",
+        "n": 1,
+    }
+    for harmless in (
+        "The secret of good coffee is water.",
+        "Reset your password today.",
+        "https://x.example/?a=1",
+    ):
         assert redacted(harmless) == harmless
 
 
-@pytest.mark.parametrize("piece", ["a-", "eyJ-", "secret", '"password": "', "bearer ", "-----BEGIN PRIVATE KEY-----"])
+@pytest.mark.parametrize(
+    "piece", ["a-", "eyJ-", "secret", '"password": "', "bearer ", "-----BEGIN PRIVATE KEY-----"]
+)
 def test_no_text_makes_masking_slow(piece: str) -> None:
     """In a quadratic pattern these would take minutes."""
     started = time.process_time()

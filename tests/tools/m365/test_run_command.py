@@ -1,4 +1,6 @@
-"""m365_run_command over REST and MCP: reads are run and shortened, writes wait for a person or are blocked."""
+"""m365_run_command over REST and MCP: reads are run and shortened, writes wait for a person or are
+blocked.
+"""
 
 import json
 import logging
@@ -26,7 +28,12 @@ from tools.m365.client import M365Client, Unreachable
 from tools.m365.commands import FILE, written
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
-MAIL = {"id": "1", "subject": "Offer", "receivedDateTime": "2026-11-22T10:00:00Z", "bodyPreview": "p" * 500}
+MAIL = {
+    "id": "1",
+    "subject": "Offer",
+    "receivedDateTime": "2026-11-22T10:00:00Z",
+    "bodyPreview": "p" * 500,
+}
 EVENT = "m365 outlook event add --subject Talk --attendees bob@lovelace.example,eve@out.example"
 
 
@@ -59,7 +66,9 @@ def test_reading_command_gets_a_window_and_short_output(runner: Api, m365: M365)
     assert result["command"].startswith("m365 outlook message list --folderName Inbox --startTime ")
 
 
-def test_log_has_only_size_and_hash_of_output(runner: Api, m365: M365, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_has_only_size_and_hash_of_output(
+    runner: Api, m365: M365, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     m365.answers(outlook_message_list=[MAIL] * 50)
     run(runner, "m365 outlook message list")
@@ -76,7 +85,13 @@ def test_log_has_only_size_and_hash_of_output(runner: Api, m365: M365, caplog: p
 
 
 def test_secret_in_an_output_is_masked(runner: Api, m365: M365) -> None:
-    m365.answers(entra_app_get={"appId": "31359c7f", "secret": "hunter22", "note": "Bearer abcdefghijklmnop1234"})
+    m365.answers(
+        entra_app_get={
+            "appId": "31359c7f",
+            "secret": "hunter22",
+            "note": "Bearer abcdefghijklmnop1234",
+        }
+    )
     output = json.loads(run(runner, "m365 entra app get --appId 31359c7f").json()["output"])
     assert output == {"appId": "31359c7f", "secret": "[redacted]", "note": "[redacted]"}
 
@@ -90,7 +105,12 @@ def test_command_that_ends_with_an_error_is_a_problem(runner: Api, m365: M365) -
 
 @pytest.mark.parametrize(
     "command",
-    ["m365 teams team remove --id 1", "m365 login", "m365 request --url x", "m365 teams team get --id @/etc/passwd"],
+    [
+        "m365 teams team remove --id 1",
+        "m365 login",
+        "m365 request --url x",
+        "m365 teams team get --id @/etc/passwd",
+    ],
 )
 def test_blocked_command_is_not_run(runner: Api, m365: M365, command: str) -> None:
     for confirm in (False, True):
@@ -101,7 +121,9 @@ def test_blocked_command_is_not_run(runner: Api, m365: M365, command: str) -> No
 
 
 @pytest.mark.usefixtures("writes")
-def test_write_runs_once_after_its_exact_approval(runner: Api, reviewer: Reviewer, m365: M365) -> None:
+def test_write_runs_once_after_its_exact_approval(
+    runner: Api, reviewer: Reviewer, m365: M365
+) -> None:
     preview = run(runner, EVENT)
     assert preview.status_code == 200
     assert preview.json()["preview"]["text"].endswith("Nothing has been sent.")
@@ -109,10 +131,19 @@ def test_write_runs_once_after_its_exact_approval(runner: Api, reviewer: Reviewe
 
     answer = run(runner, EVENT, confirm=True, idempotency_key="k")
     assert answer.status_code == 202, answer.content
-    assert run(runner, EVENT, confirm=True, idempotency_key="k").headers["Idempotency-Replayed"] == "true"
+    assert (
+        run(runner, EVENT, confirm=True, idempotency_key="k").headers["Idempotency-Replayed"]
+        == "true"
+    )
     action_id = answer.json()["action"]["id"]
     page = reviewer.page(action_id).content.decode()
-    for shown in ("m365 outlook event add", "attendees", "eve@out.example", "bob@lovelace.example", "Approve and run"):
+    for shown in (
+        "m365 outlook event add",
+        "attendees",
+        "eve@out.example",
+        "bob@lovelace.example",
+        "Approve and run",
+    ):
         assert shown in page
     assert "<small>command" in reviewer.client.get("/").content.decode()
     work()
@@ -136,7 +167,9 @@ def test_write_runs_once_after_its_exact_approval(runner: Api, reviewer: Reviewe
 
 
 @pytest.mark.usefixtures("writes")
-def test_server_death_in_a_write_is_unknown_and_not_repeated(runner: Api, reviewer: Reviewer, m365: M365) -> None:
+def test_server_death_in_a_write_is_unknown_and_not_repeated(
+    runner: Api, reviewer: Reviewer, m365: M365
+) -> None:
     m365.answers(outlook_event_add={"kill": True})
     action_id = run(runner, EVENT, confirm=True).json()["action"]["id"]
     reviewer.decide(action_id, "approve")
@@ -150,12 +183,16 @@ def test_server_death_in_a_write_is_unknown_and_not_repeated(runner: Api, review
 
 
 @pytest.mark.usefixtures("writes")
-def test_write_is_a_high_risk_that_only_staff_approve(runner: Api, reviewer: Reviewer, m365: M365) -> None:
+def test_write_is_a_high_risk_that_only_staff_approve(
+    runner: Api, reviewer: Reviewer, m365: M365
+) -> None:
     User.objects.filter(pk=reviewer.user.pk).update(is_staff=False)
     proposal = run(runner, EVENT, confirm=True).json()
     action_id = proposal["action"]["id"]
     assert [warning["code"] for warning in proposal["warnings"]] == ["m365_write"]
-    assert "Only staff of this server may approve this." in reviewer.page(action_id).content.decode()
+    assert (
+        "Only staff of this server may approve this." in reviewer.page(action_id).content.decode()
+    )
 
     assert reviewer.decide(action_id, "approve").status_code == 403
     assert runner.get(f"/actions/{action_id}").json()["state"] == "pending"
@@ -163,7 +200,9 @@ def test_write_is_a_high_risk_that_only_staff_approve(runner: Api, reviewer: Rev
 
 
 @pytest.mark.usefixtures("writes")
-def test_approved_write_returns_if_its_approver_left_staff(runner: Api, reviewer: Reviewer, m365: M365) -> None:
+def test_approved_write_returns_if_its_approver_left_staff(
+    runner: Api, reviewer: Reviewer, m365: M365
+) -> None:
     action_id = run(runner, EVENT, confirm=True).json()["action"]["id"]
     assert reviewer.decide(action_id, "approve").status_code == 302
     User.objects.filter(pk=reviewer.user.pk).update(is_staff=False)
@@ -189,13 +228,20 @@ def test_strict_mode_after_the_approval_refuses_a_write(
 
 
 @pytest.mark.usefixtures("writes")
-def test_half_run_command_is_not_a_definite_failure(runner: Api, reviewer: Reviewer, m365: M365) -> None:
-    for error, state in (("Log in to Microsoft 365 first", "failed"), ("socket hang up", "unknown")):
+def test_half_run_command_is_not_a_definite_failure(
+    runner: Api, reviewer: Reviewer, m365: M365
+) -> None:
+    for error, state in (
+        ("Log in to Microsoft 365 first", "failed"),
+        ("socket hang up", "unknown"),
+    ):
         m365.answers(outlook_event_add={"exit": error})
         action_id = run(runner, f"{EVENT} --body {state}", confirm=True).json()["action"]["id"]
         reviewer.decide(action_id, "approve")
         work()
-        assert runner.get(f"/actions/{action_id}").json()["state"] == state, Attempt.objects.values()
+        assert runner.get(f"/actions/{action_id}").json()["state"] == state, (
+            Attempt.objects.values()
+        )
 
 
 def test_server_that_dies_during_a_call_is_restarted(runner: Api, m365: M365) -> None:
@@ -203,7 +249,9 @@ def test_server_that_dies_during_a_call_is_restarted(runner: Api, m365: M365) ->
     assert run(runner, "m365 status").status_code == 200
     problem = problem_of(run(runner, "m365 teams team list"))
     assert problem["code"] == "transient"
-    assert json.loads(run(runner, "m365 status").json()["output"]) == {"connectedAs": "ada@lovelace.example"}
+    assert json.loads(run(runner, "m365 status").json()["output"]) == {
+        "connectedAs": "ada@lovelace.example"
+    }
 
 
 @pytest.fixture
@@ -225,7 +273,9 @@ def test_server_that_stops_by_itself_is_restarted(
     caplog.set_level(logging.INFO)
     settings.MCP_M365_HEALTH_INTERVAL_MS = 100
     m365.answers(teams_team_list={"server": True})
-    os.kill(json.loads(run(runner, "m365 teams team list").json()["output"])["server"], signal.SIGKILL)
+    os.kill(
+        json.loads(run(runner, "m365 teams team list").json()["output"])["server"], signal.SIGKILL
+    )
     until(lambda: caplog.text.count("m365_tools_loaded") == 2)
     assert run(runner, "m365 status").status_code == 200
 
@@ -242,7 +292,9 @@ def test_tool_needs_its_scope_and_is_hidden_without_it(
     reader = make_api(alice, mailbox, name="reader", scopes=["mail:read"])
     assert problem_of(run(reader, "m365 status"))["code"] == "forbidden"
     assert "m365" not in reader.get("/tools").content.decode()
-    assert problem_of(run(foreign_api, "m365 status", mailbox=mailbox.address))["code"] == "not_found"
+    assert (
+        problem_of(run(foreign_api, "m365 status", mailbox=mailbox.address))["code"] == "not_found"
+    )
     assert m365.calls == []
 
 
@@ -264,7 +316,9 @@ def test_tool_is_a_toolset_of_its_own_over_mcp(runner: Api, m365: M365) -> None:
 
 
 @pytest.mark.long
-def test_list_of_commands_is_that_of_the_npm_package(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_list_of_commands_is_that_of_the_npm_package(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     folder = npm_folder(request.config, "pack", NPM_CLI)
     with tarfile.open(next(folder.glob("pnp-cli-microsoft365-*.tgz"))) as archive:
         archive.extractall(tmp_path, filter="data")

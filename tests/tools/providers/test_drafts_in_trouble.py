@@ -32,21 +32,34 @@ def tap(dovecot: Dovecot) -> Iterator[ImapTap]:
 
 def through(tap: ImapTap, dovecot: Dovecot) -> ImapProvider:
     access = dovecot.access(ADA)
-    return provider(type(access)(imap=type(access.imap)(host="127.0.0.1", port=tap.port, security="plain"),
-                                 smtp=access.smtp, username=access.username, password=access.password))  # fmt: skip
+    return provider(
+        type(access)(
+            imap=type(access.imap)(host="127.0.0.1", port=tap.port, security="plain"),
+            smtp=access.smtp,
+            username=access.username,
+            password=access.password,
+        )
+    )
 
 
 def subjects(dovecot: Dovecot) -> list[bytes]:
-    return sorted(source.partition(b"Subject: ")[2].partition(b"\r\n")[0] for source in dovecot.messages(ADA, "Drafts"))
+    return sorted(
+        source.partition(b"Subject: ")[2].partition(b"\r\n")[0]
+        for source in dovecot.messages(ADA, "Drafts")
+    )
 
 
 @pytest.mark.fault(46)
-def test_old_draft_is_marked_and_not_expunged_without_uidplus(tap: ImapTap, dovecot: Dovecot) -> None:
+def test_old_draft_is_marked_and_not_expunged_without_uidplus(
+    tap: ImapTap, dovecot: Dovecot
+) -> None:
     tap.hidden_capability = b"UIDPLUS"
     ada = through(tap, dovecot)
     first = ada.save_draft(mail(1, subject="Old", message_id="<old@lovelace.example>").as_bytes())
 
-    ada.save_draft(mail(2, subject="New", message_id="<new@lovelace.example>").as_bytes(), replaces=first.id)
+    ada.save_draft(
+        mail(2, subject="New", message_id="<new@lovelace.example>").as_bytes(), replaces=first.id
+    )
 
     assert tap.count(b"EXPUNGE") == 0
     assert subjects(dovecot) == [b"New", b"Old", b"foreign, marked as deleted"]
@@ -61,9 +74,13 @@ def test_only_the_old_draft_goes_with_uidplus(tap: ImapTap, dovecot: Dovecot) ->
     ada = through(tap, dovecot)
     first = ada.save_draft(mail(1, subject="Old", message_id="<old@lovelace.example>").as_bytes())
 
-    ada.save_draft(mail(2, subject="New", message_id="<new@lovelace.example>").as_bytes(), replaces=first.id)
+    ada.save_draft(
+        mail(2, subject="New", message_id="<new@lovelace.example>").as_bytes(), replaces=first.id
+    )
 
-    assert all(line.split(b" ")[1:3] == [b"UID", b"EXPUNGE"] for line in tap.lines if b"EXPUNGE" in line)
+    assert all(
+        line.split(b" ")[1:3] == [b"UID", b"EXPUNGE"] for line in tap.lines if b"EXPUNGE" in line
+    )
     assert subjects(dovecot) == [b"New", b"foreign, marked as deleted"]
 
 
@@ -81,12 +98,17 @@ def test_folder_rebuilt_before_a_delete_loses_no_mail(tap: ImapTap, dovecot: Dov
         client.rename_folder("Drafts", "Before the rebuild")
         client.delete_folder("Before the rebuild")
         # Another order: the old draft's UID is somebody else's now.
-        for source in [FOREIGN, *(source for source in reversed(sources) if b"foreign" not in source)]:
+        for source in [
+            FOREIGN,
+            *(source for source in reversed(sources) if b"foreign" not in source),
+        ]:
             client.append("Drafts", source)
         rebuilt.append(True)
 
     appended = mail(2, subject="New", message_id="<new@lovelace.example>").as_bytes()
-    tap.once_before(b"SELECT ", rebuild)  # the folder is still open, so the next SELECT comes after the append
+    tap.once_before(
+        b"SELECT ", rebuild
+    )  # the folder is still open, so the next SELECT comes after the append
     ada.save_draft(appended, replaces=first.id)
 
     assert rebuilt

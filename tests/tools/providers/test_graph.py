@@ -1,4 +1,6 @@
-"""Microsoft Graph behind the provider: how often it is asked, what it is asked, and what its refusals become."""
+"""Microsoft Graph behind the provider: how often it is asked, what it is asked, and what its
+refusals become.
+"""
 
 import os
 import subprocess
@@ -58,9 +60,18 @@ def test_ten_results_need_one_request_with_shown_fields_only(
     assert len(answer["emails"]) == 10
     (hit,) = graph.hits
     assert set(hit.query["$select"].split(",")) < {
-        "id", "subject", "from", "toRecipients", "receivedDateTime", "sentDateTime", "bodyPreview", "isRead",
-        "isDraft", "hasAttachments", "body",
-    }  # fmt: skip
+        "id",
+        "subject",
+        "from",
+        "toRecipients",
+        "receivedDateTime",
+        "sentDateTime",
+        "bodyPreview",
+        "isRead",
+        "isDraft",
+        "hasAttachments",
+        "body",
+    }
 
 
 def test_check_for_a_moved_thread_loads_two_short_messages(api: Api, graph: GraphServer) -> None:
@@ -76,15 +87,24 @@ def test_check_for_a_moved_thread_loads_two_short_messages(api: Api, graph: Grap
     (hit,) = (hit for hit in graph.hits if "conversationId eq" in hit.query.get("$filter", ""))
     assert hit.query["$top"] == "2"
     assert not {"body", "internetMessageHeaders"} & set(hit.query["$select"].split(","))
-    assert not any(original.id in hit.path and hit.path.endswith("/attachments") for hit in graph.hits)
+    assert not any(
+        original.id in hit.path and hit.path.endswith("/attachments") for hit in graph.hits
+    )
 
 
 @pytest.mark.goal("P10")
 @pytest.mark.django_db(transaction=True)
-def test_no_more_than_three_requests_at_once_per_mailbox(ada: GraphProvider, graph: GraphServer) -> None:
+def test_no_more_than_three_requests_at_once_per_mailbox(
+    ada: GraphProvider, graph: GraphServer
+) -> None:
     fill(graph, 1)
     graph.delay = 0.05
-    all_at_once([lambda: ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None) for _ in range(12)])
+    all_at_once(
+        [
+            lambda: ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
+            for _ in range(12)
+        ]
+    )
     assert graph.most_at_once[ADA] == 3
 
 
@@ -97,9 +117,12 @@ def elsewhere(mailbox: Mailbox, settings: Any) -> Iterator[subprocess.Popen[str]
     )
     home = {"MAILHUB_HOME": str(settings.MAILHUB_HOME), "DJANGO_SETTINGS_MODULE": "tests.settings"}
     with subprocess.Popen(
-        [sys.executable, "-c", program, str(mailbox.pk)], env={**os.environ, **home}, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    ) as running:  # fmt: skip
+        [sys.executable, "-c", program, str(mailbox.pk)],
+        env={**os.environ, **home},
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as running:
         assert running.stdout
         assert running.stdout.readline() == "has them\n"
         yield running
@@ -113,7 +136,10 @@ def test_processes_share_slots_and_a_kill_frees_its_slot(
 ) -> None:
     fill(graph, 1)
     graph.delay = 0.02
-    calls = [lambda: ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None) for _ in range(6)]
+    calls = [
+        lambda: ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
+        for _ in range(6)
+    ]
     all_at_once(calls)
     assert graph.most_at_once[ADA] == 1
     elsewhere.kill()
@@ -126,7 +152,12 @@ def test_missing_concurrency_slot_is_reported_early(
     ada: GraphProvider, graph: GraphServer, mailbox: Mailbox, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("tools.providers.graph.turns.WAIT_SECONDS", 0.05)
-    with turn(mailbox.pk), turn(mailbox.pk), turn(mailbox.pk), pytest.raises(Unavailable, match="busy"):
+    with (
+        turn(mailbox.pk),
+        turn(mailbox.pk),
+        turn(mailbox.pk),
+        pytest.raises(Unavailable, match="busy"),
+    ):
         ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
     assert graph.hits == []
 
@@ -153,7 +184,9 @@ def all_pages(ada: GraphProvider, limit: int) -> list[str]:
     raise AssertionError("pages without end")
 
 
-def test_pages_are_complete_with_times_finer_than_shown(ada: GraphProvider, graph: GraphServer) -> None:
+def test_pages_are_complete_with_times_finer_than_shown(
+    ada: GraphProvider, graph: GraphServer
+) -> None:
     fill(graph, 7)
     assert all_pages(ada, 2) == [f"Order {number}" for number in range(6, -1, -1)]
 
@@ -168,7 +201,9 @@ def test_pages_show_each_mail_once_within_one_second(
 
 
 @pytest.mark.parametrize("count", [12, 90])
-def test_short_page_of_a_server_is_not_the_last(ada: GraphProvider, graph: GraphServer, count: int) -> None:
+def test_short_page_of_a_server_is_not_the_last(
+    ada: GraphProvider, graph: GraphServer, count: int
+) -> None:
     graph.most_per_page, graph.empty_pages = 4, 2
     graph.store.one_second = count == 90
     fill(graph, count)
@@ -182,7 +217,9 @@ def test_many_empty_pages_are_not_an_empty_list(api: Api, graph: GraphServer) ->
         assert problem_of(api.tool(tool))["code"] == "too_large"
 
 
-def test_folders_files_and_threads_are_whole_across_pages(ada: GraphProvider, graph: GraphServer) -> None:
+def test_folders_files_and_threads_are_whole_across_pages(
+    ada: GraphProvider, graph: GraphServer
+) -> None:
     for number in range(5):
         message = letter(subject=f"Order {number}")
         message.replace_header("Message-ID", f"<{number}@northwind.example>")
@@ -195,15 +232,19 @@ def test_folders_files_and_threads_are_whole_across_pages(ada: GraphProvider, gr
     graph.most_per_page, graph.empty_pages = 1, 1
     assert len(ada.list_folders()) == len(graph.store.names)
     thread = ada.read_thread(card.id, limit=4)
-    assert {(each.subject, len(each.attachments)) for each in thread} == {(f"Order {n}", 3) for n in (1, 2, 3, 4)}
+    assert {(each.subject, len(each.attachments)) for each in thread} == {
+        (f"Order {n}", 3) for n in (1, 2, 3, 4)
+    }
     info = ada.read_message(card.id, body=False).attachments[2]
     assert ada.fetch_attachment(card.id, info.id, limit=100)[1] == b"c.txt"
 
 
 GERMAN = {
-    "inbox": "Posteingang", "sentitems": "Gesendete Elemente", "drafts": "Entwürfe",
+    "inbox": "Posteingang",
+    "sentitems": "Gesendete Elemente",
+    "drafts": "Entwürfe",
     "deleteditems": "Gelöschte Elemente",
-}  # fmt: skip
+}
 
 
 def test_folder_role_is_found_in_every_language(api: Api, graph: GraphServer) -> None:
@@ -212,18 +253,34 @@ def test_folder_role_is_found_in_every_language(api: Api, graph: GraphServer) ->
     for _ in range(2):
         rows = api.tool("list_folders").json()["folders"]
         assert {row["name"]: row.get("role") for row in rows} == {
-            "Posteingang": "inbox", "Gesendete Elemente": "sent", "Entwürfe": "drafts", "Gelöschte Elemente": "trash",
+            "Posteingang": "inbox",
+            "Gesendete Elemente": "sent",
+            "Entwürfe": "drafts",
+            "Gelöschte Elemente": "trash",
             "Drafts": None,
-        }  # fmt: skip
-    looked_up = [hit for hit in graph.hits if hit.path.endswith(("/inbox", "/sentitems", "/drafts", "/deleteditems"))]
+        }
+    looked_up = [
+        hit
+        for hit in graph.hits
+        if hit.path.endswith(("/inbox", "/sentitems", "/drafts", "/deleteditems"))
+    ]
     assert len(looked_up) == 4
 
 
-def test_nested_folders_are_listed_and_read_by_name_and_id(api: Api, ada: GraphProvider, graph: GraphServer) -> None:
+def test_nested_folders_are_listed_and_read_by_name_and_id(
+    api: Api, ada: GraphProvider, graph: GraphServer
+) -> None:
     folder = ""
-    for name in ("Customers", "North", "Hamburg", "Invoices-2026-Northwind-International-GmbH-Hamburg"):
+    for name in (
+        "Customers",
+        "North",
+        "Hamburg",
+        "Invoices-2026-Northwind-International-GmbH-Hamburg",
+    ):
         folder = graph.store.make_folder(ADA, name, inside=folder)
-    graph.deliver(ADA, letter(subject="Deep").as_bytes(), folder=graph.store.known_folder(ADA, folder))
+    graph.deliver(
+        ADA, letter(subject="Deep").as_bytes(), folder=graph.store.known_folder(ADA, folder)
+    )
     assert name in {row["name"] for row in api.tool("list_folders").json()["folders"]}
     for named in (name, folder, folder):
         graph.hits.clear()
@@ -233,7 +290,9 @@ def test_nested_folders_are_listed_and_read_by_name_and_id(api: Api, ada: GraphP
     assert problem_of(api.tool("list_emails", folder=f"{folder}x"))["code"] == "not_found"
 
 
-def test_unexplored_folders_are_marked_and_readable_by_id(api: Api, graph: GraphServer, monkeypatch: Any) -> None:
+def test_unexplored_folders_are_marked_and_readable_by_id(
+    api: Api, graph: GraphServer, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("tools.providers.graph.mailbox.BRANCHES", 1)
     first, second = (graph.store.make_folder(ADA, name) for name in ("First", "Second"))
     graph.store.make_folder(ADA, "Inside first", inside=first)
@@ -242,7 +301,9 @@ def test_unexplored_folders_are_marked_and_readable_by_id(api: Api, graph: Graph
     assert "Inside first" in rows
     assert "Inside second" not in rows
     assert [name for name, row in rows.items() if row.get("more_inside")] == ["Second"]
-    assert "does not name all" in problem_of(api.tool("list_emails", folder="Inside second"))["detail"]
+    assert (
+        "does not name all" in problem_of(api.tool("list_emails", folder="Inside second"))["detail"]
+    )
     assert api.tool("list_emails", folder=hidden).json()["emails"] == []
 
 
@@ -254,11 +315,15 @@ def test_sent_mail_is_found_behind_an_empty_page(ada: GraphProvider, graph: Grap
     assert ada.find_sent("<question@northwind.example>") == "<question@northwind.example>"
 
 
-def test_search_pages_follow_only_links_of_the_server(ada: GraphProvider, graph: GraphServer, mailbox: Mailbox) -> None:
+def test_search_pages_follow_only_links_of_the_server(
+    ada: GraphProvider, graph: GraphServer, mailbox: Mailbox
+) -> None:
     fill(graph, 5)
     first = ada.search(SearchQuery(raw="order"), limit=3, page_token=None)
     second = ada.search(SearchQuery(raw="order"), limit=3, page_token=first.next_token)
-    assert [card.subject for card in (*first.cards, *second.cards)] == [f"Order {n}" for n in (4, 3, 2, 1, 0)]
+    assert [card.subject for card in (*first.cards, *second.cards)] == [
+        f"Order {n}" for n in (4, 3, 2, 1, 0)
+    ]
     assert len(first.next_token or "") <= 20
 
     elsewhere = handles.shortened(mailbox.pk, ["https://evil.example/v1.0/me/messages"])
@@ -272,8 +337,12 @@ def test_search_pages_follow_only_links_of_the_server(ada: GraphProvider, graph:
     "spelled",
     [
         lambda path: path.replace("@", "%40"),
-        lambda path: path.replace(f"/users/{ADA}/mailFolders/inbox", f"/users('{ADA}')/mailFolders('inbox')"),
-        lambda path: path.replace(f"/users/{ADA}/", f"/users('{ADA.title().replace('@', '%40')}')/"),
+        lambda path: path.replace(
+            f"/users/{ADA}/mailFolders/inbox", f"/users('{ADA}')/mailFolders('inbox')"
+        ),
+        lambda path: path.replace(
+            f"/users/{ADA}/", f"/users('{ADA.title().replace('@', '%40')}')/"
+        ),
     ],
 )
 def test_pages_continue_with_any_spelling_of_the_address(
@@ -297,7 +366,9 @@ def test_pages_continue_with_any_spelling_of_the_address(
         f"/v1.0/users/{ADA}/%2e%2e/{CHARLES}/messages", f"/beta/users/{ADA}/messages", f"/v1.0/users/{ADA}.example/x",
     ],
 )  # fmt: skip
-def test_no_page_leads_into_another_application_mailbox(mailbox: Mailbox, graph: GraphServer, elsewhere: str) -> None:
+def test_no_page_leads_into_another_application_mailbox(
+    mailbox: Mailbox, graph: GraphServer, elsewhere: str
+) -> None:
     application = GraphProvider.for_mailbox(as_application(mailbox))
     fill(graph, 3)
     graph.spell_link = lambda path: elsewhere
@@ -309,12 +380,16 @@ def test_no_page_leads_into_another_application_mailbox(mailbox: Mailbox, graph:
 
 def as_application(mailbox: Mailbox) -> Mailbox:
     secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
-    mailbox.credentials = credentials.encrypt({**secrets, "application": True}, mailbox_id=mailbox.pk)
+    mailbox.credentials = credentials.encrypt(
+        {**secrets, "application": True}, mailbox_id=mailbox.pk
+    )
     mailbox.save()
     return mailbox
 
 
-def test_unread_words_are_found_behind_pages_of_read_ones(ada: GraphProvider, graph: GraphServer) -> None:
+def test_unread_words_are_found_behind_pages_of_read_ones(
+    ada: GraphProvider, graph: GraphServer
+) -> None:
     graph.deliver(ADA, letter(subject="Order old").as_bytes())
     for _ in range(5):
         graph.deliver(ADA, letter(subject="Order read").as_bytes(), unread=False)
@@ -326,7 +401,11 @@ def test_unread_words_are_found_behind_pages_of_read_ones(ada: GraphProvider, gr
     ("query", "search", "filters"),
     [
         (SearchQuery(subject="it's"), "", ("contains(subject,'it''s')",)),
-        (SearchQuery(unread=True, has_attachments=False), "", ("hasAttachments eq false", "isRead eq false")),
+        (
+            SearchQuery(unread=True, has_attachments=False),
+            "",
+            ("hasAttachments eq false", "isRead eq false"),
+        ),
         (SearchQuery(since=TODAY), "", ("receivedDateTime ge 2026-11-22T00:00:00Z",)),
         (SearchQuery(newer_than_days=2), "", ("receivedDateTime ge 2026-11-20T00:00:00Z",)),
         (SearchQuery(from_="mira"), r"from:\"mira\"", ()),
@@ -335,7 +414,9 @@ def test_unread_words_are_found_behind_pages_of_read_ones(ada: GraphProvider, gr
         (SearchQuery(raw='say "so" \\'), r"say \"so\" \\", ()),
     ],
 )
-def test_search_uses_the_query_language_that_fits(query: SearchQuery, search: str, filters: tuple[str, ...]) -> None:
+def test_search_uses_the_query_language_that_fits(
+    query: SearchQuery, search: str, filters: tuple[str, ...]
+) -> None:
     want = wanted(query, today=TODAY)
     assert (want.search, want.filters) == (search, filters)
 
@@ -343,13 +424,23 @@ def test_search_uses_the_query_language_that_fits(query: SearchQuery, search: st
 @pytest.mark.parametrize(
     ("status", "code", "said"),
     [
-        pytest.param(400, "ErrorInvalidRequest", {"code": "invalid_input", "status": 422}, id="400"),
         pytest.param(
-            403, "ErrorAccessDenied", {"code": "auth_error", "status": 424, "required_scope": "Mail.Read"}, id="403"
+            400, "ErrorInvalidRequest", {"code": "invalid_input", "status": 422}, id="400"
+        ),
+        pytest.param(
+            403,
+            "ErrorAccessDenied",
+            {"code": "auth_error", "status": 424, "required_scope": "Mail.Read"},
+            id="403",
         ),
         pytest.param(404, "ErrorItemNotFound", {"code": "not_found", "status": 404}, id="404"),
         pytest.param(413, "RequestBodyTooLarge", {"code": "too_large", "status": 413}, id="413"),
-        pytest.param(429, "ApplicationThrottled", {"code": "rate_limited", "status": 429, "retry_after": 17}, id="429"),
+        pytest.param(
+            429,
+            "ApplicationThrottled",
+            {"code": "rate_limited", "status": 429, "retry_after": 17},
+            id="429",
+        ),
         pytest.param(503, "ErrorServerBusy", {"code": "rate_limited", "status": 429}, id="busy"),
         pytest.param(502, "", {"code": "transient", "status": 503}, id="502"),
     ],
@@ -367,7 +458,9 @@ def test_refused_read_is_a_problem_without_provider_text(
     assert len(graph.hits) == 1
 
 
-def test_handle_is_short_and_useless_in_another_mailbox(ada: GraphProvider, graph: GraphServer) -> None:
+def test_handle_is_short_and_useless_in_another_mailbox(
+    ada: GraphProvider, graph: GraphServer
+) -> None:
     charles = GraphProvider.for_mailbox(graph_mailbox(graph, CHARLES))
     fill(graph, 2)
     for _ in range(2):
@@ -408,10 +501,17 @@ def source(**changes: str) -> bytes:
         (lambda read: read.update(importance="high"), ["importance"]),
         (lambda read: read["body"].update(content="When do you come?\r\n\r\n"), []),
         (lambda read: read["body"].update(content="When do you come!"), ["body"]),
-        (lambda read: read["body"].update(content="<p>When do you come?</p>", contentType="html"), ["body"]),
+        (
+            lambda read: read["body"].update(
+                content="<p>When do you come?</p>", contentType="html"
+            ),
+            ["body"],
+        ),
     ],
 )
-def test_read_back_compares_all_visible_parts(change: Callable[[dict[str, Any]], object], wrong: list[str]) -> None:
+def test_read_back_compares_all_visible_parts(
+    change: Callable[[dict[str, Any]], object], wrong: list[str]
+) -> None:
     outgoing = parsed(source())
     read = outgoing.as_json()
     change(read)

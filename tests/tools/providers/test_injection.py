@@ -1,4 +1,6 @@
-"""What callers and foreign mail put into an IMAP command stays inside it: judged by the wire (fault 51)."""
+"""What callers and foreign mail put into an IMAP command stays inside it: judged by the wire (fault
+51).
+"""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -38,18 +40,28 @@ def tap(sandbox: SandboxServer) -> Iterator[ImapTap]:
 
 @pytest.fixture
 def provider(sandbox: SandboxServer, tap: ImapTap) -> ImapProvider:
-    return ImapProvider(sandbox.access(ADA, imap_port=tap.port), mailbox_id=MAILBOX, key=uuid.uuid4())
+    return ImapProvider(
+        sandbox.access(ADA, imap_port=tap.port), mailbox_id=MAILBOX, key=uuid.uuid4()
+    )
 
 
 CALLS = [
     pytest.param(
-        lambda provider, evil: provider.list_messages(folder=evil, unread=None, limit=1, page_token=None), id="folder"
+        lambda provider, evil: provider.list_messages(
+            folder=evil, unread=None, limit=1, page_token=None
+        ),
+        id="folder",
     ),
     pytest.param(
-        lambda provider, evil: provider.list_messages(folder="inbox", unread=None, limit=1, page_token=evil), id="token"
+        lambda provider, evil: provider.list_messages(
+            folder="inbox", unread=None, limit=1, page_token=evil
+        ),
+        id="token",
     ),
     pytest.param(
-        lambda provider, evil: provider.list_messages(folder="inbox", unread=None, limit=1, page_token="1" + evil),
+        lambda provider, evil: provider.list_messages(
+            folder="inbox", unread=None, limit=1, page_token="1" + evil
+        ),
         id="token-with-a-number",
     ),
     pytest.param(lambda provider, evil: provider.read_message(evil, body=True), id="message-id"),
@@ -60,9 +72,17 @@ CALLS = [
         ),
         id="folder-in-a-forged-message-id",
     ),
-    pytest.param(lambda provider, evil: provider.find_sent(evil), id="search-for-a-foreign-message-id"),
-    pytest.param(lambda provider, evil: provider.find_sent(f"<{evil}@x.example>"), id="search-for-one-in-brackets"),
-    pytest.param(lambda provider, evil: provider.save_sent_copy(b"x\r\n", f"<a@{evil}>"), id="copy-with-such-an-id"),
+    pytest.param(
+        lambda provider, evil: provider.find_sent(evil), id="search-for-a-foreign-message-id"
+    ),
+    pytest.param(
+        lambda provider, evil: provider.find_sent(f"<{evil}@x.example>"),
+        id="search-for-one-in-brackets",
+    ),
+    pytest.param(
+        lambda provider, evil: provider.save_sent_copy(b"x\r\n", f"<a@{evil}>"),
+        id="copy-with-such-an-id",
+    ),
 ]
 
 
@@ -79,7 +99,9 @@ def test_text_of_callers_and_foreign_mail_is_no_command(
     with suppress(Refused):
         call(provider, evil)
 
-    provider.list_messages(folder="inbox", unread=None, limit=1, page_token=None)  # all before it has arrived
+    provider.list_messages(
+        folder="inbox", unread=None, limit=1, page_token=None
+    )  # all before it has arrived
     for line in tap.lines:
         tag, command = line.split(b" ")[:2]
         assert command in EXPECTED
@@ -90,7 +112,9 @@ def test_text_of_callers_and_foreign_mail_is_no_command(
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\r\nb", "a\x7fb", "a\ud800b"])
-def test_folder_with_an_impossible_name_is_not_asked_for(provider: ImapProvider, tap: ImapTap, name: str) -> None:
+def test_folder_with_an_impossible_name_is_not_asked_for(
+    provider: ImapProvider, tap: ImapTap, name: str
+) -> None:
     with pytest.raises(Refused) as caught:
         provider.list_messages(folder=name, unread=None, limit=1, page_token=None)
     assert caught.value.code == "not_found"
@@ -109,7 +133,9 @@ def test_message_id_in_a_search_is_one_word(provider: ImapProvider, tap: ImapTap
 
 @pytest.mark.fault(51)
 @pytest.mark.parametrize("character", '%*(){}"\\ \x7fé')
-def test_message_id_that_is_no_atom_is_not_searched(provider: ImapProvider, tap: ImapTap, character: str) -> None:
+def test_message_id_that_is_no_atom_is_not_searched(
+    provider: ImapProvider, tap: ImapTap, character: str
+) -> None:
     for message_id in (f"<a{character}b@x.example>", f"<a@x{character}y.example>"):
         with pytest.raises(Refused) as caught:
             provider.find_sent(message_id)

@@ -10,7 +10,9 @@ from tools.providers.imap.message_ids import MAX_UID, Place, decode, encode
 
 MINE, THEIRS = uuid.UUID(int=1), uuid.UUID(int=2)
 numbers = st.integers(1, MAX_UID)
-places = st.builds(Place, folder=st.text(max_size=60).filter(str.isprintable), uid_validity=numbers, uid=numbers)
+places = st.builds(
+    Place, folder=st.text(max_size=60).filter(str.isprintable), uid_validity=numbers, uid=numbers
+)
 
 
 @given(place=places)
@@ -18,7 +20,9 @@ def test_id_leads_back_to_its_place(place: Place) -> None:
     message_id = encode(place, MINE)
     assert decode(message_id, MINE) == place
     assert message_id.isascii()
-    assert not set(message_id) - set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+    assert not set(message_id) - set(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    )
 
 
 @given(place=places)

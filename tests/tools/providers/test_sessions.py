@@ -1,4 +1,6 @@
-"""Kept IMAP sessions: used again while they live, replaced when they do not, never shared by two processes."""
+"""Kept IMAP sessions: used again while they live, replaced when they do not, never shared by two
+processes.
+"""
 
 import os
 import uuid
@@ -30,7 +32,9 @@ def tap(sandbox: SandboxServer) -> Iterator[ImapTap]:
 
 @pytest.fixture
 def provider(sandbox: SandboxServer, tap: ImapTap) -> ImapProvider:
-    return ImapProvider(sandbox.access(ADA, imap_port=tap.port), mailbox_id=uuid.uuid4(), key=uuid.uuid4())
+    return ImapProvider(
+        sandbox.access(ADA, imap_port=tap.port), mailbox_id=uuid.uuid4(), key=uuid.uuid4()
+    )
 
 
 def subjects(provider: ImapProvider) -> list[str]:
@@ -38,7 +42,9 @@ def subjects(provider: ImapProvider) -> list[str]:
     return [card.subject for card in page.cards]
 
 
-def test_second_read_neither_signs_in_nor_selects_again(provider: ImapProvider, tap: ImapTap) -> None:
+def test_second_read_neither_signs_in_nor_selects_again(
+    provider: ImapProvider, tap: ImapTap
+) -> None:
     assert subjects(provider) == subjects(provider) == ["one"]
     assert (tap.connections, tap.count(b"LOGIN"), tap.count(b"SELECT")) == (1, 1, 1)
 
@@ -54,7 +60,11 @@ def test_missing_message_costs_no_new_sign_in(provider: ImapProvider, tap: ImapT
 
 @pytest.mark.parametrize(
     ("said", "raised", "code"),
-    [(b"[INUSE]", Unavailable, "unreachable"), (b"[NOPERM]", Refused, "refused"), (b"", Refused, "refused")],
+    [
+        (b"[INUSE]", Unavailable, "unreachable"),
+        (b"[NOPERM]", Refused, "refused"),
+        (b"", Refused, "refused"),
+    ],
 )
 def test_folder_that_cannot_be_opened_is_not_called_missing(
     provider: ImapProvider, tap: ImapTap, said: bytes, raised: type[ProviderError], code: str
@@ -65,7 +75,9 @@ def test_folder_that_cannot_be_opened_is_not_called_missing(
     with pytest.raises(raised) as caught:
         provider.read_thread(page.cards[0].id, limit=2, body=False)
     assert caught.value.code == code
-    assert [message.subject for message in provider.read_thread(page.cards[0].id, limit=2, body=False)] == ["one"]
+    assert [
+        message.subject for message in provider.read_thread(page.cards[0].id, limit=2, body=False)
+    ] == ["one"]
 
 
 def test_closed_session_is_replaced(provider: ImapProvider, tap: ImapTap) -> None:
@@ -75,7 +87,9 @@ def test_closed_session_is_replaced(provider: ImapProvider, tap: ImapTap) -> Non
     assert tap.count(b"LOGIN") == 2
 
 
-def test_server_restart_replaces_the_session(provider: ImapProvider, tap: ImapTap, sandbox: SandboxServer) -> None:
+def test_server_restart_replaces_the_session(
+    provider: ImapProvider, tap: ImapTap, sandbox: SandboxServer
+) -> None:
     assert subjects(provider) == ["one"]
     sandbox.stop()
     sandbox.start()
@@ -84,7 +98,9 @@ def test_server_restart_replaces_the_session(provider: ImapProvider, tap: ImapTa
 
 
 @pytest.mark.parametrize("command", [b"SELECT", b"SEARCH", b"FETCH"])
-def test_session_lost_during_a_read_is_unavailable_once(provider: ImapProvider, tap: ImapTap, command: bytes) -> None:
+def test_session_lost_during_a_read_is_unavailable_once(
+    provider: ImapProvider, tap: ImapTap, command: bytes
+) -> None:
     tap.cut_at(command, times=1)
     with pytest.raises(Unavailable) as caught:
         subjects(provider)
@@ -121,7 +137,9 @@ def test_break_during_sign_in_is_no_refused_password(provider: ImapProvider, tap
         subjects(provider)
 
 
-def test_parallel_reads_share_sessions_and_get_whole_answers(provider: ImapProvider, tap: ImapTap) -> None:
+def test_parallel_reads_share_sessions_and_get_whole_answers(
+    provider: ImapProvider, tap: ImapTap
+) -> None:
     assert all_at_once([lambda: subjects(provider)] * 8) == [["one"]] * 8
     assert tap.count(b"LOGIN") <= 8
     signed_in = tap.count(b"LOGIN")
@@ -130,17 +148,24 @@ def test_parallel_reads_share_sessions_and_get_whole_answers(provider: ImapProvi
 
 
 @pytest.mark.django_db
-def test_changed_credentials_use_a_session_of_their_own(sandbox: SandboxServer, tap: ImapTap) -> None:
+def test_changed_credentials_use_a_session_of_their_own(
+    sandbox: SandboxServer, tap: ImapTap
+) -> None:
     mailbox_id = uuid.uuid4()
     secrets = sandbox.access(ADA, imap_port=tap.port).as_secrets()
     mailbox = Mailbox.objects.create(
-        id=mailbox_id, address=ADA, provider="imap", credentials=credentials.encrypt(secrets, mailbox_id=mailbox_id)
+        id=mailbox_id,
+        address=ADA,
+        provider="imap",
+        credentials=credentials.encrypt(secrets, mailbox_id=mailbox_id),
     )
     for _ in range(2):
         provider_for(mailbox).list_messages(folder="inbox", unread=None, limit=1, page_token=None)
     assert tap.count(b"LOGIN") == 1
 
-    mailbox.credentials = credentials.encrypt({**secrets, "password": "wrong"}, mailbox_id=mailbox_id)
+    mailbox.credentials = credentials.encrypt(
+        {**secrets, "password": "wrong"}, mailbox_id=mailbox_id
+    )
     mailbox.credentials_version += 1
     with pytest.raises(NotAuthorized):
         provider_for(mailbox).list_messages(folder="inbox", unread=None, limit=1, page_token=None)
@@ -156,7 +181,9 @@ def test_two_mailboxes_never_share_a_session(sandbox: SandboxServer, tap: ImapTa
 
 # Since Python 3.12 a fork beside threads is warned of; what is forked here only reads and exits.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_forked_process_signs_in_with_sessions_of_its_own(provider: ImapProvider, tap: ImapTap) -> None:
+def test_forked_process_signs_in_with_sessions_of_its_own(
+    provider: ImapProvider, tap: ImapTap
+) -> None:
     assert subjects(provider) == ["one"]
     reading, writing = os.pipe()
     child = os.fork()

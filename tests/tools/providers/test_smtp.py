@@ -1,4 +1,6 @@
-"""Handing over by SMTP when the server fails: what is known, and what the server has (faults 40 to 43, 55)."""
+"""Handing over by SMTP when the server fails: what is known, and what the server has (faults 40 to
+43, 55).
+"""
 
 import uuid
 from collections.abc import Callable
@@ -41,10 +43,15 @@ def provider(smtp: FaultySmtp) -> ImapProvider:
 
 
 def send(
-    smtp: FaultySmtp, *, source: bytes = SOURCE, recipients: tuple[str, ...] = EVERYBODY, wire: Wire | None = None
+    smtp: FaultySmtp,
+    *,
+    source: bytes = SOURCE,
+    recipients: tuple[str, ...] = EVERYBODY,
+    wire: Wire | None = None,
 ) -> None:
     provider(smtp).send(
-        Envelope(sender=ADA, recipients=recipients, source=source), Handover(wire_started=wire or Wire())
+        Envelope(sender=ADA, recipients=recipients, source=source),
+        Handover(wire_started=wire or Wire()),
     )
 
 
@@ -130,8 +137,11 @@ def test_failure_before_the_content_has_sent_nothing(
 def test_drop_in_a_long_content_has_sent_nothing(smtp: FaultySmtp) -> None:
     smtp.reset(at="content")
     wire = Wire()
-    # More than the buffers of both sides hold, so that the client is still writing when the connection ends.
-    raised = failure(smtp, source=SOURCE + b"x" * 76 + (b"\r\n" + b"x" * 76) * 200_000 + b"\r\n", wire=wire)
+    # More than the buffers of both sides hold, so that the client is still writing when the
+    # connection ends.
+    raised = failure(
+        smtp, source=SOURCE + b"x" * 76 + (b"\r\n" + b"x" * 76) * 200_000 + b"\r\n", wire=wire
+    )
     assert (type(raised), raised.code, wire.started) == (Unavailable, "connection_lost", 0)
     assert (smtp.ledger, smtp.data_commands) == ([], 1)
 
@@ -177,7 +187,9 @@ def test_missing_verdict_after_the_dot_leaves_it_unknown(
 
 
 @pytest.mark.fault(41)
-@pytest.mark.parametrize("beginning", [b"2", b"25", b"5", b"55", b"250-first\r\n", b"554-5.6.0 first\r\n"])
+@pytest.mark.parametrize(
+    "beginning", [b"2", b"25", b"5", b"55", b"250-first\r\n", b"554-5.6.0 first\r\n"]
+)
 def test_interrupted_answer_is_no_refusal(smtp: FaultySmtp, beginning: bytes) -> None:
     smtp.reply(beginning, at="accepted")
     smtp.hang_up_after_reply = True  # the rest never comes
@@ -190,14 +202,25 @@ def test_interrupted_answer_is_no_refusal(smtp: FaultySmtp, beginning: bytes) ->
 @pytest.mark.parametrize(
     ("plan", "error", "code"),
     [
-        pytest.param(reply("451 4.3.0 later", "dot"), Unavailable, "smtp_451", id="451-after-the-dot"),
-        pytest.param(reply("452 4.3.1 full", "dot"), Unavailable, "smtp_452", id="452-after-the-dot"),
-        pytest.param(reply("421 4.3.2 closing", "dot"), Unavailable, "smtp_421", id="421-after-the-dot"),
+        pytest.param(
+            reply("451 4.3.0 later", "dot"), Unavailable, "smtp_451", id="451-after-the-dot"
+        ),
+        pytest.param(
+            reply("452 4.3.1 full", "dot"), Unavailable, "smtp_452", id="452-after-the-dot"
+        ),
+        pytest.param(
+            reply("421 4.3.2 closing", "dot"), Unavailable, "smtp_421", id="421-after-the-dot"
+        ),
         pytest.param(reply("554 5.6.0 no", "dot"), Refused, "refused", id="554-after-the-dot"),
         pytest.param(reply("550 5.7.1 spam", "dot"), Refused, "refused", id="550-after-the-dot"),
-        pytest.param(reply("552 5.3.4 too big", "dot"), Refused, "too_large", id="552-after-the-dot"),
         pytest.param(
-            reply(b"554-5.6.0 several\r\n554 lines\r\n", "dot"), Refused, "refused", id="554-in-several-lines"
+            reply("552 5.3.4 too big", "dot"), Refused, "too_large", id="552-after-the-dot"
+        ),
+        pytest.param(
+            reply(b"554-5.6.0 several\r\n554 lines\r\n", "dot"),
+            Refused,
+            "refused",
+            id="554-in-several-lines",
         ),
     ],
 )
@@ -233,10 +256,18 @@ def test_accepted_mail_stays_accepted_at_any_later_failure(smtp: FaultySmtp, pla
 @pytest.mark.parametrize(
     ("plan", "error", "code"),
     [
-        pytest.param(reply("550 5.1.1 who", "rcpt", recipient=MIRA), Refused, "invalid_recipient", id="550"),
-        pytest.param(reply("553 5.1.3 what", "rcpt", recipient=MIRA), Refused, "invalid_recipient", id="553"),
-        pytest.param(reply("451 4.2.0 later", "rcpt", recipient=MIRA), Unavailable, "smtp_451", id="451"),
-        pytest.param(reply("452 4.5.3 many", "rcpt", recipient=MIRA), Unavailable, "smtp_452", id="452"),
+        pytest.param(
+            reply("550 5.1.1 who", "rcpt", recipient=MIRA), Refused, "invalid_recipient", id="550"
+        ),
+        pytest.param(
+            reply("553 5.1.3 what", "rcpt", recipient=MIRA), Refused, "invalid_recipient", id="553"
+        ),
+        pytest.param(
+            reply("451 4.2.0 later", "rcpt", recipient=MIRA), Unavailable, "smtp_451", id="451"
+        ),
+        pytest.param(
+            reply("452 4.5.3 many", "rcpt", recipient=MIRA), Unavailable, "smtp_452", id="452"
+        ),
     ],
 )
 def test_one_refused_recipient_of_three_stops_the_mail(
@@ -297,7 +328,9 @@ def test_nothing_is_sent_when_wire_started_raises(smtp: FaultySmtp) -> None:
         raise Lost
 
     with pytest.raises(Lost):
-        provider(smtp).send(Envelope(sender=ADA, recipients=(CHARLES,), source=SOURCE), Handover(wire_started=lost))
+        provider(smtp).send(
+            Envelope(sender=ADA, recipients=(CHARLES,), source=SOURCE), Handover(wire_started=lost)
+        )
     send(smtp)
     assert (len(smtp.ledger), smtp.data_commands) == (1, 2)
 
@@ -310,7 +343,9 @@ def test_wire_started_precedes_the_end_of_the_content(smtp: FaultySmtp) -> None:
         seen.append((smtp.data_commands, len(smtp.raw_contents)))
         at_the_dot.release()
 
-    provider(smtp).send(Envelope(sender=ADA, recipients=(CHARLES,), source=SOURCE), Handover(wire_started=started))
+    provider(smtp).send(
+        Envelope(sender=ADA, recipients=(CHARLES,), source=SOURCE), Handover(wire_started=started)
+    )
     assert seen == [(1, 0)]
 
 
@@ -365,7 +400,10 @@ def test_message_over_the_size_limit_is_refused_early() -> None:
         raised = failure(smtp, source=SOURCE + b"x\r\n")
         assert (type(raised), raised.code) == (Refused, "too_large")
         assert (len(smtp.ledger), smtp.data_commands) == (1, 1)
-        assert f"size={len(SOURCE)}" in next(line for line in smtp.commands if line.lower().startswith("mail")).lower()
+        assert (
+            f"size={len(SOURCE)}"
+            in next(line for line in smtp.commands if line.lower().startswith("mail")).lower()
+        )
 
 
 def test_limit_of_zero_means_no_limit() -> None:
@@ -384,4 +422,6 @@ def test_bcc_is_only_in_the_envelope(smtp: FaultySmtp) -> None:
 
 def test_our_own_host_name_is_not_revealed(smtp: FaultySmtp) -> None:
     send(smtp)
-    assert [line for line in smtp.commands if line.lower().startswith("ehlo")] == ["ehlo [127.0.0.1]"]
+    assert [line for line in smtp.commands if line.lower().startswith("ehlo")] == [
+        "ehlo [127.0.0.1]"
+    ]

@@ -28,14 +28,22 @@ def leaves(text: bytes) -> list[Part]:
 
 
 def one_part(parameters: bytes, disposition: bytes) -> Part:
-    (part,) = leaves(b'("application" "pdf" %s NIL NIL "base64" 100 NIL %s NIL NIL)' % (parameters, disposition))
+    (part,) = leaves(
+        b'("application" "pdf" %s NIL NIL "base64" 100 NIL %s NIL NIL)' % (parameters, disposition)
+    )
     return part
 
 
 def part(**changes: Any) -> Part:
     usual = {
-        "number": "1", "type": "text/plain", "charset": "", "encoding": "7bit", "size": 1, "name": "", "disposition": ""
-    }  # fmt: skip
+        "number": "1",
+        "type": "text/plain",
+        "charset": "",
+        "encoding": "7bit",
+        "size": 1,
+        "name": "",
+        "disposition": "",
+    }
     return Part(**{**usual, **changes})
 
 
@@ -56,21 +64,38 @@ def part(**changes: Any) -> Part:
         pytest.param(b'("text" "plain" NIL NIL NIL NIL NIL NIL)', [("1", "text/plain")], id="nothing-known"),
     ],
 )  # fmt: skip
-def test_leaves_have_the_section_numbers_of_the_standard(text: bytes, expected: list[tuple[str, str]]) -> None:
+def test_leaves_have_the_section_numbers_of_the_standard(
+    text: bytes, expected: list[tuple[str, str]]
+) -> None:
     assert [(leaf.number, leaf.type) for leaf in leaves(text)] == expected
 
 
 def test_leaf_has_its_charset_encoding_size_and_disposition() -> None:
     text, html, pdf = leaves(b"(" + TEXT + HTML + PDF + b' "mixed" NIL NIL NIL)')
-    assert (text.charset, text.encoding, text.size, text.name, text.disposition) == ("utf-8", "7bit", 12, "", "")
+    assert (text.charset, text.encoding, text.size, text.name, text.disposition) == (
+        "utf-8",
+        "7bit",
+        12,
+        "",
+        "",
+    )
     assert (html.encoding, html.size) == ("quoted-printable", 30)
-    assert (pdf.name, pdf.encoding, pdf.size, pdf.disposition) == ("b.pdf", "base64", 1370, "attachment")
+    assert (pdf.name, pdf.encoding, pdf.size, pdf.disposition) == (
+        "b.pdf",
+        "base64",
+        1370,
+        "attachment",
+    )
     assert [leaf.is_attachment for leaf in (text, html, pdf)] == [False, False, True]
 
 
 def test_disposition_of_a_message_follows_its_structure() -> None:
     (found,) = leaves(
-        b'("message" "rfc822" NIL NIL NIL "7bit" 500 ' + ENVELOPE + b" " + TEXT + b' 20 NIL ("attachment" NIL) NIL NIL)'
+        b'("message" "rfc822" NIL NIL NIL "7bit" 500 '
+        + ENVELOPE
+        + b" "
+        + TEXT
+        + b' 20 NIL ("attachment" NIL) NIL NIL)'
     )
     assert (found.disposition, found.is_attachment) == ("attachment", True)
 
@@ -102,11 +127,18 @@ def test_disposition_of_a_message_follows_its_structure() -> None:
         pytest.param(b"NIL", b'("attachment" ("filename*" "x-no\'\'%C3%A9.pdf"))', "é.pdf", id="rfc-2231-charset"),
     ],
 )  # fmt: skip
-def test_attachment_name_is_read_in_any_notation(parameters: bytes, disposition: bytes, name: str) -> None:
+def test_attachment_name_is_read_in_any_notation(
+    parameters: bytes, disposition: bytes, name: str
+) -> None:
     if b"{" in disposition:  # a literal reaches the parser as a tuple
         head, _, tail = disposition.partition(b" {6}\r\n")
         parts: Any = [
-            (b'1 (UID 1 BODYSTRUCTURE ("application" "pdf" NIL NIL NIL "base64" 100 NIL ' + head + b" {6}", tail[:6]),
+            (
+                b'1 (UID 1 BODYSTRUCTURE ("application" "pdf" NIL NIL NIL "base64" 100 NIL '
+                + head
+                + b" {6}",
+                tail[:6],
+            ),
             tail[6:] + b" NIL NIL))",
         ]
         found = parse_fetch_response(parts)[1][b"BODYSTRUCTURE"]
@@ -128,7 +160,11 @@ def test_mail_of_very_many_parts_is_cut_off() -> None:
 
 def test_text_is_the_first_part_that_is_not_attached() -> None:
     attached = part(number="1", disposition="attachment")
-    first, second, html = part(number="2"), part(number="3"), part(number="4", type="text/html", disposition="inline")
+    first, second, html = (
+        part(number="2"),
+        part(number="3"),
+        part(number="4", type="text/html", disposition="inline"),
+    )
     parts = [attached, first, second, html]
     assert structure.body_part(parts, "plain") is first
     assert structure.body_part(parts, "html") is html
@@ -189,13 +225,26 @@ def test_cut_inside_a_character_loses_only_that_character(encoding: str, last: s
     charset=st.one_of(
         st.text(max_size=12),
         st.sampled_from(
-            ["idna", "punycode", "undefined", "hex", "rot13", "utf-7", "utf-16", "a\0b", "unicode_escape", "mbcs"]
+            [
+                "idna",
+                "punycode",
+                "undefined",
+                "hex",
+                "rot13",
+                "utf-7",
+                "utf-16",
+                "a\0b",
+                "unicode_escape",
+                "mbcs",
+            ]
         ),
     ),
 )
 @pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:invalid octal escape sequence:DeprecationWarning")
-def test_any_content_is_decoded_without_an_error(content: bytes, encoding: str, charset: str) -> None:
+def test_any_content_is_decoded_without_an_error(
+    content: bytes, encoding: str, charset: str
+) -> None:
     found = part(encoding=encoding, charset=charset)
     assert isinstance(structure.part_text(content, found), str)
     assert len(structure.snippet(content, found)) <= 200
@@ -204,7 +253,10 @@ def test_any_content_is_decoded_without_an_error(content: bytes, encoding: str, 
 @given(block=st.binary(max_size=200), value=st.text(max_size=80))
 def test_any_header_is_read_without_an_error(block: bytes, value: str) -> None:
     raw = value.encode("utf-8", "surrogatepass")
-    for source in (block, b"From: " + raw + b"\r\nDate: " + raw + b"\r\nSubject: =?" + raw + b"?=\r\n\r\n"):
+    for source in (
+        block,
+        b"From: " + raw + b"\r\nDate: " + raw + b"\r\nSubject: =?" + raw + b"?=\r\n\r\n",
+    ):
         found = lenient.headers(source)
         lenient.date_of(found, None)
         for name, address in lenient.addresses(found, "From"):

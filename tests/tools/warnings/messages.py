@@ -9,11 +9,16 @@ from tools.warnings import Context, of
 OWN = frozenset({"lovelace.example"})
 
 
-def message(body: str = "Hello", *, html: bool = False, content: Content | None = None, **more: Any) -> OutgoingMessage:
+def message(
+    body: str = "Hello", *, html: bool = False, content: Content | None = None, **more: Any
+) -> OutgoingMessage:
     fields: dict[str, Any] = {
-        "from_address": "alice@lovelace.example", "to": ("bob@lovelace.example",), "subject": "Hello",
-        "content": content or written(body, "html" if html else "text"), **more,
-    }  # fmt: skip
+        "from_address": "alice@lovelace.example",
+        "to": ("bob@lovelace.example",),
+        "subject": "Hello",
+        "content": content or written(body, "html" if html else "text"),
+        **more,
+    }
     return new_message(Request(**fields))
 
 

@@ -9,7 +9,12 @@ from tests.tools.warnings.messages import codes, message
 from tools.mail.message.compose import Attachment
 from tools.mail.message.content import Original, answering, written
 
-PDF, PNG, EXE, OLE = b"%PDF-1.7\n", b"\x89PNG\r\n\x1a\n", b"MZ\x90\x00\x03\x00", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+PDF, PNG, EXE, OLE = (
+    b"%PDF-1.7\n",
+    b"\x89PNG\r\n\x1a\n",
+    b"MZ\x90\x00\x03\x00",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+)
 TEXT = b"a,b\n1,2\n"
 
 
@@ -84,10 +89,21 @@ def test_harmless_mention_of_a_file_is_no_warning(text: str) -> None:
 
 def test_quote_mentions_no_attachment_for_the_reply() -> None:
     original = Original(
-        message_id="<a@b.example>", references=(), from_address="mira@northwind.example", from_name="", reply_to=(),
-        to=(), cc=(), subject="Hi", date=None, text="Please find the invoice attached.", html=None,
-    )  # fmt: skip
-    assert codes(message(kind="reply", content=answering(written("Thanks!", "text"), original))) == []
+        message_id="<a@b.example>",
+        references=(),
+        from_address="mira@northwind.example",
+        from_name="",
+        reply_to=(),
+        to=(),
+        cc=(),
+        subject="Hi",
+        date=None,
+        text="Please find the invoice attached.",
+        html=None,
+    )
+    assert (
+        codes(message(kind="reply", content=answering(written("Thanks!", "text"), original))) == []
+    )
 
 
 @pytest.mark.parametrize(

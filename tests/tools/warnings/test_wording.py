@@ -1,4 +1,6 @@
-"""What is written: each warning with cases in three languages, and as many honest texts that look like them."""
+"""What is written: each warning with cases in three languages, and as many honest texts that look
+like them.
+"""
 
 import pytest
 
@@ -9,10 +11,18 @@ from tools.warnings import Context, of
 
 AWS = "AKIA" + "ABCDEFGH12345678"
 ORIGINAL = Original(
-    message_id="<a@b.example>", references=(), from_address="mira@northwind.example", from_name="", reply_to=(),
-    to=("alice@lovelace.example",), cc=(), subject="Hi", date=None, text="See www.northwind.example",
+    message_id="<a@b.example>",
+    references=(),
+    from_address="mira@northwind.example",
+    from_name="",
+    reply_to=(),
+    to=("alice@lovelace.example",),
+    cc=(),
+    subject="Hi",
+    date=None,
+    text="See www.northwind.example",
     html='<p>See <a href="https://click.tracker.example/x">www.northwind.example</a></p>',
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +150,9 @@ def test_secret_in_a_subject_or_a_text_file_is_found_too() -> None:
 def test_secret_is_judged_if_others_receive_it() -> None:
     """What is quoted to its own sender is known to them; what is forwarded may not be."""
     original = Original(**{**ORIGINAL.__dict__, "text": f"key {AWS}", "html": None})
-    assert codes(message(kind="reply", content=answering(written("Thanks", "text"), original))) == []
+    assert (
+        codes(message(kind="reply", content=answering(written("Thanks", "text"), original))) == []
+    )
     assert codes(message(kind="forward", content=forwarding(None, original))) == ["secret"]
 
 
@@ -158,7 +170,10 @@ def test_secret_is_judged_if_others_receive_it() -> None:
         ("(northwind.example)", "https://evil.example/"),
         ("https://northwind.example", "https://evil.example/?next=https://northwind.example/"),
         ("https://northwind.example", "https://evil.example/#https://northwind.example/"),
-        ("https://northwind.example", "https://eur01.safelinks.example/?url=https%3A%2F%2Fnorthwind.example%2F"),
+        (
+            "https://northwind.example",
+            "https://eur01.safelinks.example/?url=https%3A%2F%2Fnorthwind.example%2F",
+        ),
         ("https://northwind.example", "https://northwind.example@evil.example/"),
         ("https://northwind.example", "https://evil.example\\@northwind.example/"),
         ("https://northwind.example", "https:evil.example"),
@@ -178,7 +193,9 @@ def test_secret_is_judged_if_others_receive_it() -> None:
     ],
 )
 def test_link_that_reads_as_another_is_a_risk(text: str, target: str) -> None:
-    assert codes(message(f'<p>Look: <a href="{target}">{text}</a></p>', html=True)) == ["link_mismatch"]
+    assert codes(message(f'<p>Look: <a href="{target}">{text}</a></p>', html=True)) == [
+        "link_mismatch"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +228,9 @@ def test_honest_link_is_no_risk(text: str, target: str) -> None:
 
 
 def test_quoted_links_are_judged_if_others_receive_them() -> None:
-    assert codes(message(kind="reply", content=answering(written("Thanks", "text"), ORIGINAL))) == []
+    assert (
+        codes(message(kind="reply", content=answering(written("Thanks", "text"), ORIGINAL))) == []
+    )
     assert codes(message(kind="forward", content=forwarding(None, ORIGINAL))) == ["link_mismatch"]
 
 
@@ -302,7 +321,13 @@ def test_visible_text_is_not_hidden(html: str) -> None:
 
 @pytest.mark.fault(50)
 @pytest.mark.parametrize(
-    "text", ["Pay \u202e0001\u202c euro", "a\u202dbc", "open \u2067 and never closed", "closed \u2069 and never opened"]
+    "text",
+    [
+        "Pay \u202e0001\u202c euro",
+        "a\u202dbc",
+        "open \u2067 and never closed",
+        "closed \u2069 and never opened",
+    ],
 )
 def test_reversed_letters_are_a_risk(text: str) -> None:
     assert codes(message(text)) == ["bidi"]
@@ -311,14 +336,22 @@ def test_reversed_letters_are_a_risk(text: str) -> None:
 
 @pytest.mark.fault(50)
 @pytest.mark.parametrize(
-    "text", ["שלום עולם", "\u200fשלום (Alice)\u200e", "مرحبا \u2068Alice\u2069 كيف", "\u202bשלום\u202c", "مرحبا، ١٢٣"]
+    "text",
+    [
+        "שלום עולם",
+        "\u200fשלום (Alice)\u200e",
+        "مرحبا \u2068Alice\u2069 كيف",
+        "\u202bשלום\u202c",
+        "مرحبا، ١٢٣",
+    ],
 )
 def test_right_to_left_text_is_no_risk(text: str) -> None:
     assert codes(message(text)) == []
 
 
 @pytest.mark.parametrize(
-    "text", ["a\U000e0101b", "hi\U000e0068\U000e0069", "p\u200ba\u200by\u200b", "a\ufe0fb\ufe0fc\ufe0f"]
+    "text",
+    ["a\U000e0101b", "hi\U000e0068\U000e0069", "p\u200ba\u200by\u200b", "a\ufe0fb\ufe0fc\ufe0f"],
 )
 @pytest.mark.parametrize("html", [False, True])
 def test_invisible_characters_are_removed(text: str, html: bool) -> None:

@@ -11,13 +11,25 @@ KEPT = {"django_migrations", "django_content_type", "auth_permission"}
 
 
 class Command(BaseCommand):
-    """What Django's flush does, which truncates (half a second on PostgreSQL) and writes all permissions anew."""
+    """What Django's flush does, which truncates (half a second on PostgreSQL) and writes all
+    permissions anew.
+    """
 
-    stealth_options = ("interactive", "database", "reset_sequences", "allow_cascade", "inhibit_post_migrate")
+    stealth_options = (
+        "interactive",
+        "database",
+        "reset_sequences",
+        "allow_cascade",
+        "inhibit_post_migrate",
+    )
 
     def handle(self, *args: Any, database: str = "default", **options: Any) -> None:
         connection = connections[database]
-        names = [name for name in connection.introspection.django_table_names(include_views=False) if name not in KEPT]
+        names = [
+            name
+            for name in connection.introspection.django_table_names(include_views=False)
+            if name not in KEPT
+        ]
         filled = _filled(connection, names)
         if not filled:
             return
@@ -26,13 +38,18 @@ class Command(BaseCommand):
                 _run(connection, "PRAGMA defer_foreign_keys = ON", *_deletes(filled))
             return
         with transaction.atomic(using=database):
-            # Neither guards nor foreign keys look: it is the test run's own server, and all rows go.
+            # Neither guards nor foreign keys look: it is the test run's own server, and all rows
+            # go.
             _run(connection, "SET LOCAL session_replication_role = replica", *_deletes(filled))
 
 
 def _filled(connection: BaseDatabaseWrapper, names: list[str]) -> list[str]:
     with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(f"SELECT '{name}' WHERE EXISTS (SELECT 1 FROM \"{name}\")" for name in names))
+        cursor.execute(
+            " UNION ALL ".join(
+                f"SELECT '{name}' WHERE EXISTS (SELECT 1 FROM \"{name}\")" for name in names
+            )
+        )
         return [name for (name,) in cursor.fetchall()]
 
 
