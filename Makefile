@@ -23,12 +23,13 @@ test-all: ## the test suite with its long and heavy parts
 	@.venv/bin/python bin/test --long $(ARGS)
 	@exec .venv/bin/python bin/bench --quick
 
-check: ## style, types, import rules, migrations, settings
+check: ## style, types, import rules, language, migrations, settings
 	@bin/bootstrap test
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/python -m mypy
 	.venv/bin/lint-imports
+	bin/voice
 	@# The tests' settings bring keys of their own, so that a fresh clone can be checked.
 	.venv/bin/python manage.py makemigrations --check --dry-run --settings tests.settings
 	.venv/bin/python manage.py check --fail-level WARNING --settings tests.settings

@@ -31,7 +31,7 @@ NOT_ON_SQLITE = (
 NOT_WITHOUT_BROKER = (
     "broker flushed",
     "broker restarted",
-    "worker's parent killed alone",
+    "only the worker's parent killed",
     "worker's child killed",
 )
 
@@ -134,7 +134,7 @@ class Nemesis:
             "worker killed": self._kill_worker,
             "worker told to end": self._end_worker,
             "worker frozen beyond its lease": self._freeze_worker,
-            "worker's parent killed alone": self._kill_parent,
+            "only the worker's parent killed": self._kill_parent,
             "worker's child killed": self._kill_child,
             "broker flushed": self._flush,
             "broker restarted": self._restart_broker,

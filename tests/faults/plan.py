@@ -21,7 +21,7 @@ BLOWS = {
     "worker killed": 6,
     "worker told to end": 2,
     "worker frozen beyond its lease": 4,
-    "worker's parent killed alone": 3,
+    "only the worker's parent killed": 3,
     "worker's child killed": 2,
     "broker flushed": 2,
     "broker restarted": 1,
