@@ -144,21 +144,8 @@ def count_approval(
     """Store the approval of a person who may give it; with the last one that is needed the action
     leaves.
     """
-    if person.pk in approvals_of(
-        action
-    ):  # before they left and came back: that counts no more, and stands in the way
-        following = action.approval_round + 1
-        PendingAction.objects.filter(pk=action.pk).update(
-            approval_round=following, approvals_given=0
-        )
-        action.refresh_from_db()
-        chain.record(
-            mailbox=action.mailbox_id,
-            event="approvals_void",
-            actor=f"user:{person.pk}",
-            action_id=action.id,
-            revision=action.revision,
-        )
+    if person.pk in approvals_of(action):
+        _begin_round(action, person)
         given = 1
     record_decision(action, person, Decision.Verdict.APPROVED, method=method, at=at)
     needed = needed_for(action, policy)
@@ -189,9 +176,25 @@ def count_approval(
         needed=needed,
     )
     head = anchors.Head(chain=link.chain_id, length=link.sequence, hash=link.hash)
-    transaction.on_commit(
-        lambda: anchors.append(head), robust=True
-    )  # a full disk does not stop approvals
+    # Robust: a full disk does not stop approvals.
+    transaction.on_commit(lambda: anchors.append(head), robust=True)
+
+
+def _begin_round(action: PendingAction, person: User) -> None:
+    """Begin another round for a person who left the mailbox and came back.
+
+    Their stale approval no longer counts, but it still occupies the unique constraint of its round.
+    """
+    following = action.approval_round + 1
+    PendingAction.objects.filter(pk=action.pk).update(approval_round=following, approvals_given=0)
+    action.refresh_from_db()
+    chain.record(
+        mailbox=action.mailbox_id,
+        event="approvals_void",
+        actor=f"user:{person.pk}",
+        action_id=action.id,
+        revision=action.revision,
+    )
 
 
 def leaving(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:

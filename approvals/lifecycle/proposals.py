@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -13,13 +13,13 @@ from accounts.access.rate_limits import TOKENS_OF_A_PERSON
 from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.transactions import retry_if_rolled_back
-from accounts.models import Mailbox
+from accounts.models import Mailbox, User
 from approvals.audit import chain
 from approvals.core.digest import digest_of
 from approvals.core.states import Status
 from approvals.core.types import Proposal
 from approvals.lifecycle import queries
-from approvals.models import Blob, IdempotencyRecord, PendingAction, Revision
+from approvals.models import ApprovalPolicy, Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.rules.policy import blocked, lifetime_of, policy_of
 
 WAIT_SECONDS = 60  # nobody knows when a person decides
@@ -101,23 +101,7 @@ def propose(
         return earlier, True
     try:
         with transaction.atomic():  # a savepoint: an IntegrityError must not poison the whole
-            action = PendingAction.objects.create(
-                kind=proposal.kind,
-                tool=tool,
-                mailbox=mailbox,
-                proposer=caller.user,
-                proposer_name=caller.name,
-                token_id=caller.token.id if caller.token else None,
-                replaces=replaced,
-                digest=digest,
-                message_id=proposal.message_id,
-                fingerprint=proposal.preview.fingerprint,
-                approvals_needed=policy.approvals_needed,
-                created_at=now,
-                send_at=proposal.send_at,
-                # Waiting for its moment is no reason to expire before it.
-                expires_at=max(now, proposal.send_at or now) + lifetime_of(policy),
-            )
+            action = _insert(caller, mailbox, tool, proposal, policy, digest, now, replaced)
             if key is not None:
                 IdempotencyRecord.objects.create(
                     mailbox=mailbox,
@@ -135,29 +119,9 @@ def propose(
         if earlier is None:
             raise
         return earlier, True
-    Revision.objects.create(
-        action=action,
-        number=1,
-        author=caller.user,
-        payload=proposal.payload,
-        preview=asdict(proposal.preview),
-        digest=digest,
-        created_at=now,
-    )
-    Blob.objects.bulk_create(
-        Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content)
-        for content in proposal.blobs
-    )
+    _store_content(action, proposal, author=caller.user, at=now)
     if replaced is not None:
-        moved = replaced.move(Status.PENDING, Status.SUPERSEDED, finished_at=now)
-        assert moved, "the row is locked"
-        chain.record(
-            mailbox=mailbox,
-            event="superseded",
-            actor=actor_of(caller),
-            action_id=replaced.id,
-            by=str(action.id),
-        )
+        _supersede(replaced, action, actor=actor_of(caller), at=now)
     chain.record(
         mailbox=mailbox,
         event="created",
@@ -167,6 +131,65 @@ def propose(
         tool=tool,
     )
     return action, False
+
+
+def _insert(
+    caller: Caller,
+    mailbox: Mailbox,
+    tool: str,
+    proposal: Proposal,
+    policy: ApprovalPolicy,
+    digest: str,
+    now: datetime,
+    replaced: PendingAction | None,
+) -> PendingAction:
+    return PendingAction.objects.create(
+        kind=proposal.kind,
+        tool=tool,
+        mailbox=mailbox,
+        proposer=caller.user,
+        proposer_name=caller.name,
+        token_id=caller.token.id if caller.token else None,
+        replaces=replaced,
+        digest=digest,
+        message_id=proposal.message_id,
+        fingerprint=proposal.preview.fingerprint,
+        approvals_needed=policy.approvals_needed,
+        created_at=now,
+        send_at=proposal.send_at,
+        # Waiting for its moment is no reason to expire before it.
+        expires_at=max(now, proposal.send_at or now) + lifetime_of(policy),
+    )
+
+
+def _store_content(
+    action: PendingAction, proposal: Proposal, *, author: User, at: datetime
+) -> None:
+    Revision.objects.create(
+        action=action,
+        number=1,
+        author=author,
+        payload=proposal.payload,
+        preview=asdict(proposal.preview),
+        digest=action.digest,
+        created_at=at,
+    )
+    Blob.objects.bulk_create(
+        Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content)
+        for content in proposal.blobs
+    )
+
+
+def _supersede(replaced: PendingAction, action: PendingAction, *, actor: str, at: datetime) -> None:
+    moved = replaced.move(Status.PENDING, Status.SUPERSEDED, finished_at=at)
+    assert moved, "the row is locked"
+    chain.record(
+        mailbox=action.mailbox,
+        event="superseded",
+        actor=actor,
+        action_id=replaced.id,
+        by=str(action.id),
+    )
 
 
 def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:

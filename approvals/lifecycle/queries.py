@@ -1,6 +1,6 @@
 """Reading actions: for programs in the contract's shape, for pages as rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -172,15 +172,6 @@ def warnings_of(action: PendingAction) -> list[dict[str, str]]:
         {"code": warning["code"], "text": f"{warning['title']} {warning['text']}".strip()}
         for warning in found
     ]
-
-
-def risks(preview: Mapping[str, Any]) -> tuple[str, ...]:
-    """The codes of what asks for a closer look, and for a fresh sign-in, before anybody approves
-    it.
-    """
-    return tuple(
-        warning["code"] for warning in preview.get("warnings", ()) if warning["severity"] == "risk"
-    )
 
 
 def page(

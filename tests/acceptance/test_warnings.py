@@ -12,7 +12,6 @@ import pytest
 
 from accounts.models import Mailbox, User
 from approvals.decisions import edits
-from approvals.lifecycle import queries
 from approvals.models import PendingAction
 from tests.approvals.conftest import approve
 from tests.conftest import HELLO, Api, Reviewer
@@ -107,8 +106,8 @@ def test_domain_like_one_in_sent_is_a_risk_everywhere(
 
     assert answer.json()["warnings"][0]["code"] == "lookalike_domain"
     action_id = answer.json()["action"]["id"]
-    preview = PendingAction.objects.get().current.preview
-    assert queries.risks(preview) == ("lookalike_domain",)
+    warning = PendingAction.objects.get().current.preview["warnings"][0]
+    assert (warning["code"], warning["severity"]) == ("lookalike_domain", "risk")
     assert b"northwlnd.example is not northwind.example" in reviewer.page(action_id).content
 
 

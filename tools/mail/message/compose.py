@@ -4,7 +4,7 @@ import hashlib
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -317,10 +317,6 @@ def _part(parsed: EmailMessage, subtype: str) -> str | None:
         if part.get_content_type() == f"text/{subtype}" and part.get_content_disposition() is None:
             return str(part.get_content()).replace("\r\n", "\n").strip("\n")
     return None
-
-
-def _tally(attachments: Iterable[Attachment]) -> Counter[tuple[str, str, str]]:
-    return Counter((each.name, each.type, each.sha256) for each in attachments)
 
 
 def _attached(parsed: EmailMessage) -> Iterator[Attachment]:
