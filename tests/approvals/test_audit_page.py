@@ -527,7 +527,7 @@ def test_get_request_verifies_and_changes_nothing(sent: PendingAction, alice: Us
 
 
 def recorded() -> set[str]:
-    """Every text that the code hands on as `event`, and the first of `told`."""
+    """Every text that the code hands on as `event`, and the first of `record_event`."""
     found: set[str] = set()
     for path in (
         path
@@ -540,7 +540,7 @@ def recorded() -> set[str]:
             said: list[ast.AST] = []
             if isinstance(node, ast.Call):
                 said = [keyword.value for keyword in node.keywords if keyword.arg == "event"]
-                if isinstance(node.func, ast.Name) and node.func.id == "told":
+                if isinstance(node.func, ast.Name) and node.func.id == "record_event":
                     said.append(node.args[0])
             elif isinstance(node, ast.Assign) and any(
                 isinstance(t, ast.Name) and t.id == "event" for t in node.targets
