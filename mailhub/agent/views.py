@@ -28,7 +28,7 @@ from accounts.infra.problems import FieldError, Problem
 from accounts.models import User
 from approvals.lifecycle import queries
 from approvals.pages import listing
-from mailhub.agent import on_demand, stream, threads
+from mailhub.agent import stream, threads
 from mailhub.agent.models import Message, Thread
 from mailhub.agent.policy import MODES, Mode
 from tools.surfaces.rest import problem_response
@@ -84,8 +84,8 @@ async def plain_stream(request: HttpRequest) -> HttpResponseBase:
 
 
 async def _answering() -> Any:
-    # 40 MB and a second, for those who chat; in a thread, so that the others' requests go on.
-    on_demand.install()
+    # The libraries take 56 MB and two seconds. They are loaded in a thread, so that other requests
+    # continue.
     return await asyncio.to_thread(import_module, "mailhub.agent.answering")
 
 
