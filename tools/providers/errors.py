@@ -1,4 +1,17 @@
-"""What a provider raises. Each class says whether the mail can have left."""
+"""The errors of providers. Each class says whether the mail can have left.
+
+ProviderError
+├── NotSent               nothing was done
+│   ├── Unavailable       not reachable, or not now: a retry may succeed
+│   │   └── Busy          our own concurrency limit; the provider was not called
+│   ├── Refused           a definite no: a retry changes nothing
+│   │   ├── NotFound      there is no such message, draft, folder or attachment
+│   │   └── NotPermitted  the access lacks a permission
+│   ├── NotAuthorized     the mailbox must be reconnected
+│   ├── TokenRefused      the token was renewed; a later call may succeed
+│   └── Unsupported       this provider cannot express it
+└── OutcomeUnknown        the request was sent and no answer came
+"""
 
 
 class ProviderError(Exception):
@@ -33,6 +46,13 @@ class Unavailable(NotSent):
 
 class Refused(NotSent):
     """A definite no: unknown message, invalid recipient, too large, policy."""
+
+
+class NotFound(Refused):
+    """There is no such message, draft, folder or attachment, or it is not visible here."""
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__("not_found", detail)
 
 
 class NotPermitted(Refused):

@@ -9,6 +9,7 @@ from accounts.models import Mailbox
 from tools.providers.errors import (
     Busy,
     NotAuthorized,
+    NotFound,
     NotPermitted,
     ProviderError,
     Refused,
@@ -38,13 +39,11 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
         raise Problem("auth_error", error.detail) from None
     except Unsupported as error:
         raise Problem("invalid_input", error.detail or "This mailbox cannot do that.") from None
+    except NotFound as error:
+        if error.detail:
+            raise Problem("not_found", error.detail) from None
+        raise not_found("The message or folder") from None
     except Refused as error:
-        if error.code == "not_found":
-            raise (
-                Problem("not_found", error.detail)
-                if error.detail
-                else not_found("The message or folder")
-            ) from None
         if error.code == "too_large":
             raise Problem("too_large", error.detail) from None
         raise Problem("invalid_input", error.detail or "The mail server refused it.") from None

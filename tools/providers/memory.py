@@ -30,7 +30,7 @@ from tools.providers.base import (
     StoredDraft,
     role_of,
 )
-from tools.providers.errors import NotAuthorized, Refused, Unavailable, Unsupported
+from tools.providers.errors import NotAuthorized, NotFound, Refused, Unavailable, Unsupported
 
 ALWAYS_THERE = ("inbox", "sent", "drafts")
 PAGE_TOKEN = re.compile(r"[0-9]{1,10}")
@@ -103,7 +103,7 @@ class MemoryProvider:
         if role is None or (
             role not in ALWAYS_THERE and (self._address.lower(), role) not in self._server.folders
         ):
-            raise Refused("not_found")
+            raise NotFound()
         if page_token and not PAGE_TOKEN.fullmatch(page_token):
             raise Refused("invalid_page_token")
         stored = self._server.folder(self._address, role)
@@ -192,10 +192,10 @@ class MemoryProvider:
         self.test()
         parts = list(_leaves(_whole(self._stored(message_id).source)))
         if not PAGE_TOKEN.fullmatch(attachment_id) or int(attachment_id) >= len(parts):
-            raise Refused("not_found")
+            raise NotFound()
         part = parts[int(attachment_id)]
         if not _attached(part):
-            raise Refused("not_found")
+            raise NotFound()
         if len(_content(part)) > limit:
             raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
         return _info(int(attachment_id), part), _content(part)
@@ -239,9 +239,9 @@ class MemoryProvider:
             or int(index) >= len(stored)
             or message_id != self._id(role, int(index))
         ):
-            raise Refused("not_found")
+            raise NotFound()
         if not stored[int(index)].source:
-            raise Refused("not_found")
+            raise NotFound()
         return stored[int(index)]
 
     def _matches(self, card: Card, query: SearchQuery) -> bool:

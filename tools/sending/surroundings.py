@@ -16,7 +16,7 @@ from tools.mail.text.addresses import domain_of
 from tools.models import Acquaintance
 from tools.providers import provider_for
 from tools.providers.base import MailProvider, SearchQuery
-from tools.providers.errors import NotAuthorized, ProviderError, Refused, Unsupported
+from tools.providers.errors import NotAuthorized, NotFound, ProviderError, Unsupported
 from tools.warnings import Context, Later
 
 FIRST_LOOK = 50  # of the newest in Sent, the first time
@@ -86,9 +86,7 @@ def later_in_thread(
         thread = provider.read_thread(original, limit=2, body=False)
     except Unsupported:
         return None
-    except Refused as error:
-        if error.code != "not_found":
-            raise
+    except NotFound:
         return None
     others = [message for message in thread if not own or message.message_id != own]
     if not others:

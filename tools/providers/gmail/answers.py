@@ -12,6 +12,7 @@ from typing import Any
 
 from approvals.lifecycle.backoff import parse_retry_after
 from tools.providers.errors import (
+    NotFound,
     NotPermitted,
     OutcomeUnknown,
     ProviderError,
@@ -107,7 +108,7 @@ def of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
                 scope, f"The mailbox was connected without the permission {scope}. {CONNECT_AGAIN}"
             )
         case 404:
-            return Refused("not_found", NO_MESSAGE)
+            return NotFound(NO_MESSAGE)
         case 413:
             return Refused("too_large", SENTENCES["too_large"])
         case 400 if answer.reason != FAILED_PRECONDITION:
@@ -133,8 +134,10 @@ def of_sending(answer: Answer) -> ProviderError:
             code = "refused" if answer.reason == FAILED_PRECONDITION else "invalid_recipient"
         case 403:
             code = "refused" if answer.reason == "domainPolicy" else "send_as_denied"
-        case 404 | 422:
-            code = "not_found" if answer.status == 404 else "refused"
+        case 404:
+            return NotFound("The draft is gone.")
+        case 422:
+            code = "refused"
         case status:
             return OutcomeUnknown(f"gmail_{status}", "Gmail gave no clear answer.")
-    return Refused(code, SENTENCES.get(code, "The draft is gone."))
+    return Refused(code, SENTENCES[code])

@@ -6,7 +6,7 @@ from typing import Any
 
 from tools.providers import lenient
 from tools.providers.base import NOT_A_DRAFT, StoredDraft
-from tools.providers.errors import Refused
+from tools.providers.errors import NotFound, Refused
 from tools.providers.gmail import payload, queries
 from tools.providers.gmail.mailbox import DRAFT_ID, ID
 from tools.providers.gmail.reading import GmailReading
@@ -40,7 +40,7 @@ class GmailDrafts(GmailReading):
         named = self._draft_named(draft_id)
         stored = self._draft(named["id"], fmt="raw")
         if stored["message"]["id"] != named["message"]["id"]:
-            raise Refused("not_found", DRAFT_GONE)
+            raise NotFound(DRAFT_GONE)
         source = payload.decoded(stored["message"].get("raw", ""))
         return StoredDraft(
             id=f"{stored['id']}.{stored['message']['id']}", number=None, source=source
@@ -58,10 +58,10 @@ class GmailDrafts(GmailReading):
         if named:
             draft = self._draft(named[1], fmt="minimal")
             if draft["message"]["id"] != named[2]:
-                raise Refused("not_found", DRAFT_GONE)
+                raise NotFound(DRAFT_GONE)
             return draft
         if not ID.fullmatch(draft_id):
-            raise Refused("not_found", NOT_A_DRAFT)
+            raise NotFound(NOT_A_DRAFT)
         message = self._message(draft_id, fmt="minimal")
         if "DRAFT" not in message.get("labelIds", ()):
             raise Refused("not_a_draft", NOT_A_DRAFT)
@@ -73,7 +73,7 @@ class GmailDrafts(GmailReading):
         for draft in answer.get("drafts", ()):
             if draft["message"]["id"] == draft_id:
                 return dict(draft)
-        raise Refused("not_found", DRAFT_GONE)
+        raise NotFound(DRAFT_GONE)
 
     def _draft(self, id_: str, *, fmt: str, patient: bool = True) -> dict[str, Any]:
         try:
@@ -82,17 +82,15 @@ class GmailDrafts(GmailReading):
                 lambda users: users.drafts().get(userId="me", id=id_, format=fmt),
                 patient=patient,
             )
-        except Refused as error:
-            if error.code != "not_found":
-                raise
-            raise Refused("not_found", DRAFT_GONE) from None
+        except NotFound:
+            raise NotFound(DRAFT_GONE) from None
 
     def _put(self, source: bytes, *, thread: str, draft_id: str | None = None) -> dict[str, Any]:
         """Create a draft, or change one; in its conversation as long as that is there."""
         try:
             return self._written(source, thread, draft_id)
-        except Refused as error:
-            if not thread or error.code != "not_found":
+        except NotFound:
+            if not thread:
                 raise
             return self._written(source, "", draft_id)
 

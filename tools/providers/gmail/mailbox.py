@@ -11,7 +11,7 @@ from accounts.connect.refreshing import GrantEnded, NoToken, access_token
 from accounts.infra import credentials
 from accounts.models import Mailbox
 from tools.providers.base import role_of
-from tools.providers.errors import NotAuthorized, Refused, Unavailable
+from tools.providers.errors import NotAuthorized, NotFound, Unavailable
 from tools.providers.gmail.answers import CONNECT_AGAIN, NO_MESSAGE
 from tools.providers.gmail.client import GmailClient
 
@@ -55,7 +55,7 @@ class GmailMailbox:
         for label in self._labels():
             if folder in (label["id"], label.get("name")):
                 return str(label["id"])
-        raise Refused("not_found", NO_FOLDER)
+        raise NotFound(NO_FOLDER)
 
     def _labels(self) -> list[dict[str, Any]]:
         answer = self._client.read("labels.list", lambda users: users.labels().list(userId="me"))
@@ -71,7 +71,7 @@ def message_part(id_: str) -> str:
     if draft:
         return draft[2]
     if not ID.fullmatch(id_):
-        raise Refused("not_found", NO_MESSAGE)
+        raise NotFound(NO_MESSAGE)
     return id_
 
 

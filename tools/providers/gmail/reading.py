@@ -14,7 +14,7 @@ import structlog
 from accounts.people import own_mail
 from tools.providers import lenient
 from tools.providers.base import AttachmentInfo, Card, Folder, Message, Page, SearchQuery, role_of
-from tools.providers.errors import ProviderError, Refused
+from tools.providers.errors import NotFound, ProviderError, Refused
 from tools.providers.gmail import metrics, payload, queries
 from tools.providers.gmail.answers import NO_MESSAGE, BadRequest
 from tools.providers.gmail.client import Build
@@ -151,9 +151,7 @@ class GmailReading(GmailMailbox):
         named = message_part(message_id)
         try:
             thread = self._message(named, fields="threadId")["threadId"]
-        except Refused as error:
-            if error.code != "not_found":
-                raise
+        except NotFound:
             thread = named
         fields = None if body else f"messages({payload.OUTLINE})"
         answer = self._refused_as_missing(
@@ -178,7 +176,7 @@ class GmailReading(GmailMailbox):
         )
         part = next((each for each in found if each.is_attachment), None)
         if part is None:
-            raise Refused("not_found", "There is no such attachment; list_attachments names them.")
+            raise NotFound("There is no such attachment; list_attachments names them.")
         if part.size > limit:
             raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
         content = self._data(answer["id"], part)
@@ -187,7 +185,7 @@ class GmailReading(GmailMailbox):
         return part.info(size=len(content)), content
 
     def id_of_number(self, number: int, *, folder: str) -> str:
-        raise Refused("not_found", "Gmail has no numbers for messages; use message_id.")
+        raise NotFound("Gmail has no numbers for messages; use message_id.")
 
     def _page(
         self,
@@ -231,7 +229,7 @@ class GmailReading(GmailMailbox):
         cards = []
         answers = self._client.each("messages.get", _get_outline, list(ids), again=True)
         for id_, answer in zip(ids.values(), answers, strict=True):
-            if isinstance(answer, Refused) and answer.code == "not_found":
+            if isinstance(answer, NotFound):
                 continue
             if isinstance(answer, ProviderError):
                 raise answer
@@ -324,7 +322,7 @@ class GmailReading(GmailMailbox):
         try:
             return dict(self._client.read(name, build, patient=patient))
         except BadRequest:
-            raise Refused("not_found", NO_MESSAGE) from None
+            raise NotFound(NO_MESSAGE) from None
 
     def _read(self, answer: Mapping[str, Any], *, id_: str, body: bool) -> Message:
         parts = list(payload.leaves(answer.get("payload", {}))) if body else []

@@ -17,7 +17,14 @@ from typing import Any, Literal
 from tools.mail.message.compose import REPLY_PREFIX
 from tools.providers import lenient
 from tools.providers.base import Envelope, Handover, Receipt, StoredDraft
-from tools.providers.errors import NotSent, OutcomeUnknown, ProviderError, Refused, Unsupported
+from tools.providers.errors import (
+    NotFound,
+    NotSent,
+    OutcomeUnknown,
+    ProviderError,
+    Refused,
+    Unsupported,
+)
 from tools.providers.gmail import payload, queries
 from tools.providers.gmail.drafting import GmailDrafts, refuse_too_large
 from tools.providers.gmail.mailbox import DRAFT_ID, message_part
@@ -63,9 +70,7 @@ class GmailSending(GmailDrafts):
                 lambda users: users.drafts().send(userId="me", body={"id": notes["draft"]}),
                 wire_started=handover.wire_started,
             )
-        except Refused as error:
-            if error.code != "not_found":
-                raise
+        except NotFound:
             return self._sent_by_another(marker, envelope)
         return Receipt(at=datetime.now(UTC), reference=str((answer or {}).get("id", "")))
 
@@ -79,7 +84,7 @@ class GmailSending(GmailDrafts):
     def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
         found = self._in_sent(message_id)
         if found is None:
-            raise Refused("not_found")
+            raise NotFound()
         raw = self._message(found[0], fmt="raw", patient=False).get("raw", "")
         is_, should_be = (
             _by_name(source) for source in (payload.decoded(raw), _addressed(envelope, message_id))
@@ -134,9 +139,7 @@ class GmailSending(GmailDrafts):
                 "drafts.delete",
                 lambda users: users.drafts().delete(userId="me", id=prepared["draft"]),
             )
-        except Refused as error:
-            if error.code != "not_found":
-                raise
+        except NotFound:
             return False  # sent or deleted in between: nobody can say
         return True
 
@@ -182,8 +185,8 @@ class GmailSending(GmailDrafts):
     def _compare(self, wanted: bytes, notes: Mapping[str, Any], *, made_before: bool) -> None:
         try:
             stored = self._draft(notes["draft"], fmt="raw", patient=False)
-        except Refused as error:
-            raise _Gone if error.code == "not_found" else error from None
+        except NotFound:
+            raise _Gone from None
         source = payload.decoded(stored["message"].get("raw", ""))
         if made_before and stored["message"]["id"] != notes["message"]:
             raise Refused("draft_changed", CHANGED)
@@ -209,9 +212,7 @@ class GmailSending(GmailDrafts):
                 fields="threadId,payload(headers)",
                 patient=False,
             )
-        except Refused as error:
-            if error.code != "not_found":
-                raise
+        except NotFound:
             return ""
         same = _topic(payload.headers(original.get("payload", {}))) == _topic(block)
         return str(original.get("threadId", "")) if same else ""
@@ -256,7 +257,7 @@ class GmailSending(GmailDrafts):
             return None
         answers = self._client.each("messages.get", _get_markers, ids, again=True)
         for message_id, answer in zip(ids, answers, strict=True):
-            if isinstance(answer, Refused) and answer.code == "not_found":
+            if isinstance(answer, NotFound):
                 continue
             if isinstance(answer, ProviderError):
                 raise answer

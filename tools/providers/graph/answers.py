@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from approvals.lifecycle.backoff import parse_retry_after
-from tools.providers.errors import NotPermitted, ProviderError, Refused, Unavailable
+from tools.providers.errors import NotFound, NotPermitted, ProviderError, Refused, Unavailable
 
 REQUEST_LIMIT = (
     4 * 1024 * 1024
@@ -107,7 +107,7 @@ def refusal(answer: Answer, *, scope: str) -> ProviderError:
             "invalid_recipient", "Microsoft 365 refused a recipient. Nobody has got the message."
         )
     if answer.status == 404 or answer.code in NOT_FOUND:
-        return Refused("not_found")
+        return NotFound()
     if answer.status == 403:
         return NotPermitted(scope)
     return Refused("refused", f"Microsoft 365 refused it with code {answer.status}.")

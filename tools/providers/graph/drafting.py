@@ -9,7 +9,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from tools.providers.base import NOT_A_DRAFT, StoredDraft
-from tools.providers.errors import ProviderError, Refused, Unsupported
+from tools.providers.errors import NotFound, ProviderError, Refused, Unsupported
 from tools.providers.graph.mailbox import addresses
 from tools.providers.graph.outgoing import INLINE_LIMIT, File, Outgoing, parsed
 from tools.providers.graph.queries import quoted
@@ -53,7 +53,7 @@ class GraphDrafts(GraphReading):
         self._client.call("DELETE", self._at(str(self._draft(draft_id)["id"])), scope=SCOPE)
 
     def id_of_number(self, number: int, *, folder: str) -> str:
-        raise Refused("not_found")  # messages have no numbers here
+        raise NotFound()  # messages have no numbers here
 
     def _draft(self, draft_id: str) -> dict[str, Any]:
         """The state of a draft that lies where drafts lie. Raises like `save_draft`."""
@@ -61,14 +61,12 @@ class GraphDrafts(GraphReading):
             state = self._client.get(
                 self._path(draft_id), {"$select": f"{STATE},bccRecipients"}
             ).body
-        except Refused as error:
-            if error.code != "not_found":
-                raise
-            raise Refused("not_found", GONE) from None
+        except NotFound:
+            raise NotFound(GONE) from None
         if not state.get("isDraft"):
             raise Refused("not_a_draft", NOT_A_DRAFT)
         if state.get("parentFolderId") != self._drafts_folder():
-            raise Refused("not_found", GONE)  # its person threw it away
+            raise NotFound(GONE)  # its person threw it away
         return dict(state)
 
     def _created(

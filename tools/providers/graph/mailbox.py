@@ -19,7 +19,7 @@ from accounts.infra import credentials
 from accounts.models import Mailbox
 from tools.providers import handles, lenient
 from tools.providers.base import AttachmentInfo, role_of
-from tools.providers.errors import Refused
+from tools.providers.errors import NotFound
 from tools.providers.graph.client import GraphClient
 from tools.providers.graph.outgoing import address_of
 
@@ -92,7 +92,7 @@ class GraphMailbox:
         """Where a message lies, by its handle. Raises Refused("not_found")."""
         named = handles.named(self._mailbox_id, message_id)
         if named is None or named.startswith(("http:", "https:")):
-            raise Refused("not_found")
+            raise NotFound()
         return f"/messages/{quote(named, safe='')}"
 
     def _handle(self, named: str) -> str:
@@ -109,18 +109,14 @@ class GraphMailbox:
         for row in rows:
             if folder in (row["id"], row.get("displayName")):
                 return f"/mailFolders/{quote(str(row['id']), safe='')}"
-        raise Refused(
-            "not_found", NOT_SEEN if any(row.get("more_inside") for row in rows) else NO_FOLDER
-        )
+        raise NotFound(NOT_SEEN if any(row.get("more_inside") for row in rows) else NO_FOLDER)
 
     def _is_folder(self, folder_id: str) -> bool:
         """Whether a folder has this id, wherever it lies; asked once."""
         if (self._mailbox_id, folder_id) not in _KNOWN:
             try:
                 self._client.get(f"/mailFolders/{quote(folder_id, safe='')}", {"$select": "id"})
-            except Refused as error:
-                if error.code != "not_found":
-                    raise
+            except NotFound:
                 return False
             _KNOWN.add((self._mailbox_id, folder_id))
         return True
@@ -153,9 +149,7 @@ class GraphMailbox:
         if key not in _FOLDER_IDS:
             try:
                 answer = self._client.get(f"/mailFolders/{WELL_KNOWN[role]}", {"$select": "id"})
-            except Refused as error:
-                if error.code != "not_found":
-                    raise
+            except NotFound:
                 return ""
             _FOLDER_IDS[key] = str(answer.body["id"])
         return _FOLDER_IDS[key]

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from tools.providers import handles, lenient
 from tools.providers.base import AttachmentInfo, Card, Folder, Message, Page, SearchQuery
-from tools.providers.errors import Refused
+from tools.providers.errors import NotFound, Refused
 from tools.providers.graph.answers import Answer
 from tools.providers.graph.client import PAGES
 from tools.providers.graph.mailbox import (
@@ -108,7 +108,7 @@ class GraphReading(GraphMailbox):
             (row for row in self._files(path) if mark_of(str(row.get("id"))) == attachment_id), None
         )
         if row is None:
-            raise Refused("not_found", "There is no such attachment; list_attachments names them.")
+            raise NotFound("There is no such attachment; list_attachments names them.")
         info = attachment_info(row)
         if info.size * 9 // 10 > limit:  # Graph counts some of its own with it
             raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
@@ -138,9 +138,7 @@ class GraphReading(GraphMailbox):
         try:
             return base64.b64decode(answer.body.get("contentBytes") or "", validate=True)
         except (binascii.Error, ValueError, AttributeError):
-            raise Refused(
-                "not_found", "Microsoft 365 gave no content for this attachment."
-            ) from None
+            raise NotFound("Microsoft 365 gave no content for this attachment.") from None
 
     def _filtered(
         self, folder: str, filters: tuple[str, ...], limit: int, page_token: str | None

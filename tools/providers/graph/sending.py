@@ -20,7 +20,7 @@ from accounts.connect.microsoft import DRAFT
 from tools.mail.message.compose import MESSAGE_ID
 from tools.providers import lenient
 from tools.providers.base import Envelope, Handover, Receipt, StoredDraft
-from tools.providers.errors import NotPermitted, OutcomeUnknown, ProviderError, Refused
+from tools.providers.errors import NotFound, NotPermitted, OutcomeUnknown, ProviderError, Refused
 from tools.providers.graph.answers import REQUEST_LIMIT
 from tools.providers.graph.drafting import SCOPE, STATE, GraphDrafts, quoted_id
 from tools.providers.graph.mailbox import READS
@@ -89,7 +89,7 @@ class GraphSending(GraphDrafts):
     def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
         row = self._in_sent(message_id)
         if row is None:
-            raise Refused("not_found")
+            raise NotFound()
         outgoing = parsed(envelope.source, recipients=envelope.recipients)
         wrong = self._differences(str(row["id"]), outgoing)[1]
         if self._is_written_there(envelope, outgoing):
@@ -169,9 +169,8 @@ class GraphSending(GraphDrafts):
             # In Sent and still a draft: its person is sending it.
             if state.get("isDraft") and state.get("parentFolderId") != self._id_of_role("sent"):
                 self._client.call("DELETE", self._at(draft), scope=SCOPE)
-        except Refused as error:
-            if error.code != "not_found":
-                raise
+        except NotFound:
+            return
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
         """Nothing: Exchange keeps the copy itself."""
@@ -242,9 +241,7 @@ class GraphSending(GraphDrafts):
             return None
         try:
             state = self._state(prepared)
-        except Refused as error:
-            if error.code != "not_found":
-                raise
+        except NotFound:
             handover.wire_started()
             raise OutcomeUnknown(
                 "draft_gone", "The prepared draft is gone, and it is not known why."
@@ -278,9 +275,7 @@ class GraphSending(GraphDrafts):
         if "draft" in prepared:
             try:
                 state = self._state(prepared)
-            except Refused as error:
-                if error.code != "not_found":
-                    raise
+            except NotFound:
                 return True
             if not state.get("isDraft"):
                 return True

@@ -2,7 +2,7 @@
 
 from tools.providers import lenient
 from tools.providers.base import NOT_A_DRAFT, StoredDraft
-from tools.providers.errors import Refused
+from tools.providers.errors import NotFound, Refused
 from tools.providers.imap.mailbox import SAFE_MESSAGE_ID, ImapMailbox, body_of
 from tools.providers.imap.sessions import Session
 
@@ -40,7 +40,7 @@ class ImapDrafts(ImapMailbox):
             uid = self._draft_uid(session, draft_id)
             rows = session.client.fetch([uid], [f"BODY.PEEK[]<0.{DRAFT_LIMIT}>"])
             if uid not in rows:
-                raise Refused("not_found", NOT_A_DRAFT)
+                raise NotFound(NOT_A_DRAFT)
             return StoredDraft(id=draft_id, number=uid, source=body_of(rows[uid]))
 
     def delete_draft(self, draft_id: str) -> None:
@@ -51,7 +51,7 @@ class ImapDrafts(ImapMailbox):
         with self._session() as session:
             self._select(session, self._folder(session, folder))
             if number not in session.client.fetch([number], ["FLAGS"]):
-                raise Refused("not_found")
+                raise NotFound()
             return self._id(session, number)
 
     def _draft_uid(self, session: Session, draft_id: str) -> int:
@@ -61,8 +61,7 @@ class ImapDrafts(ImapMailbox):
         if place.folder != folder:
             raise Refused("not_a_draft", NOT_A_DRAFT)
         if place.uid not in session.client.fetch([place.uid], ["FLAGS"]):
-            raise Refused(
-                "not_found",
+            raise NotFound(
                 "The draft is gone, or was changed by its person: list_drafts names what is there.",
             )
         return place.uid
@@ -82,5 +81,5 @@ class ImapDrafts(ImapMailbox):
         if SAFE_MESSAGE_ID.fullmatch(message_id):
             found = session.client.search(["HEADER", "Message-ID", message_id, "UNDELETED"])
         if not found:
-            raise Refused("not_found", NOT_A_DRAFT)
+            raise NotFound(NOT_A_DRAFT)
         return int(max(found))

@@ -15,7 +15,7 @@ from accounts.infra import credentials
 from accounts.models import Mailbox
 from tools.providers import lenient
 from tools.providers.base import role_of
-from tools.providers.errors import NotAuthorized, Refused, Unavailable
+from tools.providers.errors import NotAuthorized, NotFound, Refused, Unavailable
 from tools.providers.imap import message_ids
 from tools.providers.imap.message_ids import Place
 from tools.providers.imap.search import Criterion, Text, arguments
@@ -97,7 +97,7 @@ class ImapMailbox:
                 raise Unavailable("unreachable", f"{NOT_OPENED} right now.") from None
             if self._is_there(session, folder):
                 raise Refused("refused", f"{NOT_OPENED}.") from None
-            raise Refused("not_found", NO_FOLDER) from None
+            raise NotFound(NO_FOLDER) from None
 
     def _is_there(self, session: Session, folder: str) -> bool:
         """Whether it is a folder that holds mail: few servers say in their refusal whether it is."""
@@ -110,10 +110,10 @@ class ImapMailbox:
         """
         place = message_ids.decode(message_id, self._mailbox_id)
         if place is None:
-            raise Refused("not_found")
+            raise NotFound()
         self._select(session, place.folder)
         if session.uid_validity != place.uid_validity:
-            raise Refused("not_found", "The folder was rebuilt; list it again.")
+            raise NotFound("The folder was rebuilt; list it again.")
         return place
 
     def _id(self, session: Session, uid: int) -> str:
@@ -126,7 +126,7 @@ class ImapMailbox:
             return "INBOX"
         if role is None:
             if UNSAFE_ARGUMENT.search(folder):
-                raise Refused("not_found", NO_FOLDER)
+                raise NotFound(NO_FOLDER)
             return folder
         listed = session.client.list_folders()
         for flags, _, name in listed:
@@ -137,9 +137,8 @@ class ImapMailbox:
             if leaf.lower() in USUAL_NAMES[role] and rb"\Noselect" not in flags:
                 return str(name)
         if role == "drafts":
-            raise Refused("not_found", NO_DRAFTS)
-        raise Refused(
-            "not_found",
+            raise NotFound(NO_DRAFTS)
+        raise NotFound(
             f"Could not find the {role} folder. list_folders names the folders there are.",
         )
 

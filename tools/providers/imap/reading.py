@@ -17,7 +17,7 @@ from tools.providers.base import (
     Page,
     SearchQuery,
 )
-from tools.providers.errors import Refused
+from tools.providers.errors import NotFound, Refused
 from tools.providers.imap import structure
 from tools.providers.imap.mailbox import (
     SAFE_MESSAGE_ID,
@@ -114,16 +114,14 @@ class ImapReading(ImapMailbox):
                 None,
             )
             if part is None:
-                raise Refused(
-                    "not_found", "There is no such attachment; list_attachments names them."
-                )
+                raise NotFound("There is no such attachment; list_attachments names them.")
             if (
                 decoded_size(part) * 9 // 10 > limit
             ):  # an estimate: the exact size is known once it is here
                 raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
             rows = session.client.fetch([place.uid], [f"BODY.PEEK[{part.number}]"])
             if place.uid not in rows:
-                raise Refused("not_found")
+                raise NotFound()
             content = structure.part_bytes(body_of(rows[place.uid]), part)
         if len(content) > limit:
             raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
@@ -170,7 +168,7 @@ class ImapReading(ImapMailbox):
     def _message(self, session: Session, uid: int, *, body: bool) -> Message:
         rows = self._described(session, [uid], [HEADERS, "INTERNALDATE"])
         if uid not in rows:
-            raise Refused("not_found")
+            raise NotFound()
         row = rows[uid]
         parts = _leaves(row)
         text, html = (
@@ -199,7 +197,7 @@ class ImapReading(ImapMailbox):
     def _parts(self, session: Session, uid: int) -> list[structure.Part]:
         rows = self._described(session, [uid], [])
         if uid not in rows:
-            raise Refused("not_found")
+            raise NotFound()
         return _leaves(rows[uid])
 
     def _described(
@@ -297,7 +295,7 @@ class ImapReading(ImapMailbox):
     def _fetch_text(self, session: Session, uid: int, part: structure.Part) -> str:
         rows = session.client.fetch([uid], [f"BODY.PEEK[{part.number}]<0.{READ_LIMIT}>"])
         if uid not in rows:
-            raise Refused("not_found")  # it went while it was read
+            raise NotFound()  # it went while it was read
         content = body_of(rows[uid])
         return structure.part_text(content, part, whole=len(content) < READ_LIMIT)
 
