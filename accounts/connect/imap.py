@@ -34,9 +34,9 @@ COMMAND_SECONDS = 300.0
 SIGN_IN_BYTES = 256 * 1024  # all that an IMAP server may say before the session can be used
 REQUEST_BYTES = (
     64 * 1024 * 1024
-)  # and then for one request: a message with its attachments, or a long list
+)  # for each later request: a message with its attachments, or a long list
 LINE_COST = 512  # bytes added for each line, because it costs Python as much time and memory
-REPLY_BYTES = 64 * 1024  # one reply of an SMTP server, with all of its lines
+REPLY_BYTES = 64 * 1024  # one reply of an SMTP server, all its lines together
 NOT_ASCII = "A user name or password with letters outside ASCII cannot be used here."
 # RFC 5530, section 3: response codes that say nothing about the password.
 NOT_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT|SERVERBUG)\b", re.IGNORECASE)

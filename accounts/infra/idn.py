@@ -19,7 +19,7 @@ def ascii_domain(domain: str) -> str:
     """
     try:
         written = domain if domain.isascii() else idna.encode(domain, uts46=True).decode()
-    except UnicodeError:  # IDNAError is one
+    except UnicodeError:  # the base of IDNAError
         raise ValueError("is not a domain name") from None
     return written.lower().removesuffix(".")
 
