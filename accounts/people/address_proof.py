@@ -33,7 +33,7 @@ from accounts.models import AddressCode, User
 log = structlog.get_logger(__name__)
 
 LETTERS = (
-    "BCDFGHJKLMNPQRSTVWXZ"  # no vowels, so that no code is a word; no letter that looks like a digit
+    "BCDFGHJKLMNPQRSTVWXZ"  # no vowels, so no code is a word; no letter that looks like a digit
 )
 CODE_LIFETIME = timedelta(minutes=15)
 PROOF_LIFETIME = timedelta(hours=1)

@@ -1,10 +1,10 @@
-"""Packages that offer a thousand names, of which the chat uses three: the others are not loaded.
+"""Lazy loading for packages with a thousand names, of which the chat uses three.
 
-The libraries of the model providers, and LangSmith's, which LangChain imports whether it is used or
-not, name every type of their whole API in the `__init__` of a package: fine-tuning, audio, data
-sets. That was a third of what the first use of the chat cost. Where such an `__init__` does nothing
-but `from … import …`, it becomes a table here, and a name is imported when somebody asks for it.
-One that does more is run as it is: a new version can only cost memory.
+The libraries of the model providers name every type of their whole API in the `__init__` of a
+package: fine-tuning, audio, data sets. So does LangSmith's, which LangChain always imports. These
+types were a third of the cost of the first use of the chat. If such an `__init__` contains only
+`from … import …`, it becomes a table here, and a name is imported at its first use. An `__init__`
+that does more runs unchanged: a new version can only cost memory.
 """
 
 import ast
@@ -21,14 +21,14 @@ TREES = (
     "anthropic.types",
     "anthropic.resources",
     "langsmith.types",
-)  # with every package in them
-PACKAGES = ("langchain_openai", "langchain_anthropic", "langgraph_sdk")  # these alone
+)  # and all packages in them
+PACKAGES = ("langchain_openai", "langchain_anthropic", "langgraph_sdk")  # only these
 
 Names = dict[str, tuple[str, str]]
 
 
 class OnDemand:
-    """Finds the packages named above; to be put first among Python's finders."""
+    """A finder of the packages named above; it must be the first of Python's finders."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -46,7 +46,7 @@ class OnDemand:
 
 
 def install() -> None:
-    """From now on; what is imported already stays as it is."""
+    """Load the packages lazily from now on; modules that are already imported stay unchanged."""
     if not any(isinstance(finder, OnDemand) for finder in sys.meta_path):
         sys.meta_path.insert(0, OnDemand())
 
@@ -63,7 +63,7 @@ class _Loader(SourceFileLoader):
             if name not in names:
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
             source, original = names[name]
-            # As `from` does: an attribute, else a module of that name.
+            # As `from` does: an attribute, or else a module of that name.
             found = import_module(source)
             value = (
                 getattr(found, original)
@@ -81,7 +81,7 @@ class _Loader(SourceFileLoader):
 
 
 def _names(tree: ast.Module, package: str) -> Names | None:
-    """Where each name comes from; None when the module does anything else than pass names on."""
+    """Return the source of each name; None if the module does more than import names."""
     names: Names = {}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
@@ -92,8 +92,8 @@ def _names(tree: ast.Module, package: str) -> Names | None:
             )
             for alias in node.names:
                 name = alias.asname or alias.name
-                # A module and a name in it that are called the same: which one it is depends on the
-                # order of imports.
+                # If a module contains its own name, the order of imports decides which one is
+                # meant.
                 if name == "*" or name == source.rpartition(".")[2]:
                     return None
                 names[name] = (source, alias.name)
@@ -103,7 +103,7 @@ def _names(tree: ast.Module, package: str) -> Names | None:
 
 
 def _is_literal(node: ast.stmt) -> bool:
-    """A docstring, `__all__ = [...]`, `__version__ = "1"`."""
+    """Return True for a docstring, `__all__ = [...]` or `__version__ = "1"`."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
     if not isinstance(node, ast.Assign) or not all(
