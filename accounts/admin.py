@@ -24,7 +24,7 @@ RIGHTS = ("is_active", "is_staff", "is_superuser")
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """A model that the admin only shows, because other pages and commands change it."""
+    """An admin page that only shows rows, because other pages and commands change them."""
 
     actions = None
     show_full_result_count = False
@@ -101,7 +101,7 @@ for model in (
     Authenticator,
     UserSession,
 ):
-    admin.site.unregister(model)  # the libraries register them so that they can be changed
+    admin.site.unregister(model)  # the libraries register them with pages that can change them
 
 
 @admin.register(EmailAddress)

@@ -219,7 +219,7 @@ class Environment(AgentEnvironment, PeopleEnvironment):
             ) from None
         return url
 
-    # An own model server is often in the same private network and without a certificate.
+    # A self-hosted model server is often in the same private network and without a certificate.
     @field_validator("MAILHUB_PUBLIC_URL", "OPENAI_BASE_URL")
     @classmethod
     def _is_http(cls, url: str) -> str:

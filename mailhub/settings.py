@@ -227,7 +227,7 @@ else:
         "keepalives_count": 3,
         "tcp_user_timeout": 60_000,
         # Longer than any migration or export of ours. A connection pooler does not accept this
-        # parameter; its URL has its own threshold.
+        # parameter, and a `prepare_threshold` in the URL means that there is one.
         **({} if "prepare_threshold" in _given else {"options": "-c statement_timeout=15min"}),
     } | _given
 

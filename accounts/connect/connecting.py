@@ -78,7 +78,7 @@ def connect_mailbox(
     mailbox.credentials_version += 1  # kept connections of the old access are not used again
     TokenRefresh.objects.filter(
         mailbox=mailbox
-    ).delete()  # how the old access ended says nothing about the new one
+    ).delete()  # the old access's failure says nothing about the new one
     mailbox.save(
         update_fields=[
             "provider",

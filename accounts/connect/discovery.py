@@ -118,7 +118,7 @@ def _by_srv(domain: str, kind: str, ask: Lookup) -> str:
     for name, security in SRV[kind]:
         for record in sorted(ask(f"{name}.{domain}", "SRV"), key=lambda each: int(each.split()[0])):
             _, _, port, host = record.split()
-            if host != ".":  # RFC 2782: the service is decidedly not there
+            if host != ".":  # RFC 2782: the domain does not offer the service
                 return f"{host.rstrip('.').lower()}:{port}:{security}"
     return ""
 

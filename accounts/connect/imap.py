@@ -31,7 +31,7 @@ LEAVE_SECONDS = 1.0
 # RFC 5321, 4.5.3.2.1 to 4.5.3.2.3: a client waits five minutes for the greeting and for the answers
 # to MAIL and RCPT.
 COMMAND_SECONDS = 300.0
-SIGN_IN_BYTES = 256 * 1024  # all that an IMAP server may say before the session can be used
+SIGN_IN_BYTES = 256 * 1024  # limit for an IMAP server before the session can be used
 REQUEST_BYTES = (
     64 * 1024 * 1024
 )  # for each later request: a message with its attachments, or a long list
@@ -239,7 +239,7 @@ class _Replies:
         line = self._stream.readline(limit)
         self._left -= len(line)
         if self._left < 0:
-            raise OSError("the reply is too long")  # smtplib ends the dialogue at that
+            raise OSError("the reply is too long")  # smtplib ends the dialogue on this error
         return line
 
     def close(self) -> None:
@@ -363,7 +363,7 @@ def prove(access: ImapAccess, *, on_the_web: bool = False) -> None:
         access, seconds=max(ends_at - time.monotonic(), LEAVE_SECONDS), allow_loopback=inward
     )
     with contextlib.suppress(smtplib.SMTPException, OSError):
-        smtp.putcmd("quit")  # and nobody waits for the answer
+        smtp.putcmd("quit")  # without waiting for the answer
     smtp.close()
 
 

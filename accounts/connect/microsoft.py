@@ -29,7 +29,7 @@ from accounts.connect.tenants import EVERY_TENANT, lets_every_tenant_in
 from accounts.infra.credentials import Secrets
 
 READ, DRAFT, SEND, PROFILE = "Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read"
-PERMISSIONS = (READ, DRAFT, SEND)  # that concern mail
+PERMISSIONS = (READ, DRAFT, SEND)  # the permissions that concern mail
 TIMEOUT = httpx2.Timeout(15.0)
 TENANT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # The tenant of all personal accounts:
@@ -162,7 +162,8 @@ def refuse_tenant(tenant: str) -> None:
     """Raise SignInFailed for a tenant that is not allowed, or that Microsoft did not name."""
     named = settings.MICROSOFT_TENANT.lower()
     allowed = settings.MICROSOFT_ALLOWED_TENANTS or ([named] if TENANT_ID.fullmatch(named) else [])
-    # In the name of one tenant, Microsoft signs in only its people; only an id can be compared.
+    # If MICROSOFT_TENANT names one tenant, Microsoft signs in only its people. Only an id can be
+    # compared here.
     if not tenant or (allowed and tenant not in allowed):
         raise SignInFailed(
             "another_tenant", "Accounts of this organisation may not connect mailboxes here."
@@ -186,7 +187,7 @@ def refuse_another(address: str, granted: Granted) -> bool:
             "another_address", "Somebody else signed in: Microsoft names another address."
         )
     domain = address.rpartition("@")[2]
-    if granted.tenant == PERSONAL:  # a personal account may be named by an address of any provider
+    if granted.tenant == PERSONAL:  # a personal account can have an address of any provider
         return domain in PERSONAL_DOMAINS
     return address == name or name.rpartition("@")[2] == domain
 

@@ -64,7 +64,7 @@ class Encrypted(models.Field):  # type: ignore[type-arg]
     def pre_save(self, model_instance: Any, add: bool) -> Any:
         value = model_instance.__dict__[self.attname]
         if value and self.is_sealed(value) and self.is_readable(model_instance):
-            return value  # a row that is saved again as it was read
+            return value  # the row is saved unchanged
         return self.sealed(value, model_instance)
 
     def sealed(self, value: Any, row: Any) -> Any:

@@ -30,7 +30,7 @@ from accounts.people.devices import device_of
 
 FREE_HERE, FREE_ELSEWHERE, FREE_FOR_A_NETWORK = 5, 20, 30
 LONGEST_WAIT = 60.0
-FORGIVEN = timedelta(minutes=15)  # after the last failure the count begins again
+FORGIVEN = timedelta(minutes=15)  # after the last failure, then the count restarts
 WINDOW = timedelta(hours=1)
 EVENTS_AN_HOUR = 100
 KEPT = timedelta(days=1)

@@ -29,7 +29,7 @@ PURPOSE = "mailhub own mail"
 # space lets the line be folded; a longer word would be encoded.
 MARK = re.compile(r"([0-9a-f]{32})\s+([0-9a-f]{8}:[0-9a-f]{64})")
 
-AT_MOST = 100  # mails that wait; a flood must not fill the memory
+AT_MOST = 100  # waiting mails; a flood must not fill the memory
 _room = threading.BoundedSemaphore(AT_MOST)
 
 

@@ -22,7 +22,7 @@ from mailhub.agent.models import Thread
 from mailhub.agent.policy import Mode
 
 log = structlog.get_logger(__name__)
-# At level INFO these libraries log the address of every request.
+# These libraries log the address of every request.
 for _name in ("httpx", "httpx2", "openai", "anthropic", "langchain", "langgraph"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 

@@ -11,7 +11,7 @@ from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
 WAIT_SECONDS = 60
-ANY_KEY = "none"  # an own server may need no key, but the library requires one
+ANY_KEY = "none"  # a self-hosted server may need no key, but the library requires one
 # The constructor arguments of each provider's class, with the settings that hold their values.
 OPTIONS = {
     "openai": {"base_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY"},

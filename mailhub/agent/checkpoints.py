@@ -36,7 +36,7 @@ TYPES: dict[str, type[BaseMessage]] = {
 
 
 class UnreadableConversation(Exception):
-    """Stored conversation of another writer, changed since, or without its key."""
+    """A stored conversation that `keep` did not write, that was changed, or whose key is missing."""
 
 
 class DatabaseSaver(BaseCheckpointSaver[str]):
