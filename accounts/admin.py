@@ -1,6 +1,6 @@
-"""The admin shows people, their ways in, mailboxes and tokens.
+"""The admin shows people, how they can sign in, mailboxes and tokens.
 
-It shows no secret and changes nothing but people.
+It shows no secret. Only people can be changed in it.
 """
 
 from functools import partial
@@ -24,7 +24,7 @@ RIGHTS = ("is_active", "is_staff", "is_superuser")
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """For what is changed by its own road alone."""
+    """An admin page that only shows rows, because other pages and commands change them."""
 
     actions = None
     show_full_result_count = False
@@ -41,11 +41,11 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 
 @admin.register(User)
 class PersonAdmin(admin.ModelAdmin):
-    """A person is added without any way to sign in, and closed instead of deleted.
+    """A person: added without any way to sign in, and deactivated instead of deleted.
 
-    Passwords and factors are not set here: `recover_person` is a command, because a superuser who
-    sets a password can sign in as that person. Each change is an event in the audit, and a change
-    of rights is mailed to the person.
+    Passwords and factors are not set here. The command `recover_person` does that, because a
+    superuser who sets a password can sign in as that person. Each change is an event in the audit,
+    and a change of rights is mailed to the person.
     """
 
     actions = None
@@ -63,7 +63,7 @@ class PersonAdmin(admin.ModelAdmin):
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
-        """The address of an account stays: a link for a new password goes there."""
+        """Return the fixed fields; the address cannot change, because password links go there."""
         return [*self.readonly_fields, *(["email"] if obj else [])]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -101,7 +101,7 @@ for model in (
     Authenticator,
     UserSession,
 ):
-    admin.site.unregister(model)  # the libraries register them so that they can be changed
+    admin.site.unregister(model)  # the libraries register them with pages that can change them
 
 
 @admin.register(EmailAddress)

@@ -6,8 +6,8 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        # They listen to each sign-in from the first one on, to the checks of the start, and to
-        # each second factor that is read or saved.
+        # Imported here because they register receivers of sign-ins, system checks, and receivers
+        # of second factors that are read or saved.
         from accounts.connect import tenants  # noqa: F401
         from accounts.people import (  # noqa: F401
             address_proof,
@@ -18,8 +18,8 @@ class AccountsConfig(AppConfig):
 
 
 class BrowsersConfig(UserSessionsConfig):
-    """The library's list of sessions, written by `accounts.people.browsers`: the library itself
-    would keep the keys.
+    """The library's list of sessions, written by `accounts.people.browsers`, because the library
+    itself would store the session keys.
     """
 
     def ready(self) -> None:

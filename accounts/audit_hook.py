@@ -1,7 +1,7 @@
-"""Security events: what happens to people, sessions, tokens and mailboxes is recorded in the audit.
+"""Security events: changes to people, sessions, tokens and mailboxes are recorded in the audit.
 
-The audit lives above this package, so it is reached by a signal: `approvals` connects its audit
-chain when it starts.
+The audit lives above this package, so a signal reaches it: `approvals` connects its audit chain
+when it starts.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from django.dispatch import Signal
 from accounts.infra.networks import network_of
 from accounts.models import Mailbox, User
 
-# The receiver gets `mailbox`, `of_people`, `name`, `actor` and `data`, and writes one event in the
+# The receiver gets `mailbox`, `of_people`, `name`, `actor` and `data`. It writes one event in the
 # open transaction.
 audit_event = Signal()
 
@@ -34,11 +34,11 @@ def record_event(
     """Record one security event, in the caller's transaction: once for people, and once for each
     mailbox it concerns.
 
-    `person` acts (None: a command on the server), `subject` is the person it happens to if that is
-    somebody else, and `method` says how, such as `password` or `totp`. The network comes from the
-    current request, if there is one. `actor` and `network` are given only by callers that know
-    better: `stranger` is somebody who is not signed in. `data` holds ids, codes and counts: no mail
-    content and no address.
+    `person` is the person who acts (None: a command on the server). `subject` is the person it
+    happens to, if that is somebody else. `method` says how, such as `password` or `totp`. The
+    network comes from the current request, if there is one. Only callers that know better give
+    `actor` and `network`: `stranger` is somebody who is not signed in. `data` holds ids, codes and
+    counts, but no mail content and no address.
     """
     actor = actor or (f"user:{person.pk}" if person else "command")
     concerned = [*([mailbox] if mailbox else []), *mailboxes]
@@ -49,7 +49,7 @@ def record_event(
         "mailboxes": [str(each.pk) for each in concerned],
     }
     with transaction.atomic():
-        # The chain of people comes last: every writer locks chains in this order.
+        # The chain of people comes last, because every writer must lock chains in the same order.
         for each in sorted(concerned, key=lambda one: one.pk):
             _send(mailbox=each, of_people=False, name=event, actor=actor, data=data)
         known = {name: value for name, value in about.items() if value}

@@ -19,7 +19,7 @@ LIFETIMES = (
 
 
 class SignInForm(LoginForm):
-    """Address and password; the answer is the same whether the address is known or not."""
+    """The sign-in with address and password; its answer does not show if the address is known."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -28,7 +28,7 @@ class SignInForm(LoginForm):
 
 
 class PasskeyForm(AddWebAuthnForm):
-    """A passkey that signs in by itself, unless one asks for less."""
+    """A passkey that signs in by itself, unless the person deselects that."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -42,7 +42,7 @@ class PasskeyForm(AddWebAuthnForm):
 
 
 class MailboxAddressField(forms.EmailField):
-    """An address with its domain in ASCII; one that some server reads as another is refused."""
+    """An address with its domain in ASCII; one that servers could read differently is refused."""
 
     def clean(self, value: Any) -> str:
         address: str = super().clean(value)
@@ -55,7 +55,7 @@ class MailboxAddressField(forms.EmailField):
 
 
 class TokenForm(forms.Form):
-    """What a program may do, with which mailboxes, and for how long."""
+    """The scopes, mailboxes and lifetime of a new token."""
 
     name = forms.CharField(label=_("Name"), max_length=100)
     scopes = forms.MultipleChoiceField(label=_("It may"), widget=forms.CheckboxSelectMultiple)

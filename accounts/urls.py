@@ -32,7 +32,7 @@ urlpatterns = [
     path("tokens/requests/", tokens.requests, name="requests"),
     path("tokens/<uuid:token_id>/rotate/", tokens.rotate, name="rotate_token"),
     path("tokens/<uuid:token_id>/revoke/", tokens.revoke, name="revoke_token"),
-    # The names under which the sign-in library looks for its own pages.
+    # The sign-in library looks for its own pages under these names.
     path("account/sign-in/", sign_in.SignIn.as_view(), name="account_login"),
     path("account/sign-out/", library.logout, name="account_logout"),
     path("account/closed/", library.account_inactive, name="account_inactive"),

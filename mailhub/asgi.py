@@ -1,4 +1,4 @@
-"""The door that `manage.py web` serves (uvicorn): Django, and MCP beside it."""
+"""The ASGI application that `manage.py web` serves (uvicorn): Django and MCP."""
 
 import os
 import sys
@@ -8,20 +8,20 @@ from typing import Any
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mailhub.settings")
-# Beside threads that parse hostile mail an answer waits for many turns: at the usual 5 ms /healthz
-# took up to 0.53 s, at 1 ms it takes 0.19 s.
+# Beside threads that parse hostile mail an answer waits for the interpreter lock many times. At the
+# default of 5 ms /healthz took up to 0.53 s, at 1 ms it takes 0.19 s.
 sys.setswitchinterval(0.001)
 pages = get_asgi_application()
 
-# Only after Django is set up: they read the catalogue of tools. The first request would wait for
-# the pages' modules.
+# Imported after Django's setup, because they read the catalogue of tools. Imported now, because the
+# first request would otherwise wait for the pages' modules.
 import mailhub.urls  # noqa: E402, F401
 from mailhub.intake.asgi import limited  # noqa: E402
 
 
 @cache
 def _mcp() -> Any:
-    # The library takes half a second to load, and many servers never need it: the first request
+    # The library takes half a second to load, and many servers never need it. So the first request
     # loads it.
     from tools.surfaces.mcp import http_app
 
@@ -36,7 +36,7 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
 
 
 def _uncached(send: Any) -> Any:
-    """Forbid caching, as `mailhub.no_store` does for everything else."""
+    """Forbid caching, as `mailhub.no_store` does for all other responses."""
 
     async def sent(message: Any) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""The Celery app: `celery -A mailhub worker`. It carries ids to workers and keeps nothing."""
+"""The Celery app: `celery -A mailhub worker`. It carries ids to workers and stores nothing."""
 
 import os
 
@@ -11,9 +11,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mailhub.settings")
 MINUTE = 60
 ON_REDIS = settings.CELERY_BROKER_URL.startswith("redis")
 
-# When a connection to Redis is lost, kombu puts back what was not acknowledged, over the connection
-# that is gone: the AttributeError of that ends the worker. Nothing needs to be put back here, since
-# the sweeper rings again.
+# When a connection to Redis is lost, kombu restores unacknowledged messages over that lost
+# connection, and the AttributeError ends the worker. Nothing must be restored here, because the
+# sweeper notifies again.
 redis.Channel.do_restore = False
 
 app = Celery("mailhub")
@@ -23,8 +23,8 @@ app.conf.update(
     broker_connection_timeout=1,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
-    # Redis gives out again what was taken and not acknowledged in time; the shortest value of all
-    # apps on one Redis counts. A task given out twice finds nothing to claim.
+    # Redis delivers a message again if it is not acknowledged in time; the shortest value of all
+    # apps on one Redis counts. A task that is delivered twice finds nothing to claim.
     broker_transport_options={
         "visibility_timeout": max(60 * MINUTE, 3 * settings.MAILHUB_WIRE_TIMEOUT_SECONDS),
         "socket_connect_timeout": 1,
@@ -37,14 +37,14 @@ app.conf.update(
     task_serializer="json",
     accept_content=["json"],
     event_serializer="json",
-    # Commands over the broker could change what a worker does; ours are signals.
+    # Commands over the broker could change what a worker does; mailhub uses signals instead.
     worker_enable_remote_control=False,
     result_backend=None,
     task_ignore_result=True,
-    # Acknowledged when taken, not when done. A second delivery after a crash would be of no use:
-    # the lease of the dead worker holds the row, and when it ends the sweeper rings. And on Redis a
-    # late acknowledgement ends the worker when the connection was lost meanwhile (kombu 5.7 sends
-    # it over the channel that is gone).
+    # Acknowledged when received, not when done. A second delivery after a crash would not help: the
+    # lease of the dead worker holds the row, and when it ends the sweeper notifies again. And on
+    # Redis a late acknowledgement ends the worker if the connection was lost meanwhile (kombu 5.7
+    # sends it over the lost channel).
     task_acks_late=False,
     task_time_limit=2 * settings.MAILHUB_WIRE_TIMEOUT_SECONDS + 2 * MINUTE,
     worker_concurrency=4,  # one slow mailbox must not delay the others
@@ -52,18 +52,18 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_hijack_root_logger=False,
     worker_redirect_stdouts=False,
-    beat_scheduler="celery.beat:Scheduler",  # keeps no file
+    beat_scheduler="celery.beat:Scheduler",  # it writes no file
     beat_schedule={
         "sweep": {"task": "approvals.sweep", "schedule": 5.0, "options": {"expires": 5}}
     },
-    # The name is Celery's: how many tasks a database connection outlives. Ours are kept, and
-    # checked when used.
+    # Celery's name for the number of tasks before a database connection is closed. Connections are
+    # kept, and checked when used.
     CELERY_DB_REUSE_MAX=2**31,
 )
 
 
 def _logs_are_ours(**_: object) -> None:
-    """With a receiver here Celery leaves logging as mailhub.logs has set it up."""
+    """Make Celery leave logging as mailhub.logs has set it up; a receiver is enough for that."""
 
 
 def _refuse_another_queue(**_: object) -> None:

@@ -1,5 +1,5 @@
-"""Addresses of the servers that mailhub itself talks to: which may be used, and what Django needs
-to know of them.
+"""Addresses of the servers that mailhub itself uses: which are allowed, and Django's settings for
+them.
 """
 
 from ipaddress import ip_address
@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 MAIL_PORTS = {"smtp": 25, "submission": 587, "smtps": 465}
-MAIL_SECONDS = 10  # somebody waits for the page meanwhile
+MAIL_SECONDS = 10  # a person waits for the page meanwhile
 
 
 def is_loopback(host: str) -> bool:
@@ -18,10 +18,10 @@ def is_loopback(host: str) -> bool:
 
 
 def checked_base_url(url: str) -> str:
-    """Return the URL without a slash at its end; raise ValueError if secrets would go there in the
-    clear.
+    """Return the URL without a slash at its end; raise ValueError if secrets would be sent to it in
+    the clear.
 
-    The host is parsed: `http://127.0.0.1.evil.example` only begins like loopback.
+    The host is parsed, because `http://127.0.0.1.evil.example` only begins like loopback.
     """
     address = urlsplit(url)
     host, port_is_valid = address.hostname or "", _has_valid_port(url)
@@ -42,7 +42,7 @@ def _has_valid_port(url: str) -> bool:
 
 
 def check_mail_server(url: str) -> None:
-    """Raise ValueError if the URL names no mail server, or would send its password in the clear."""
+    """Raise ValueError if this is no mail server, or its password would be sent in the clear."""
     address = urlsplit(url)
     good = (
         address.scheme in MAIL_PORTS
@@ -59,7 +59,7 @@ def check_mail_server(url: str) -> None:
 
 
 def mail_settings(url: str) -> dict[str, Any]:
-    """Django's settings for the mail that mailhub itself sends; without a server it sends none."""
+    """Return Django's settings for mailhub's own mail; without a server mailhub sends none."""
     address = urlsplit(url)
     backend = (
         "accounts.people.mail_server.OwnMailBackend"

@@ -1,6 +1,6 @@
-"""What the environment may say, checked once at start.
+"""The variables of the environment, checked once at start.
 
-Order of precedence: the environment, `NAME_FILE` (the value stands in that file),
+Order of precedence: the environment, `NAME_FILE` (that file contains the value),
 `$MAILHUB_HOME/mailhub.env` (written by `manage.py run`, so that every command on the same home sees
 the same keys), the default.
 """
@@ -219,7 +219,7 @@ class Environment(AgentEnvironment, PeopleEnvironment):
             ) from None
         return url
 
-    # A model server of one's own stands in the same private network and often has no certificate.
+    # A self-hosted model server is often in the same private network and without a certificate.
     @field_validator("MAILHUB_PUBLIC_URL", "OPENAI_BASE_URL")
     @classmethod
     def _is_http(cls, url: str) -> str:
@@ -245,7 +245,7 @@ class Environment(AgentEnvironment, PeopleEnvironment):
     @field_validator("GRAPH_BASE_URL")
     @classmethod
     def _has_version(cls, url: str) -> str:
-        """`https://graph.microsoft.us` is as good as `https://graph.microsoft.us/v1.0`."""
+        """Return the URL with its version, which `https://graph.microsoft.us` may leave out."""
         return url if url.endswith(("/v1.0", "/beta")) else f"{url}/v1.0"
 
     @field_validator("EMAIL_URL")
@@ -306,7 +306,7 @@ class Environment(AgentEnvironment, PeopleEnvironment):
 
 
 class _NameFile(PydanticBaseSettingsSource):
-    """`NAME_FILE=/run/secrets/name`: the way containers hand over secrets."""
+    """The source for `NAME_FILE=/run/secrets/name`: containers pass secrets that way."""
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
         path = os.environ.get(f"{field_name}_FILE")
@@ -320,7 +320,7 @@ class _NameFile(PydanticBaseSettingsSource):
 
 
 def load() -> Environment:
-    """Read and check everything; a wrong or missing value ends the process with one line."""
+    """Read and check all variables; a wrong or missing value ends the process with one line."""
     home = Path(os.environ.get("MAILHUB_HOME") or "var")
     close_to_others(home)
     try:
@@ -346,11 +346,11 @@ def _sentence(kind: str, message: str) -> str:
 
 
 def prepare_home() -> None:
-    """Write down what every command on this home must share: new keys where there are none, and
-    what this process was told by its environment. Keys stay as they are from run to run.
+    """Write the values that every command on this home must share: the keys, made if they are
+    missing, and the variables of this process. Existing keys stay the same at every start.
     """
     home = Path(os.environ.get("MAILHUB_HOME") or "var").resolve()
-    os.environ["MAILHUB_HOME"] = str(home)  # the children start elsewhere
+    os.environ["MAILHUB_HOME"] = str(home)  # the children start in another folder
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     only_one(home)
     path = env_file(home)

@@ -1,5 +1,5 @@
-"""The variables about people: how many invitations and codes are mailed, and which tenants may sign
-in.
+"""The variables about people: limits for mailed invitations and codes, sessions, single sign-on,
+and mailhub's own mail.
 """
 
 from typing import Annotated, Literal

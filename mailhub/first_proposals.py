@@ -1,6 +1,6 @@
-"""Three mails that wait at the first start, as an assistant would have proposed them.
+"""Three proposals that wait at the first start, as an assistant would have made them.
 
-Nothing leaves without a yes.
+Nothing is sent without an approval.
 """
 
 import structlog
@@ -41,10 +41,10 @@ Ada
 
 def propose(user: User, mailbox: Mailbox) -> None:
     """Propose an answer to a customer, a forward outside the company with its attachment, and a new
-    mail of which one recipient only looks like the customer. By a token of its own: what a script
-    finds with another is its own work.
+    mail with one recipient that only looks like the customer.
 
-    What cannot be proposed is left out: the place is none the worse without it.
+    The proposals have a token of their own, so a script with another token sees only its own. A
+    proposal that fails is left out, because the first run works without it.
     """
     token, _ = ApiToken.issue(
         user=user,

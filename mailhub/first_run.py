@@ -1,5 +1,5 @@
-"""What `manage.py run` prepares for a person: a user, the connected sandbox mailbox, a token, a way
-to sign in.
+"""The preparation by `manage.py run`: a user, the connected sandbox mailbox, a token, and a sign-in
+link.
 """
 
 import json
@@ -25,7 +25,7 @@ LINK_LIFETIME = timedelta(hours=12)
 
 
 def prepare(sandbox: Sandbox) -> dict[str, Any]:
-    """Make or refresh all of it and write `sandbox.json`, mode 0600; returns what it holds."""
+    """Create or refresh everything, write `sandbox.json` with mode 0600, and return its content."""
     me = sandbox.accounts[0]
     first, _, last = me.name.partition(" ")
     user = User.objects.filter(email=me.address).first()
@@ -65,7 +65,7 @@ def prepare(sandbox: Sandbox) -> dict[str, Any]:
 
 
 def _connected(user: User, me: Account, sandbox: Sandbox) -> Mailbox:
-    """An ordinary IMAP mailbox; connected afresh at each start, since a port may have changed."""
+    """Connect an ordinary IMAP mailbox again at each start, because a port may have changed."""
     access = ImapAccess(
         imap=Endpoint(host=sandbox.host, port=sandbox.imap_port, security="plain"),
         smtp=Endpoint(host=sandbox.host, port=sandbox.smtp_port, security="plain"),
@@ -82,7 +82,7 @@ def _connected(user: User, me: Account, sandbox: Sandbox) -> Mailbox:
 
 
 def _token(user: User, mailbox: Mailbox, path: Path) -> str:
-    """The token of the last run if it is still good, else a new one."""
+    """Return the token of the last run if it is still valid, else a new one."""
     try:
         kept = str(json.loads(path.read_text())["api_token"])
     except (OSError, ValueError, KeyError):

@@ -1,4 +1,4 @@
-"""Probes: does the process answer, and can it do its work."""
+"""Probes: the process answers, and it can do its work."""
 
 from django.db import DatabaseError
 from django.http import HttpRequest, JsonResponse
@@ -12,14 +12,14 @@ from approvals.worker.dispatch import some_wait_too_long
 
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
-    """The process answers."""
+    """Return 200, which shows that the process answers."""
     return JsonResponse({"status": "ok"})
 
 
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """The database and the queue answer, a worker is alive, the database knows what was sent, and
-    mail leaves; else 503 and what is missing.
+    """Return 200 if the database and the queue answer, a worker is alive, the database knows all
+    sends, and mail is being sent; else 503 with the missing parts.
     """
     try:
         workers = len(heartbeats.alive())

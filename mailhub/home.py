@@ -1,4 +1,4 @@
-"""The home of an installation: its folder, its env file and the keys that are made at the first start."""
+"""The home of an installation: its folder, its env file, and the keys of the first start."""
 
 import base64
 import fcntl
@@ -14,13 +14,13 @@ KEY_BYTES = 32  # AES-256
 
 
 def env_file(home: Path) -> Path:
-    """The file in which `manage.py run` keeps what every command on this home must share."""
+    """Return the file with the values that every command on this home must share."""
     return home / "mailhub.env"
 
 
 def only_one(home: Path) -> None:
-    """Hold the home until this process ends: a second one would write its own address over the
-    first one's.
+    """Lock the home until this process ends, because a second process would overwrite the first
+    one's address.
     """
     lock = os.open(home / "run.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -34,8 +34,8 @@ def new_key() -> str:
 
 
 def close_to_others(home: Path) -> None:
-    """Let only this user read what mailhub makes, also the files that an older version left
-    readable in the home.
+    """Let only this user read mailhub's files, including files in the home that an older version
+    left readable.
     """
     os.umask(0o077)
     for path in [*home.glob("*"), *home.glob("*/*")]:
@@ -55,5 +55,5 @@ def close_to_others(home: Path) -> None:
                 sys.stderr.write(
                     f"mailhub: other users can read {path}. Close it with chmod o-rwx.\n"
                 )
-        except OSError:  # gone since, or of a file system without modes
+        except OSError:  # the file was deleted, or its file system has no modes
             continue

@@ -1,8 +1,8 @@
-"""Logs hold listed fields and nothing else, so that no mail content can reach them.
+"""Logs with an allow-list of fields, so that no mail content can reach them.
 
 A field that is not in ALLOWED is dropped. Records of other libraries keep their logger, level and
-the constant template of the message, never its arguments: an argument may be an address. An
-exception is logged as its type and the places it passed through, never its text.
+the constant template of the message, but never its arguments, because an argument may be an
+address. An exception is logged as its type and its stack frames, never its text.
 """
 
 import logging
@@ -47,11 +47,11 @@ def _exception_without_text(
 def _template_only(
     _logger: Any, _name: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """A foreign record says its constant template; what was to be filled in stays out."""
+    """Use a library's constant template as the event, and drop its arguments."""
     record = event.get("_record")
     if isinstance(record, logging.LogRecord) and event.get("_from_structlog") is False:
         arguments = event.pop("positional_args", None)
-        # Without arguments the text was put together before it came here, and may hold anything.
+        # Without arguments the library built the text itself, so it may contain anything.
         event["event"] = record.msg if isinstance(record.msg, str) and arguments else record.name
         if record.exc_info:
             event["exc_info"] = record.exc_info
@@ -65,9 +65,7 @@ def _listed_only(
 
 
 def configure(level: int = logging.INFO) -> None:
-    """Send everything that is logged, by us or by a library, through the allow-list to standard
-    error.
-    """
+    """Send all log records, ours and the libraries', through the allow-list to standard error."""
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -97,10 +95,10 @@ def configure(level: int = logging.INFO) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # Django writes a warning with the path of each refused request; the request log line below has
-    # the route.
+    # Django logs a warning with the path of each refused request. The request log line below has
+    # the route instead.
     logging.getLogger("django.request").setLevel(logging.ERROR)
-    # These write what goes over the wire, or one line for each start.
+    # These libraries log network traffic, or one line at each start.
     for name in (
         "imapclient",
         "mail.log",
@@ -128,7 +126,7 @@ def _name_the_route(
     log_kwargs: dict[str, Any],
     **_: Any,
 ) -> None:
-    """The route's pattern stands for the path: a path can hold a one-time token."""
+    """Log the route's pattern instead of the path, because a path can hold a one-time token."""
     match = request.resolver_match
     log_kwargs |= {
         "method": request.method,

@@ -1,5 +1,5 @@
 """/metrics for Prometheus: states are read from the database at each scrape, so every process gives
-the same answer; what is counted of providers is counted in each process.
+the same answer. Counters of providers belong to each process.
 """
 
 import hmac
@@ -18,7 +18,7 @@ from approvals.queues.metrics import COUNTED, figures
 
 
 class Database(Collector):
-    """What the database says now. Labels are states and verdicts, never an address or an id."""
+    """Figures from the database. Labels are states and verdicts, never an address or an id."""
 
     def collect(self) -> Iterator[Metric]:
         now = figures()
@@ -58,16 +58,14 @@ class Database(Collector):
             )
 
 
-REGISTRY = CollectorRegistry(auto_describe=False)  # describing would ask the database at import
+REGISTRY = CollectorRegistry(auto_describe=False)  # describing would query the database at import
 REGISTRY.register(Database())
 
 
 def _counted_by_processes() -> CollectorRegistry:
-    """What processes count themselves: of all of them where PROMETHEUS_MULTIPROC_DIR is set, else
-    of this one.
-    """
+    """Return the counters of all processes if PROMETHEUS_MULTIPROC_DIR is set, else of this one."""
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-        # Only here: the provider brings its HTTP library along, and many servers have no Gmail
+        # Imported here because the provider loads its HTTP library, and many servers have no Gmail
         # mailbox.
         from tools.providers.gmail.metrics import REGISTRY as GMAIL
 
@@ -79,7 +77,7 @@ def _counted_by_processes() -> CollectorRegistry:
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """404 as long as no token is set; 401 without it."""
+    """Return the figures; 404 if no token is configured, 401 without the token."""
     token = settings.MAILHUB_METRICS_TOKEN
     if not token:
         return HttpResponse(status=404)

@@ -1,6 +1,4 @@
-"""No page stays in a cache: each response forbids it, so that no page with a secret can be
-forgotten.
-"""
+"""No-store headers: each response forbids caching, so that no page with a secret can be missed."""
 
 from collections.abc import Callable
 from inspect import iscoroutinefunction
@@ -11,14 +9,14 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import add_never_cache_headers
 from django.utils.decorators import sync_and_async_middleware
 
-# Names of views whose answer is the same for everybody and holds nothing of anybody.
+# Names of views whose answer is the same for everybody and contains no personal data.
 CACHEABLE = frozenset({"jsi18n"})
 
 
 @sync_and_async_middleware
 def forbid_caching(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Add `Cache-Control: no-store` to every response; static files are answered before this is
-    reached.
+    """Add `Cache-Control: no-store` to every response. Static files do not pass here, because an
+    earlier middleware answers them.
     """
     if iscoroutinefunction(answer):
 

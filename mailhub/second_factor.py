@@ -1,8 +1,8 @@
-"""Who needs a second factor, and which pages wait for it.
+"""The rule for second factors: which people must have one, and which pages require it.
 
 Managers and staff can be required to have one (`MAILHUB_SECOND_FACTOR`): a passkey or one-time
-codes. A person without one reads, rejects and pauses as before; approvals and pages that change
-security lead to the page that sets one up.
+codes. A person without one reads, rejects and pauses as before. Approvals and pages that change
+security redirect to the page that sets one up.
 """
 
 from collections.abc import Callable
@@ -24,14 +24,14 @@ from accounts.models import Membership, Role, User
 from mailhub.step_up import STEP_UP, STEP_UP_NAMESPACES
 
 FACTORS = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
-# Without these nobody could set a factor up, or end a session that is not theirs.
+# Without these pages nobody could set up a factor, or end a session of somebody else.
 OPEN = ("mfa_", "account_", "end_")
 APPROVES = frozenset({"approve", "bulk_approve"})
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 
 
 def lacks_factor(person: User | AnonymousUser) -> bool:
-    """Return True if this person must have a second factor and has none."""
+    """Return True if this person must have a second factor but has none."""
     if not isinstance(person, User) or settings.MAILHUB_SECOND_FACTOR == "optional":
         return False
     if not (person.is_staff or Membership.objects.filter(user=person, role=Role.MANAGER).exists()):
@@ -45,7 +45,7 @@ def lacks_factor(person: User | AnonymousUser) -> bool:
 
 
 def waits(match: ResolverMatch, method: str) -> bool:
-    """Return True if this request waits for a second factor."""
+    """Return True if this request needs a second factor."""
     name, form = match.view_name, method not in SAFE_METHODS
     if name in APPROVES:
         return form
@@ -75,8 +75,8 @@ def _judge(request: HttpRequest) -> HttpResponseBase | None:
 
 @sync_and_async_middleware
 def ask_for_second_factor(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Lead a person who must have a second factor to the page that sets one up, before approvals
-    and security pages.
+    """Redirect a person without a required second factor to the page that sets one up, before
+    approvals and security pages.
     """
     if iscoroutinefunction(answer):
 
@@ -104,7 +104,7 @@ def ask_for_second_factor(answer: Callable[[HttpRequest], Any]) -> Callable[[Htt
 @login_required
 @require_safe
 def second_factor(request: HttpRequest) -> HttpResponse:
-    """Say why a second factor is needed, and offer the ways to set one up."""
+    """Return the page that explains second factors and offers the ways to set one up."""
     back = request.GET.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
         back = reverse("queue")

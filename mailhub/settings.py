@@ -33,10 +33,10 @@ MAILHUB_LEASE_SECONDS = ENV.MAILHUB_LEASE_SECONDS
 MAILHUB_WIRE_TIMEOUT_SECONDS = ENV.MAILHUB_WIRE_TIMEOUT_SECONDS
 MAILHUB_READY_WAIT_SECONDS = ENV.MAILHUB_READY_WAIT_SECONDS
 MAILHUB_ALLOW_LOOPBACK_HOSTS = ENV.MAILHUB_ALLOW_LOOPBACK_HOSTS
-# Never in the web: loopback is connected by command alone. Tests, whose servers are all there, set
-# it.
+# Never on the web: only a command may connect loopback. Tests set it, because all their servers are
+# on loopback.
 MAILHUB_WIZARD_REACHES_LOOPBACK = False
-# How long a foreign server may keep a thread of the web server: the test of a connection, and one
+# How long a foreign server may occupy a thread of the web server: the test of a connection, and one
 # request by IMAP.
 MAILHUB_PROVE_SECONDS = 25.0
 MAILHUB_REQUEST_SECONDS = 60.0
@@ -79,8 +79,8 @@ MCP_M365_START_CMD = ENV.MCP_M365_START_CMD
 MCP_M365_HEALTH_INTERVAL_MS = ENV.MCP_M365_HEALTH_INTERVAL_MS
 MCP_M365_STRICT_READONLY = ENV.MCP_M365_STRICT_READONLY
 
-# Never what the gate sends: that goes by the mailbox's own provider. One try, and whoever waits for
-# the page is told.
+# Only for mailhub's own mail, because approved mail goes through the mailbox's provider. There is
+# one attempt; the page shows a failure.
 SENDS_MAIL = bool(ENV.EMAIL_URL)
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = ENV.DEFAULT_FROM_EMAIL
 globals().update(environment.mail_settings(ENV.EMAIL_URL))
@@ -93,7 +93,7 @@ GMAIL_BASE_URL = ENV.GMAIL_BASE_URL
 GMAIL_CREDENTIALS_PATH = ENV.GMAIL_CREDENTIALS_PATH
 GMAIL_TOKEN_PATH = ENV.GMAIL_TOKEN_PATH
 
-# What the gate can hold. A kind is found by its path, so that approvals need not import tools.
+# The kinds of action. A kind is found by its path, so that approvals need not import tools.
 MAILHUB_KINDS = {
     "mail.send": "tools.sending.kinds.SendMail",
     "mail.reply": "tools.sending.kinds.ReplyMail",
@@ -101,21 +101,21 @@ MAILHUB_KINDS = {
     "m365.command": "tools.m365.RunCommand",
     "draft.change": "tools.sending.held_drafts.ChangeDraft",
 }
-# These act with the sign-in of the whole server, so only its staff may approve them.
+# These act with the sign-in of the whole server, so only staff may approve them.
 MAILHUB_STAFF_KINDS = ("m365.command",)
 MAILHUB_PROVIDERS = {
     "imap": "tools.providers.imap.ImapProvider",
     "microsoft": "tools.providers.graph.GraphProvider",
     "gmail": "tools.providers.gmail.GmailProvider",
 }
-# Only the one that MAILHUB_QUEUE names is imported: rq, celery and redis cost nothing where they
-# are not used.
+# Only the one in MAILHUB_QUEUE is imported, so rq, celery and redis cost nothing if they are not
+# used.
 MAILHUB_QUEUES = {
     "database": "approvals.queues.database.DatabaseQueue",
     "rq": "approvals.queues.rq.RqQueue",
     "celery": "approvals.queues.celery.CeleryQueue",
 }
-# What the sweeper sees to beside its own.
+# The sweeper's tasks in other packages.
 MAILHUB_CHORES = [
     "mailhub.agent.models.purge",
     "tools.providers.handles.purge",
@@ -125,7 +125,7 @@ MAILHUB_CHORES = [
     "accounts.people.sessions.forget_ended",
 ]
 MAILHUB_CELERY_APP = "mailhub.celery.app"
-# One queue: with several, RQ pops by BLPOP, and a job popped by a dying worker is lost
+# One queue only: with several, RQ pops by BLPOP, and a job that a dying worker has popped is lost
 # (rq/queue.py, dequeue_any).
 RQ_QUEUES = {"default": {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer"}}
 RQ = {
@@ -200,9 +200,9 @@ TEMPLATES = [
 DATABASES = {"default": dj_database_url.parse(ENV.DATABASE_URL)}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # IMMEDIATE takes the write lock at BEGIN: with Django's default a third of concurrent updates
-    # die of "database is locked", because a reader that becomes a writer cannot wait. FULL syncs
-    # the log at each commit. With NORMAL a power cut forgets the newest commits, "the mail was
-    # handed over" among them, and the mail would be sent again
+    # fail with "database is locked", because a reader that becomes a writer cannot wait. FULL syncs
+    # the log at each commit. With NORMAL a power cut loses the newest commits, including "the mail
+    # was handed over", and the mail would be sent again
     # (https://sqlite.org/pragma.html#pragma_synchronous).
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",
@@ -211,14 +211,14 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     } | DATABASES["default"].get("OPTIONS", {})
 else:
     _given = DATABASES["default"].get("OPTIONS", {})
-    # Under ASGI a connection kept by each thread runs the server out of connections: a pool
-    # instead. Planning a claim costs more than running it, so the server keeps the plans of what
-    # comes again. What the URL says goes first.
+    # Under ASGI, one connection for each thread exceeds the database's limit, so there is a pool.
+    # Planning a claim costs more than running it, so the database keeps the plans of repeated
+    # statements. Options in the URL take precedence.
     DATABASES["default"]["OPTIONS"] = {
         "pool": {"min_size": 1, "max_size": 10, "timeout": 20},
         "server_side_binding": True,
         "prepare_threshold": 5,
-        # A network that goes away without a word is noticed within a minute, by a web server and by
+        # A network that fails silently is noticed within a minute, by a web server and by
         # workers.
         "connect_timeout": 10,
         "keepalives": 1,
@@ -226,8 +226,8 @@ else:
         "keepalives_interval": 10,
         "keepalives_count": 3,
         "tcp_user_timeout": 60_000,
-        # Longer than any migration or export of ours. A pooler, which the URL tells by its own
-        # threshold, takes no such parameter.
+        # Longer than any migration or export of ours. A connection pooler does not accept this
+        # parameter, and a `prepare_threshold` in the URL means that there is one.
         **({} if "prepare_threshold" in _given else {"options": "-c statement_timeout=15min"}),
     } | _given
 
@@ -241,36 +241,36 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "accounts.people.passwords.GuessableValidator"},
 ]
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
-# Failed tries are counted in the database, so that every web process knows of them.
+# Failed attempts are counted in the database, so that all web processes share the counts.
 CACHES = {
     "default": {"BACKEND": "accounts.infra.cache.JsonDatabaseCache", "LOCATION": "accounts_cache"}
 }
-# What the database holds for a session or in the cache is JSON: read as a pickle, it could run code
+# Sessions and cache values in the database are JSON, because a pickle could run code
 # here.
 SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
 ACCOUNT_ADAPTER = "accounts.people.adapters.AccountAdapter"
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_LOGIN_METHODS = {"email"}
-ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]  # nobody signs up; it says that passwords exist
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]  # there is no sign-up; it enables passwords
 ACCOUNT_EMAIL_VERIFICATION = (
-    "none"  # who makes an account, by command or invitation, knows whose it is
+    "none"  # a command or an invitation makes each account for a known person
 )
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_REDIRECT_URL = "sign_in"
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
-# `accounts.people.guessing` slows down wrong passwords; `login_failed` is for codes, after the
-# password.
+# `accounts.people.guessing` delays attempts after wrong passwords; `login_failed` is for codes,
+# after the password.
 ACCOUNT_RATE_LIMITS = {
     "login": "60/m/ip",
     "login_failed": "5/300s/key",
     "reauthenticate": "10/m/user",
 }
 ACCOUNT_EMAIL_NOTIFICATIONS = (
-    True  # each change of a password, factor or address, and each new browser
+    True  # for each change of a password, factor or address, and each new browser
 )
 MAILHUB_OWN_MAIL_THREADS = 2
-ACCOUNT_LOGIN_BY_CODE_ENABLED = True  # and offered where mailhub sends mail
-ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # who is not known here gets no mail from us
+ACCOUNT_LOGIN_BY_CODE_ENABLED = True  # offered only if mailhub sends mail
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # no mail to unknown addresses
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ALLAUTH_TRUSTED_PROXY_COUNT = 1 if _public.scheme == "https" else 0
 MFA_ADAPTER = "accounts.people.adapters.SecondFactors"
@@ -315,7 +315,7 @@ MAILHUB_SECOND_FACTOR = ENV.MAILHUB_SECOND_FACTOR
 MAILHUB_SESSION_IDLE_HOURS = ENV.MAILHUB_SESSION_IDLE_HOURS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
 SECURE_HSTS_SECONDS = 31_536_000 if _https else 0
-SECURE_SSL_REDIRECT = False  # the proxy in front does that
+SECURE_SSL_REDIRECT = False  # the reverse proxy does that
 SESSION_COOKIE_HTTPONLY = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -335,10 +335,8 @@ CONTENT_SECURITY_POLICY = {
 # A body is at most 100,000 characters; attachments of 4 MB arrive in base64.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
 
-DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG  # one line a request is enough
-DJANGO_STRUCTLOG_USER_ID_FIELD = (
-    None  # the API never looks at a cookie, not even to log whose it is
-)
+DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG  # one line for each request is enough
+DJANGO_STRUCTLOG_USER_ID_FIELD = None  # the API never reads a cookie, not even to log its user
 LOGGING_CONFIG = None
 logs.configure()
 logging.getLogger("mailhub.agent").setLevel(

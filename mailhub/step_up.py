@@ -1,6 +1,6 @@
-"""Which pages need a fresh sign-in.
+"""The pages that need a fresh sign-in.
 
-Every URL name that takes a form is in one of the two tables of this file.
+Every URL name that accepts a form is in one of the two tables of this file.
 
 `STEP_UP` holds everything that changes a credential, a factor, a mailbox connection, a member, a
 rule, a token, a webhook, an identity-provider link or a session. `HARMLESS` holds the rest, each
@@ -24,7 +24,7 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """When to ask for a fresh sign-in, and where the person continues.
+    """The moment to ask for a fresh sign-in, and the page where the person continues.
 
     `looking` asks before the page is shown, so that nobody fills in a form in vain. `back` is the
     URL name of the page that holds the button; without it the person returns to the same address.
@@ -32,7 +32,7 @@ class Ask:
 
     looking: bool = False
     back: str = ""
-    takes: str = ""  # the argument of the address that `back` needs too
+    takes: str = ""  # the URL argument that `back` needs too
 
 
 PAGE = Ask(looking=True)
@@ -74,10 +74,10 @@ STEP_UP: dict[str, Ask] = {
     "rotate_token": Ask(back="tokens"),
     "new_webhook": PAGE,
     "remove_webhook": Ask(back="webhook", takes="webhook_id"),
-    # What a person decides about an action whose outcome is unknown
+    # A person's decision about an action with an unknown outcome
     "resolve": Ask(back="review", takes="action_id"),
 }
-# The whole admin, whatever is registered there: its forms, and the pages that lead to one.
+# All pages of the admin: its forms, and the pages that lead to one.
 STEP_UP_NAMESPACES: dict[str, Ask] = {"admin": FORM}
 STEP_UP |= {"admin:accounts_user_add": PAGE, "admin:accounts_user_change": PAGE}
 
@@ -133,7 +133,7 @@ HARMLESS_NAMESPACES = {"api": "It takes bearer tokens only, never a session; no 
 
 
 def asks(match: ResolverMatch, method: str) -> Ask | None:
-    """Return how to ask before this request, or None when the request needs no fresh sign-in."""
+    """Return how to ask before this request, or None if it needs no fresh sign-in."""
     name, form = match.view_name, method not in SAFE_METHODS
     ask = STEP_UP.get(name)
     if (
@@ -149,9 +149,9 @@ def asks(match: ResolverMatch, method: str) -> Ask | None:
 
 
 def judge(request: HttpRequest, ask: Ask) -> HttpResponseBase | None:
-    """Return the redirect to the sign-in, or None to go on.
+    """Return the redirect to the sign-in, or None to continue.
 
-    Views themselves keep out a person who is not signed in.
+    The views themselves refuse a person who is not signed in.
     """
     if not request.user.is_authenticated or is_fresh(request):
         return None
@@ -165,8 +165,8 @@ def judge(request: HttpRequest, ask: Ask) -> HttpResponseBase | None:
 
 @sync_and_async_middleware
 def ask_for_fresh_sign_in(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Ask for a fresh sign-in before every view of `STEP_UP`, and before every form that nobody has
-    classified.
+    """Ask for a fresh sign-in before every view of `STEP_UP`, and before every form that is in
+    neither table.
     """
     in_thread = sync_to_async(judge)
 

@@ -1,4 +1,4 @@
-"""Keeps the children of `manage.py run` alive and ends them all together."""
+"""The supervisor of `manage.py run`: restarts its children, and ends all of them together."""
 
 import ctypes
 import signal
@@ -12,7 +12,7 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-STOP_SECONDS = 12.0  # longer than a send under way usually takes, and than open streams are given
+STOP_SECONDS = 12.0  # longer than a running send usually takes, and than the limit for open streams
 RESTART_SECONDS = 1.0
 POLL_SECONDS = 0.2
 
@@ -21,9 +21,9 @@ _LIBC = ctypes.CDLL(None)
 
 
 def _end_with_parent() -> None:
-    """In the child: be told to end when the supervisor is gone, even when it was killed.
+    """Make the kernel send SIGTERM to this child when the supervisor ends, even if it was killed.
 
-    Linux alone can do that.
+    Only Linux supports that.
     """
     if sys.platform == "linux":
         _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -38,12 +38,12 @@ class Child:
 
     def start(self) -> None:
         self.started_at = time.monotonic()
-        # While it loads, Ctrl-C would end it with a traceback: it inherits that SIGINT is ignored,
-        # until it says itself what to do then. What is still loading is ended by us.
+        # A child that is still loading would end with a traceback at Ctrl-C. So it inherits an
+        # ignored SIGINT until it sets its own handler, and `Supervisor.end` terminates it.
         ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            # In our process group: whoever ends the group, or presses Ctrl-C, ends all of it.
-            # No thread has been started here, so what preexec_fn warns of cannot happen.
+            # In our process group, so that Ctrl-C or a signal to the group ends all children.
+            # No thread has been started here, so the deadlock of preexec_fn cannot happen.
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent
             )
@@ -56,8 +56,8 @@ class Child:
 
 
 class Supervisor:
-    """Starts children in order, starts one again that dies, and ends them in the opposite order on
-    a signal.
+    """A starter of children in order: it restarts a child that dies, and ends all in reverse order
+    on a signal.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Supervisor:
         return child
 
     def watch(self) -> None:
-        """Until a signal comes: a child that died is started again, at most once a second."""
+        """Restart children that died, each at most once a second, until a signal arrives."""
         while not self.stopping:
             for child in self.children:
                 if not child.running and time.monotonic() - child.started_at >= RESTART_SECONDS:
@@ -86,7 +86,7 @@ class Supervisor:
             time.sleep(POLL_SECONDS)
 
     def end(self) -> None:
-        """End every child, politely first; nothing of theirs stays behind."""
+        """Terminate every child, and kill those that do not end in time."""
         for child in reversed(self.children):
             if child.process is not None and child.running:
                 child.process.terminate()

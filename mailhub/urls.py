@@ -1,4 +1,4 @@
-"""Where everything is found."""
+"""The addresses of all pages and endpoints."""
 
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
@@ -9,7 +9,7 @@ from mailhub.second_factor import second_factor
 from mailhub.welcome import welcome
 from tools.surfaces.rest import download, make_api, reference
 
-# The admin signs in through the same door as everybody, second factor included.
+# The admin uses the same sign-in as all pages, second factor included.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign,no-untyped-call]
 
 urlpatterns = [

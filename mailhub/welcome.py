@@ -1,4 +1,4 @@
-"""The sandbox's first page for a person: what waits, and the lines that let a program in."""
+"""The sandbox's first page for a person: the waiting mail, and the lines to connect a program."""
 
 import json
 from pathlib import Path
@@ -18,8 +18,10 @@ from accounts.models import User
 @never_cache
 @require_safe
 def welcome(request: HttpRequest) -> HttpResponse:
-    """For the person of the sandbox alone: its token stands in `sandbox.json` on the same machine,
-    and opens nothing but the sandbox. Everybody else's tokens are shown once, when they are made.
+    """Return the page, only for the sandbox's person, because it shows a token.
+
+    That token is in `sandbox.json` on the same machine and gives access only to the sandbox. Other
+    tokens are shown once, when they are made.
     """
     prepared = _sandbox()
     if prepared.get("user") != cast(User, request.user).email:

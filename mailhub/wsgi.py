@@ -1,4 +1,4 @@
-"""The door for pages and REST under load (gunicorn)."""
+"""The WSGI application for pages and REST under load (gunicorn)."""
 
 import os
 import sys
@@ -6,13 +6,13 @@ import sys
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mailhub.settings")
-# Beside threads that parse hostile mail an answer waits for many turns: at the usual 5 ms /healthz
-# took up to 0.53 s, at 1 ms it takes 0.19 s.
+# Beside threads that parse hostile mail an answer waits for the interpreter lock many times. At the
+# default of 5 ms /healthz took up to 0.53 s, at 1 ms it takes 0.19 s.
 sys.setswitchinterval(0.001)
 pages = get_wsgi_application()
 
-# Only after Django is set up: they read the catalogue of tools. The first request would wait for
-# the pages' modules.
+# Imported after Django's setup, because they read the catalogue of tools. Imported now, because the
+# first request would otherwise wait for the pages' modules.
 import mailhub.urls  # noqa: E402, F401
 from mailhub.intake.wsgi import limited  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""From what a request carries to the Caller who asks."""
+"""Authentication: which Caller a request comes from, by its token or its session."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,15 +17,15 @@ from accounts.infra.problems import Problem
 from accounts.models import ApiToken, User, digest_of
 
 LAST_USED_EVERY = timedelta(minutes=1)
-# Where the caller of a request is kept, once known: in the WSGI environ, in the ASGI scope, and in
-# `request.META`. A client cannot set it: its headers arrive there with the prefix HTTP_.
+# The key for the caller of a request, once it is known: in the WSGI environ, in the ASGI scope, and
+# in `request.META`. A client cannot set it: its headers arrive there with the prefix HTTP_.
 ADMITTED = "mailhub.caller"
 
 
 def caller_of_token(secret: str, *, surface: Surface) -> Caller:
     """Return the caller behind a bearer token, and count the request.
 
-    Raises Problem `unauthenticated`, the same for every reason, and `rate_limited`.
+    Raises Problem `unauthenticated`, with the same text for every reason, and `rate_limited`.
     """
     now = timezone.now()
     found = _good_token.first(digest=digest_of(secret))
@@ -33,7 +33,7 @@ def caller_of_token(secret: str, *, surface: Surface) -> Caller:
         raise Problem("unauthenticated", "The token is missing, unknown, expired or revoked.")
     token = instance(ApiToken, found)
     token.user = instance(User, found[len(columns_of(ApiToken)) :])
-    # Once a minute is exact enough for a person and spares a write on each call.
+    # Once a minute is exact enough for a person, and saves a write on each call.
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     caller = Caller(user=token.user, surface=surface, token=token, scopes=frozenset(token.scopes))
@@ -52,7 +52,7 @@ _good_token = Select(
 
 
 def caller_of_bearer(request: HttpRequest, *, surface: Surface = "rest") -> Caller:
-    """Return the caller by `Authorization: Bearer …` or `X-API-Key`; a cookie is never looked at."""
+    """Return the caller by `Authorization: Bearer …` or `X-API-Key`; cookies are ignored."""
     caller = caller_on(request)
     if caller is None:
         caller = caller_of_token(secret_of(request.headers), surface=surface)
@@ -61,25 +61,25 @@ def caller_of_bearer(request: HttpRequest, *, surface: Surface = "rest") -> Call
 
 
 def caller_on(request: HttpRequest) -> Caller | None:
-    """Return the caller that the server's door or the view has found already."""
+    """Return the caller that the server or the view has already found, or None."""
     found = request.META.get(ADMITTED) or getattr(request, "scope", {}).get(ADMITTED)
     return cast("Caller | None", found)
 
 
 def secret_of(headers: Mapping[str, str]) -> str:
-    """Return the token that the headers carry, empty without one."""
+    """Return the token in the headers, or an empty text."""
     scheme, _, value = headers.get("Authorization", "").partition(" ")
     return value.strip() if scheme.lower() == "bearer" else headers.get("X-API-Key", "")
 
 
 def caller_of_session(request: HttpRequest) -> Caller:
-    """The signed-in person; the view stands behind `login_required`."""
+    """Return the signed-in person as a caller; the view has `login_required`."""
     return Caller(user=cast(User, request.user), surface="web")
 
 
 def sign_in_method(request: HttpRequest) -> str:
-    """Return how this session was signed in, such as `password+mfa`; `session` if nothing was
-    recorded.
+    """Return how the person signed in to this session, such as `password+mfa`; `session` if nothing
+    was recorded.
     """
     records = get_authentication_records(request, cast(User, request.user))
     methods = {str(record.get("method", "")) for record in records}

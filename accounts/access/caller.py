@@ -1,4 +1,4 @@
-"""Who asks, and by which door."""
+"""The caller of a request, and the surface that the request came through."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,9 +13,9 @@ Surface = Literal["rest", "mcp", "agent", "web", "command"]
 class Caller:
     """A person, or a token that a person owns.
 
-    `scopes` limits a token; a signed-in person has none to limit. `name` is the token's name:
-    together with the user it is the proposer, so that a rotated token keeps its idempotency keys.
-    `usage` holds what is left of the quotas that this request has counted for, by name.
+    `scopes` limits a token; a signed-in person has no such limit. `name` is the token's name.
+    Together with the user it is the proposer, so a rotated token keeps its idempotency keys.
+    `usage` holds, by name, the rest of each quota that this request has counted for.
     """
 
     user: User
@@ -30,7 +30,7 @@ class Caller:
 
     @property
     def is_person(self) -> bool:
-        """True for a signed-in person's own page; tokens, the chat and commands are programs."""
+        """Return True on a signed-in person's own page; tokens, chat and commands are programs."""
         return self.surface == "web" and self.token is None
 
     def may(self, scope: str) -> bool:

@@ -1,12 +1,14 @@
-"""Counters that all processes share: how much somebody may do within a time, and how much is left.
+"""Counters that all processes share: how often a subject may do something, and how much is left.
 
 Any module may limit something with it:
 
-    invitations = Quota(name="invitations", amount=20, seconds=3600, refusal="You have sent too many invitations.")
-    take(invitations, f"user:{person.pk}")      # raises Problem `rate_limited` with the seconds until there is room
+    invitations = Quota(
+        name="invitations", amount=20, seconds=3600, refusal="You have sent too many invitations."
+    )
+    take(invitations, f"user:{person.pk}")  # raises Problem `rate_limited` with the seconds to wait
 
 The count is a row in the database, so web processes, workers and commands on one database share it.
-Call `take` outside of a transaction: inside, the row stays locked until the end, and a rollback
+Call `take` outside of a transaction. Inside, the row stays locked until the end, and a rollback
 takes the count back.
 """
 
@@ -31,11 +33,11 @@ FORGOTTEN_AT_ONCE = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Quota:
-    """At most `amount` of something within `seconds`, counted from the first one.
+    """At most `amount` of something within `seconds`, counted from the first use.
 
     `name` is part of the key and of the RateLimit headers (lower-case letters and hyphens).
     `refusal` is a sentence for the caller. `unit` is a quota unit of the RateLimit draft; without
-    one, requests are counted.
+    it, requests are counted.
     """
 
     name: str
@@ -47,7 +49,7 @@ class Quota:
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What is left of a quota, and the seconds until it is whole again.
+    """The rest of a quota, and the seconds until the full amount is available again.
 
     `granted` is False if the count was refused.
     """
@@ -59,8 +61,8 @@ class Usage:
 
 
 def take(quota: Quota, subject: str, amount: int = 1) -> Usage:
-    """Count `amount` for a subject and return what is left; raises Problem `rate_limited` if it
-    does not fit.
+    """Count `amount` for a subject and return the usage; raise Problem `rate_limited` if it does
+    not fit.
     """
     usage = count(quota, subject, amount)
     if not usage.granted:
@@ -69,7 +71,7 @@ def take(quota: Quota, subject: str, amount: int = 1) -> Usage:
 
 
 def refusal_of(usage: Usage) -> Problem:
-    """The problem that tells a caller to wait."""
+    """Return the problem that tells a caller to wait."""
     return Problem(
         "rate_limited",
         usage.quota.refusal,
@@ -79,8 +81,9 @@ def refusal_of(usage: Usage) -> Problem:
 
 
 def count(quota: Quota, subject: str, amount: int = 1) -> Usage:
-    """Count `amount` for a subject if it fits, in one conditional UPDATE; two processes never share
-    the last unit.
+    """Count `amount` for a subject if it fits, and return the usage.
+
+    One conditional UPDATE counts, so two processes never share the last unit.
     """
     key = f"{quota.name}:{subject}"
     now = timezone.now()
@@ -96,8 +99,8 @@ def count(quota: Quota, subject: str, amount: int = 1) -> Usage:
     }
     counted = _count(**values)
     if not counted:
-        # Either the first of this subject, or there is no room. Another process may be faster to
-        # make the row.
+        # Either the subject has no row yet, or there is no room. Another process may create the row
+        # first.
         QuotaUse.objects.bulk_create(
             [QuotaUse(key=key, used=0, ends_at=ends_at)], ignore_conflicts=True
         )
@@ -142,13 +145,13 @@ def _seconds(span: timedelta) -> int:
     return math.ceil(span.total_seconds())
 
 
-# --- For what happens often
+# --- For frequent events
 # ------------------------------------------------------------------------------------------
 
 
 @dataclass
 class _Slice:
-    """What this process has taken and not used yet.
+    """The part of a quota that this process has taken and not used yet.
 
     `shared` is what was left for all processes at that moment.
     """
@@ -166,9 +169,9 @@ _lock = threading.Lock()
 def count_often(quota: Quota, subject: str) -> Usage:
     """Count one, from a slice of the quota that this process has taken before.
 
-    All processes together never grant more than the quota: a slice is counted before it is used.
-    What a process has taken and does not use is lost for the window, at most a hundredth of the
-    quota for each process. A slice costs one statement, so an event costs a small part of one.
+    All processes together never grant more than the quota, because a slice is counted before it is
+    used. The unused rest of a slice is lost for the window: at most a hundredth of the quota for
+    each process. A slice costs one statement, so one event costs a small part of a statement.
     """
     key = f"{quota.name}:{subject}"
     usage = _from_slice(quota, key)
@@ -215,13 +218,13 @@ def _drop_old() -> None:
 
 
 def forget_slices() -> None:
-    """Drop what this process has taken; for tests, whose database begins empty each time."""
+    """Drop the slices of this process; for tests, because each starts with an empty database."""
     with _lock:
         _slices.clear()
 
 
 def forget_old() -> None:
-    """Delete counts whose time is over. The sweeper calls it."""
+    """Delete counts whose window has ended. The sweeper calls it."""
     old = QuotaUse.objects.filter(ends_at__lt=timezone.now() - timedelta(days=1))
     QuotaUse.objects.filter(
         pk__in=list(old.values_list("pk", flat=True)[:FORGOTTEN_AT_ONCE])
@@ -229,11 +232,11 @@ def forget_old() -> None:
 
 
 # --- Headers
-# ---------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------
 
 
 def headers_of(usages: Iterable[Usage]) -> dict[str, str]:
-    """The fields `RateLimit-Policy` and `RateLimit` for an answer
+    """Return the fields `RateLimit-Policy` and `RateLimit` for an answer
     (draft-ietf-httpapi-ratelimit-headers-10).
     """
     shown = list(usages)

@@ -1,5 +1,4 @@
-"""How much a token and a person may do: a runaway program must not bury the person who reads, nor
-the server.
+"""Rate limits for tokens and the chat: a runaway program must not flood the reader or the server.
 
 Each limit holds for one token, and three times as much for all tokens of one person together. The
 counts are shared by all processes (`accounts.access.quotas`). A signed-in person is not limited
@@ -14,7 +13,7 @@ from accounts.access.quotas import Quota, Usage, count, count_often, headers_of,
 MINUTE = 60
 DAY = 24 * 60 * MINUTE
 MEGABYTE = 1024 * 1024
-TOKENS_OF_A_PERSON = 3  # how many times the limit of a token all tokens of its person have together
+TOKENS_OF_A_PERSON = 3  # the limit for all tokens of a person, as a multiple of one token's limit
 
 
 def count_request(caller: Caller) -> None:
@@ -29,8 +28,8 @@ def count_request(caller: Caller) -> None:
 
 
 def count_proposal(caller: Caller) -> None:
-    """Count one proposal of a token; raises Problem `rate_limited` with the seconds until there is
-    room.
+    """Count one proposal of a token; raise Problem `rate_limited` with the seconds to wait if there
+    is no room.
     """
     refusal = "This token has proposed too often within a minute. Nothing was stored."
     if caller.token is not None:
@@ -38,7 +37,7 @@ def count_proposal(caller: Caller) -> None:
 
 
 def count_stored(caller: Caller, size: int) -> None:
-    """Count the bytes of an upload or of a proposal's attachments; raises Problem `rate_limited`."""
+    """Count the bytes of an upload or of a proposal's attachments; raise Problem `rate_limited`."""
     if caller.token is None or not size:
         return
     refusal = "This token has stored as many bytes as it may within a day. Nothing was stored."
@@ -56,14 +55,14 @@ def count_upload(caller: Caller, size: int) -> None:
 
 def count_chat(caller: Caller) -> None:
     """Count one request to the chat, of a token or a signed-in person, over all threads; raises
-    `rate_limited`.
+    Problem `rate_limited`.
     """
     refusal = "You have asked the chat too often within a minute. Wait a little, then ask again."
     _count(caller, "chat", settings.AGENT_REQUESTS_PER_MINUTE, MINUTE, refusal)
 
 
 def rate_limit_headers(caller: Caller) -> dict[str, str]:
-    """The RateLimit fields for the answer to this caller's request."""
+    """Return the RateLimit fields for the answer to this caller's request."""
     return headers_of(caller.usage.values())
 
 
@@ -85,7 +84,7 @@ def _count(
 
 
 def _subjects(caller: Caller) -> list[tuple[str, int]]:
-    """The token and its person, each with how many times the limit it has."""
+    """Return the token and its person, each with the factor for its limit."""
     person = f"user:{caller.user.pk}"
     return (
         [(person, 1)]
@@ -95,7 +94,7 @@ def _subjects(caller: Caller) -> list[tuple[str, int]]:
 
 
 def _note(caller: Caller, usage: Usage) -> None:
-    """Keep the usage for the headers, the tighter one of token and person; raise if it was refused."""
+    """Keep the tighter usage of token and person for the headers; raise if it was refused."""
     kept = caller.usage.get(usage.quota.name)
     if kept is None or not usage.granted or usage.remaining < kept.remaining:
         caller.usage[usage.quota.name] = usage

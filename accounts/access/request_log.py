@@ -1,6 +1,6 @@
-"""The request log: which tool a token called and how it ended.
+"""The request log: which tool a token called and how the call ended.
 
-No content, no parameters, no addresses.
+It holds no content, no parameters and no addresses.
 """
 
 from datetime import timedelta
@@ -29,7 +29,7 @@ def record(
     action_id: str | None = None,
     replayed: bool = False,
 ) -> None:
-    """Note one call of a token. A log that cannot be written keeps nobody from an answer."""
+    """Record one call of a token. If the log cannot be written, the call is answered anyway."""
     if caller.token is None:
         return
     try:
@@ -48,17 +48,17 @@ def record(
 
 
 def request_id() -> str:
-    """The id under which the present request stands in the logs, empty outside of one."""
+    """Return the id of the current request in the logs, or an empty text outside of a request."""
     return str(structlog.contextvars.get_contextvars().get("request_id", ""))
 
 
 def old(kept: timedelta | Expression) -> QuerySet[RequestRecord]:
-    """What is kept for no longer than this."""
+    """Return the records that are older than `kept`."""
     return RequestRecord.objects.filter(at__lt=Now() - kept)
 
 
 def forget_old() -> None:
-    """Delete what is older than the retention asks for."""
+    """Delete a batch of records that are older than MAILHUB_RETENTION_DAYS."""
     found = old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
     ids = list(found.order_by("at").values_list("pk", flat=True)[:BATCH])
     RequestRecord.objects.filter(pk__in=ids).delete()

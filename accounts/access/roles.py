@@ -1,4 +1,4 @@
-"""The one ownership check: which mailboxes a caller may touch, and how."""
+"""The only ownership check: which mailboxes a caller may use, and in which role."""
 
 from functools import partial
 from typing import Any
@@ -14,8 +14,8 @@ from accounts.models import ApiToken, Mailbox, Membership, Role, User
 
 
 def mailboxes(caller: Caller, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
-    """The connected mailboxes on which the caller has at least this role; a token sees only those
-    it is bound to.
+    """Return the connected mailboxes on which the caller has at least this role; a token sees only
+    those it is bound to.
     """
     found = _of(caller.user, need)
     return found if caller.token is None else found.filter(tokens=caller.token)
@@ -29,10 +29,10 @@ def _of(user: User | Slot, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
 
 
 def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
-    """The mailbox with this id or address; without one, the only one there is.
+    """Return the mailbox with this id or address; without `ref`, the only one there is.
 
-    Raises Problem `not_found` for a stranger's mailbox exactly as for none, `forbidden` when the
-    role is too small.
+    Raises Problem `not_found`, with the same text for a mailbox of somebody else, and `forbidden`
+    if the role does not cover `need`.
     """
     by = "" if ref is None else "id" if _is_uuid(ref) else "address"
     token = caller.token.pk if caller.token else None
@@ -58,8 +58,8 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
 
 
 def _asked(of_token: bool, by: str) -> QuerySet[Mailbox, Any]:
-    """The mailboxes that a caller sees, with the role on each: asked in one statement, since every
-    call asks.
+    """Return the mailboxes that a caller sees, with the role on each, in one statement because
+    every call needs it.
     """
     found = _of(slot(Membership, "user"))
     if of_token:
@@ -82,7 +82,7 @@ _visible = {
 
 
 def has_role(person: User, mailbox: Mailbox, role: Role) -> bool:
-    """Return whether this person has this role on the mailbox, or one that covers it."""
+    """Return True if this person has this role on the mailbox, or one that covers it."""
     held = _role.first(mailbox=mailbox.pk, user=person.pk)
     return held is not None and Role(held[0]).covers(role)
 

@@ -1,4 +1,4 @@
-"""Putting a mailbox on record once its access is proven."""
+"""Storing a mailbox once its access is proven, and removing that access again."""
 
 import uuid
 from typing import Any, Literal
@@ -12,9 +12,9 @@ from accounts.infra import credentials
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Membership, Role, TokenRefresh, User
 
-# How the address was proven: by an operator's command, by signing in as it at its own provider, by
-# a code that was mailed to it, or because it is that of the person's account, or was connected to
-# the same servers before.
+# How the address was proven: by an operator's command, by a sign-in at its own provider, or by a
+# code that was mailed to it. The address may also be that of the person's account, or it was
+# connected to the same servers before.
 Proof = Literal["command", "sign_in", "code", "account", "same_servers"]
 
 
@@ -25,7 +25,7 @@ ANOTHER_ACCOUNT = (
 
 
 class AnotherAccount(PermissionError):
-    """The provider let another account in than the one that the mailbox is bound to."""
+    """Sign-in with a provider account that is not the one the mailbox is bound to."""
 
 
 @retry_if_rolled_back
@@ -44,8 +44,8 @@ def connect_mailbox(
     manager.
 
     The caller has proven that the address is the owner's; `proof` says how, for the audit. Raises
-    PermissionError when the address is connected already and another person manages it,
-    AnotherAccount when the provider's own account behind the address has changed.
+    PermissionError if the address is connected already and another person manages it. Raises
+    AnotherAccount if the provider's account behind the address has changed.
     """
     address = address.strip().lower()
     mailbox = Mailbox.objects.select_for_update(no_key=True).filter(address__iexact=address).first()
@@ -78,7 +78,7 @@ def connect_mailbox(
     mailbox.credentials_version += 1  # kept connections of the old access are not used again
     TokenRefresh.objects.filter(
         mailbox=mailbox
-    ).delete()  # how the old access ended says nothing about the new one
+    ).delete()  # the old access's failure says nothing about the new one
     mailbox.save(
         update_fields=[
             "provider",
@@ -96,7 +96,7 @@ def connect_mailbox(
 
 
 def stored_access(mailbox: Mailbox) -> credentials.Secrets:
-    """Return the access that is on record, nothing when there is none or its key is gone."""
+    """Return the stored access; empty if there is no access or its key is not configured."""
     try:
         return credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
     except credentials.CannotDecrypt:
@@ -106,8 +106,8 @@ def stored_access(mailbox: Mailbox) -> credentials.Secrets:
 @retry_if_rolled_back
 @transaction.atomic
 def disconnect(mailbox: Mailbox, *, person: User) -> None:
-    """Forget the access to a mailbox; its members, rules and history stay, for the day it is
-    connected again.
+    """Delete the access to a mailbox. Its members, rules and history stay, so that the mailbox can
+    be connected again.
     """
     Mailbox.objects.filter(pk=mailbox.pk).update(
         status=Mailbox.Status.DISCONNECTED,

@@ -1,4 +1,4 @@
-"""Asking Google or Microsoft for access to a mailbox, in one shape for the web."""
+"""OAuth consent: asks Google or Microsoft for access to a mailbox, through one interface."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -8,12 +8,12 @@ from accounts.connect import google, microsoft
 
 
 class Refused(Exception):
-    """No access; the text is a sentence for the person and holds no answer of the other side."""
+    """Failure without access; the text is for the person and holds no text from the provider."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Consent:
-    """Where the person goes, and what the answer is checked against: JSON, for the session alone."""
+    """The page where the person goes, and the values to check the answer: JSON for the session."""
 
     url: str
     kept: dict[str, Any] = field(repr=False)
@@ -21,7 +21,7 @@ class Consent:
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """What was granted: the secrets to keep, and what can be done with them (read, draft, send)."""
+    """Granted access: the secrets to keep, and the abilities they allow (read, draft, send)."""
 
     scopes: list[str]
     secrets: dict[str, Any] = field(repr=False)
@@ -30,8 +30,8 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """`begin(redirect_uri, address)` and `finish(consent, answer, answered_at, address)`; both
-    raise Refused.
+    """The consent of one provider: `begin(redirect_uri, address)` and
+    `finish(consent, answer, answered_at, address)`; both raise Refused.
     """
 
     begin: Callable[[str, str], Consent]

@@ -1,9 +1,9 @@
-"""Finding a mailbox's servers from its address: a table, DNS SRV records, the domain's own
+"""Discovery of a mailbox's servers from its address: a table, DNS SRV records, and the domain's own
 autoconfig file.
 
-What is found is only a proposal: every connection goes through the host filter, and nothing is
-saved before both servers have let the person in. No third party is asked, since that would tell it
-who has an account here.
+The result is only a proposal. Every connection goes through the host filter, and nothing is saved
+before the person has signed in to both servers. No third party is asked, because the question would
+reveal who has an account here.
 """
 
 import http.client
@@ -19,15 +19,15 @@ from django.conf import settings
 from accounts.infra.safe_hosts import Endpoint, HostError
 from accounts.infra.safe_http import exchanged
 
-SECONDS = 4.0  # one question
-ALL_SECONDS = 12.0  # then nothing more is asked: a person waits, and a thread of the web server
+SECONDS = 4.0  # for one lookup
+ALL_SECONDS = 12.0  # for all lookups: a person waits, and so does a thread of the web server
 LARGEST_FILE = 64 * 1024
 Provider = Literal["imap", "gmail", "microsoft"]
 Lookup = Callable[[str, str], Sequence[str]]  # name and kind of record
-Fetch = Callable[[str, str], str]  # host and path; what stands there, or nothing
+Fetch = Callable[[str, str], str]  # host and path; returns the text or ""
 
-# Domain: IMAP host, SMTP host, and what to know before. From the providers' own help pages, read in
-# November 2026.
+# Domain: IMAP host, SMTP host, and the hint for the person. From the providers' own help pages,
+# read in November 2026.
 TABLE: dict[str, tuple[str, str, str]] = {
     "aol.com": ("imap.aol.com", "smtp.aol.com", "app_password"),
     "fastmail.com": ("imap.fastmail.com", "smtp.fastmail.com", "app_password"),
@@ -47,7 +47,7 @@ BY_OAUTH: dict[str, Provider] = {
     "gmail.com": "gmail", "googlemail.com": "gmail", "outlook.com": "microsoft", "hotmail.com": "microsoft",
     "live.com": "microsoft", "msn.com": "microsoft",
 }  # fmt: skip
-# Where mail for a company's own domain goes says who keeps it.
+# The MX host of a company's own domain shows which provider hosts its mail.
 BY_MX: tuple[tuple[str, Provider], ...] = (
     (".google.com", "gmail"),
     (".googlemail.com", "gmail"),
@@ -62,9 +62,9 @@ SRV = {
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What an address suggests.
+    """Suggested servers for an address.
 
-    `how` says where it is from; `hint` names what a person must know before.
+    `how` says where the suggestion is from; `hint` names what a person must know first.
     """
 
     provider: Provider = "imap"
@@ -76,7 +76,7 @@ class Found:
 
 
 def discover(address: str, *, lookup: Lookup | None = None, fetch: Fetch | None = None) -> Found:
-    """Suggest how to connect an address; with nothing found, the usual names of its domain are not
+    """Return how to connect an address. If nothing is found, the usual names in its domain are not
     guessed.
     """
     ends_at = time.monotonic() + ALL_SECONDS
@@ -118,13 +118,13 @@ def _by_srv(domain: str, kind: str, ask: Lookup) -> str:
     for name, security in SRV[kind]:
         for record in sorted(ask(f"{name}.{domain}", "SRV"), key=lambda each: int(each.split()[0])):
             _, _, port, host = record.split()
-            if host != ".":  # RFC 2782: the service is decidedly not there
+            if host != ".":  # RFC 2782: the domain does not offer the service
                 return f"{host.rstrip('.').lower()}:{port}:{security}"
     return ""
 
 
 def _dns(name: str, kind: str) -> Sequence[str]:
-    # Only here: it takes a while to load, and few ever connect a mailbox.
+    # Imported here because loading takes time and few processes ever connect a mailbox.
     import dns.exception
     import dns.resolver
 
@@ -151,7 +151,9 @@ def _by_autoconfig(address: str, domain: str, fetch: Fetch) -> Found | None:
 
 
 def fetched(host: str, path: str) -> str:
-    """One GET over TLS to a judged address; no redirect is followed."""
+    """Return the text of one GET over TLS to a checked address, or an empty text. Redirects are not
+    followed.
+    """
     try:
         with exchanged(
             Endpoint(host=host, port=443, security="tls"),
@@ -168,7 +170,7 @@ def fetched(host: str, path: str) -> str:
 
 
 def _read(text: str, address: str) -> Found | None:
-    """The first secured IMAP and SMTP server of a config file; None when it names none, or is none."""
+    """Return the first secure IMAP and SMTP servers in a config file, or None without both."""
     try:
         root = defusedxml.ElementTree.fromstring(
             text, forbid_dtd=True

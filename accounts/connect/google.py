@@ -1,5 +1,5 @@
-"""Access to a Gmail mailbox: OAuth 2.0 with PKCE, in the web or by a pasted answer, and the refresh
-of its tokens.
+"""Access to a Gmail mailbox: OAuth 2.0 with PKCE, on the web or with a pasted answer, and the
+refresh of its tokens.
 
 https://developers.google.com/identity/protocols/oauth2 ; nothing here opens a browser.
 """
@@ -27,11 +27,11 @@ READ_SCOPE, COMPOSE_SCOPE = f"{SCOPES}gmail.readonly", f"{SCOPES}gmail.compose"
 WANTED = (READ_SCOPE, COMPOSE_SCOPE)
 EVERYTHING = {f"{SCOPES}gmail.modify", "https://mail.google.com/"}
 SECONDS = 20.0
-# Nothing listens there: the browser shows an error page whose address is the answer to be pasted.
+# Nothing listens there: the browser shows an error page, and its address is the answer to paste.
 # https://developers.google.com/identity/protocols/oauth2/native-app#redirect-uri_loopback
 PASTED_REDIRECT = "http://127.0.0.1:8910/"
-# Of the token endpoint: what is wrong is mailhub's registration at Google, not the mailbox, and no
-# waiting mends it.
+# Errors of the token endpoint that concern mailhub's registration at Google, not the mailbox.
+# Waiting does not help.
 CLIENT_REFUSED = frozenset(
     {"invalid_client", "unauthorized_client", "deleted_client", "disabled_client"}
 )
@@ -48,7 +48,7 @@ AGAIN = "`manage.py connect_mailbox gmail --address A --owner E` without --token
 
 
 class CannotConnect(Exception):
-    """There is no access; the sentence may be shown and holds no answer of the other side."""
+    """Failure without access; the sentence may be shown and holds no text from the provider."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +61,9 @@ class Client:
 
 @dataclass(frozen=True, kw_only=True)
 class Authorization:
-    """A sign-in that was begun: where the person goes, and what the answer is checked against.
+    """A started sign-in: the page where the person goes, and the values to check the answer.
 
-    Kept by the caller.
+    The caller keeps it.
     """
 
     url: str
@@ -74,8 +74,8 @@ class Authorization:
 
 @dataclass(frozen=True, kw_only=True)
 class Grant:
-    """What a person allowed: the secrets of the mailbox to be, and the permissions by Google's
-    names.
+    """The access that a person allowed: the secrets of the new mailbox, and the permissions with
+    Google's names.
     """
 
     secrets: Secrets
@@ -83,7 +83,7 @@ class Grant:
 
     @property
     def abilities(self) -> list[str]:
-        """The permissions in mailhub's words."""
+        """Return the permissions in mailhub's words."""
         everything = bool(EVERYTHING & set(self.scopes))
         read = everything or READ_SCOPE in self.scopes
         compose = everything or COMPOSE_SCOPE in self.scopes
@@ -91,7 +91,10 @@ class Grant:
 
 
 def configured_client() -> Client:
-    """The application: of the environment, or of the file that the Google console hands out."""
+    """Return the application, from the environment or from the file of the Google console.
+
+    Raises CannotConnect.
+    """
     if settings.GOOGLE_CLIENT_ID:
         return Client(id=settings.GOOGLE_CLIENT_ID, secret=settings.GOOGLE_CLIENT_SECRET)
     if not settings.GMAIL_CREDENTIALS_PATH:
@@ -115,9 +118,9 @@ def begin(
     scopes: Sequence[str] = WANTED,
     login_hint: str = "",
 ) -> Authorization:
-    """Begin a sign-in.
+    """Begin a sign-in and ask for a refresh token.
 
-    Permissions that were given before stay (incremental); a refresh token is asked for.
+    Permissions that were given before stay (incremental).
     """
     state, verifier = secrets.token_urlsafe(24), secrets.token_urlsafe(64)
     challenge = (
@@ -141,7 +144,7 @@ def begin(
 
 
 def finish(client: Client, authorization: Authorization, answer: str) -> Grant:
-    """Exchange the answer, an address with code and state or the bare code, for a grant.
+    """Exchange the answer for a grant: an address with code and state, or only the code.
 
     Raises CannotConnect.
     """
@@ -170,8 +173,9 @@ def finish(client: Client, authorization: Authorization, answer: str) -> Grant:
 
 
 def grant_in_file(path: Path) -> Grant:
-    """The grant of an authorized-user file, as google-auth writes it, refreshed to see that it
-    still holds.
+    """Return the grant of an authorized-user file, as google-auth writes it, with refreshed tokens.
+
+    Raises CannotConnect if the grant no longer holds.
     """
     if not path.is_file():
         raise CannotConnect(f"There is no token file at {path}. {AGAIN}")
@@ -195,9 +199,9 @@ def grant_in_file(path: Path) -> Grant:
 
 
 def refreshed(known: Secrets) -> dict[str, Any]:
-    """The secrets with a new access token. Raises GrantEnded or NoToken.
+    """Return the secrets with a new access token. Raises GrantEnded or NoToken.
 
-    Google may hand out another refresh token beside it; the newest is kept.
+    Google may also send another refresh token; the newest is kept.
     """
     client_secret = known["client_secret"]
     if known["client_id"] == settings.GOOGLE_CLIENT_ID:
@@ -221,7 +225,7 @@ def refreshed(known: Secrets) -> dict[str, Any]:
 
 
 def address_of(grant: Grant) -> str:
-    """The address of the mailbox that the grant is for, as Gmail says it. Raises CannotConnect."""
+    """Return the address of the grant's mailbox, as Gmail names it. Raises CannotConnect."""
     url = f"{settings.GMAIL_BASE_URL.rstrip('/')}/gmail/v1/users/me/profile"
     try:
         answer = httpx2.get(
@@ -245,7 +249,7 @@ def _code_in(answer: str, authorization: Authorization) -> str:
     if "?" not in answer and "=" not in answer:
         if not answer:
             raise CannotConnect("Nothing was pasted.")
-        # As the address bar shows it, perhaps: 4%2F0… The verifier still binds it to this sign-in.
+        # The address bar may show it quoted: 4%2F0… The verifier still binds it to this sign-in.
         return unquote(answer)
     given = parse_qs(urlsplit(answer).query or answer)
     if "error" in given:
@@ -281,9 +285,9 @@ def _granted(content: Mapping[str, Any], known: Mapping[str, Any]) -> Grant:
 
 
 def _asked(form: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-    """Post to the token endpoint, once; the status and what could be read of the answer.
+    """Post to the token endpoint once; return the status and the JSON object of the answer.
 
-    Raises CannotConnect.
+    Raises CannotConnect if Google cannot be reached.
     """
     try:
         answer = httpx2.post(

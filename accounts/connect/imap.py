@@ -1,7 +1,8 @@
-"""Access to a mailbox over IMAP and SMTP: what is stored, and how a session is opened and proven.
+"""Access to a mailbox over IMAP and SMTP: the stored secrets, and sessions that are opened and
+proven.
 
-Every connection goes to a judged, pinned address (`accounts.infra.safe_hosts`). Nothing secret
-passes before TLS is on; `plain` is for loopback alone.
+Every connection goes to a checked, pinned address (`accounts.infra.safe_hosts`). No secret is sent
+before TLS is on; `plain` is only for loopback.
 """
 
 import contextlib
@@ -24,25 +25,25 @@ from accounts.infra.deadlines import Deadline
 from accounts.infra.safe_hosts import Endpoint, HostError, connect, start_tls
 
 CONNECT_SECONDS = 15.0
-SIGN_IN_SECONDS = 30.0  # an IMAP session until it can be used
+SIGN_IN_SECONDS = 30.0  # until an IMAP session can be used
 ANSWER_SECONDS = 30.0  # the longest silence of an IMAP server
 LEAVE_SECONDS = 1.0
 # RFC 5321, 4.5.3.2.1 to 4.5.3.2.3: a client waits five minutes for the greeting and for the answers
 # to MAIL and RCPT.
 COMMAND_SECONDS = 300.0
-SIGN_IN_BYTES = 256 * 1024  # all that an IMAP server may say before the session can be used
+SIGN_IN_BYTES = 256 * 1024  # limit for an IMAP server before the session can be used
 REQUEST_BYTES = (
     64 * 1024 * 1024
-)  # and then for one request: a message with its attachments, or a long list
-LINE_COST = 512  # a line counts as so many bytes more: it costs Python as much time and memory
-REPLY_BYTES = 64 * 1024  # one reply of an SMTP server, with all of its lines
+)  # for each later request: a message with its attachments, or a long list
+LINE_COST = 512  # bytes added for each line, because it costs Python as much time and memory
+REPLY_BYTES = 64 * 1024  # one reply of an SMTP server, all its lines together
 NOT_ASCII = "A user name or password with letters outside ASCII cannot be used here."
-# RFC 5530, section 3: what is no word about the password.
+# RFC 5530, section 3: response codes that say nothing about the password.
 NOT_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT|SERVERBUG)\b", re.IGNORECASE)
 
 
 class ConnectError(Exception):
-    """A step did not succeed; `step` names it, the sentence holds no answer of the other side."""
+    """Failure of the step `step`; the sentence holds no text from the provider."""
 
     def __init__(self, step: str, sentence: str) -> None:
         super().__init__(step)
@@ -54,16 +55,16 @@ class ConnectError(Exception):
 
 
 class Unreachable(ConnectError):
-    """No connection, or not now."""
+    """No connection, or none at the moment."""
 
 
 class LoginRefused(ConnectError):
-    """The user name or password was refused."""
+    """Refusal of the user name or password."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImapAccess:
-    """Where and as whom to sign in."""
+    """The servers of a mailbox, and the user name and password for both."""
 
     imap: Endpoint
     smtp: Endpoint
@@ -94,8 +95,8 @@ def _written(endpoint: Endpoint) -> str:
 
 
 class _PinnedTls:
-    """What imaplib and smtplib ask a TLS context for, answered for the endpoint's name by
-    `hosts.start_tls`.
+    """The part of a TLS context that imaplib and smtplib use; `safe_hosts.start_tls` checks the
+    endpoint's name.
     """
 
     def __init__(self, host: str) -> None:
@@ -106,11 +107,11 @@ class _PinnedTls:
 
 
 class _PinnedImap(imaplib.IMAP4):
-    """imaplib on a socket that is connected already.
+    """imaplib on a socket that is already connected.
 
-    The server may say `allowed` bytes; the session ends at the first literal or line beyond them. A
-    literal counts when its size is named, because imaplib makes room for all of it before a byte
-    has come.
+    The server may send `allowed` bytes; the session ends at the first literal or line beyond them.
+    A literal counts as soon as the server names its size, because imaplib allocates all of it
+    before the first byte arrives.
     """
 
     def __init__(self, endpoint: Endpoint, sock: socket.socket) -> None:
@@ -130,7 +131,7 @@ class _PinnedImap(imaplib.IMAP4):
             line = super().readline()
         except self.abort:
             raise
-        except self.error as error:  # a line too long is no answer, so no refusal either
+        except self.error as error:  # a line that is too long is not a refusal
             raise self.abort(str(error)) from None
         self._spend(len(line) + LINE_COST)
         return line
@@ -138,7 +139,7 @@ class _PinnedImap(imaplib.IMAP4):
     def _get_response(self) -> Any:
         try:
             return super()._get_response()  # type: ignore[misc]
-        except ValueError:  # Python reads no number of so many digits
+        except ValueError:  # Python does not parse a number of so many digits
             raise self.abort("a literal of a size that is none") from None
 
     def _spend(self, size: int) -> None:
@@ -148,9 +149,7 @@ class _PinnedImap(imaplib.IMAP4):
 
 
 class _PinnedImapClient(IMAPClient):
-    """IMAPClient on a socket that is connected already, and inside TLS when the endpoint asks for
-    it.
-    """
+    """IMAPClient on a connected socket, and inside TLS if the endpoint asks for it."""
 
     def __init__(self, endpoint: Endpoint, sock: socket.socket) -> None:
         self._endpoint, self._ready = endpoint, sock
@@ -163,21 +162,21 @@ class _PinnedImapClient(IMAPClient):
                 with contextlib.suppress(OSError):
                     self.shutdown()  # nobody else has this client yet
                 raise
-            # What somebody slipped in before TLS stood would be taken for the server's word after
-            # it.
+            # An attacker could have injected responses before TLS began. They would be taken for
+            # the server's own.
             self._imap.untagged_responses.clear()
 
     def _create_IMAP4(self) -> imaplib.IMAP4:
         return _PinnedImap(self._endpoint, self._ready)
 
     def _set_read_timeout(self) -> None:
-        """The socket keeps the limit that it has."""
+        """Keep the timeout that the socket has."""
 
 
 class PinnedSmtp(smtplib.SMTP):
-    """smtplib on a socket that is connected already, and inside TLS when the endpoint asks for it.
+    """smtplib on a connected socket, and inside TLS if the endpoint asks for it.
 
-    From the greeting on the whole dialogue may take `seconds`; then the connection is cut.
+    The whole dialogue from the greeting on may take `seconds`; then the connection is cut.
     `wait_for` sets how long a single answer may take.
     """
 
@@ -186,8 +185,8 @@ class PinnedSmtp(smtplib.SMTP):
         self._deadline = Deadline(sock, seconds)
         sock.settimeout(COMMAND_SECONDS)
         try:
-            # Without a name of its own smtplib asks the resolver for ours, unbounded, and tells it
-            # the server.
+            # Without `local_hostname`, smtplib asks the resolver for our own name, without a time
+            # limit, and tells it to the server.
             super().__init__(endpoint.host, endpoint.port, local_hostname="[127.0.0.1]")
             self.ehlo_or_helo_if_needed()
             if endpoint.security == "starttls":
@@ -203,8 +202,8 @@ class PinnedSmtp(smtplib.SMTP):
             self.sock.settimeout(seconds)
 
     def extend(self, seconds: float) -> bool:
-        """Let the dialogue take so many seconds from now on; returns False if its deadline has
-        passed already.
+        """Let the dialogue take so many seconds from now on; return False if its deadline has
+        already passed.
         """
         if self.sock is None or not self._deadline.stop():
             return False
@@ -227,9 +226,7 @@ class PinnedSmtp(smtplib.SMTP):
 
 
 class _Replies:
-    """The answers of an SMTP server, line by line: a reply may have many lines, but not without
-    end.
-    """
+    """The answers of an SMTP server, line by line; one reply may have REPLY_BYTES in all."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -242,7 +239,7 @@ class _Replies:
         line = self._stream.readline(limit)
         self._left -= len(line)
         if self._left < 0:
-            raise OSError("the reply is too long")  # smtplib ends the dialogue at that
+            raise OSError("the reply is too long")  # smtplib ends the dialogue on this error
         return line
 
     def close(self) -> None:
@@ -268,9 +265,9 @@ def open_imap(
 
 @contextlib.contextmanager
 def conversation(client: IMAPClient, seconds: float) -> Iterator[None]:
-    """Bound what happens inside, by time and by how much the server says.
+    """Bound the calls in the block by `seconds`, and by the number of bytes from the server.
 
-    Beyond that the session ends.
+    The session ends when a bound is reached.
     """
     client._imap.allowed = REQUEST_BYTES
     deadline = Deadline(client.socket(), seconds)
@@ -309,11 +306,11 @@ def _signed_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
 def open_smtp(
     access: ImapAccess, *, seconds: float = SIGN_IN_SECONDS, allow_loopback: bool | None = None
 ) -> PinnedSmtp:
-    """Return an SMTP session that is ready for MAIL, whose dialogue ends after `seconds`,
-    connecting included.
+    """Return an SMTP session that is ready for MAIL; its dialogue ends after `seconds`, connecting
+    included.
 
-    It signs in when the server offers AUTH; a server that offers none takes mail by other rules of
-    its own. Raises Unreachable or LoginRefused.
+    The session signs in if the server offers AUTH. A server without AUTH accepts mail by its own
+    rules. Raises Unreachable or LoginRefused.
     """
     ends_at = time.monotonic() + seconds
     sock = _socket(access.smtp, "smtp_connect", min(seconds, CONNECT_SECONDS), allow_loopback)
@@ -348,8 +345,8 @@ def prove(access: ImapAccess, *, on_the_web: bool = False) -> None:
     """Sign in to both services and leave again, in at most MAILHUB_PROVE_SECONDS; raises
     Unreachable or LoginRefused.
 
-    On the web a host on loopback is refused like any inward one, sandbox or not: who signs in there
-    need not be the one who runs the machine.
+    On the web a loopback host is refused like any internal one, even with the sandbox: the person
+    who signs in there may not be the person who runs the machine.
     """
     inward = (
         settings.MAILHUB_WIZARD_REACHES_LOOPBACK
@@ -366,7 +363,7 @@ def prove(access: ImapAccess, *, on_the_web: bool = False) -> None:
         access, seconds=max(ends_at - time.monotonic(), LEAVE_SECONDS), allow_loopback=inward
     )
     with contextlib.suppress(smtplib.SMTPException, OSError):
-        smtp.putcmd("quit")  # and nobody waits for the answer
+        smtp.putcmd("quit")  # without waiting for the answer
     smtp.close()
 
 
@@ -379,7 +376,7 @@ def _socket(
         sock = connect(endpoint, timeout=timeout, allow_loopback=allow_loopback)
     except HostError as error:
         raise Unreachable(step, str(error)) from None
-    # A command goes out in several small writes; without this each waits 40 ms for the server's
-    # delayed ACK.
+    # A command goes out in several small writes. Without this option each waits 40 ms for the
+    # server's delayed ACK.
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock

@@ -1,4 +1,4 @@
-"""Whether a mailbox works, as the last use of it has shown."""
+"""The status of a mailbox, as its last use has shown."""
 
 from uuid import UUID
 
@@ -10,7 +10,7 @@ SHOWN_BY_USE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
 
 
 def works(mailbox: Mailbox) -> None:
-    """Writes only when it was thought not to: this is said after every use."""
+    """Set the mailbox to active; write only after an error, because every use calls this."""
     if mailbox.status == Mailbox.Status.ERROR:
         Mailbox.objects.filter(pk=mailbox.pk, status=Mailbox.Status.ERROR).update(
             status=Mailbox.Status.ACTIVE, checked_at=timezone.now()
@@ -24,11 +24,10 @@ def unreachable(mailbox_id: UUID) -> None:
 
 
 def login_refused(mailbox: Mailbox) -> None:
-    """Nothing is tried with these credentials again until somebody reconnects: repeated tries lock
-    accounts.
+    """Stop the use of these credentials until somebody reconnects: repeated attempts lock accounts.
 
-    Only the access that `mailbox` was read with was refused, not the one of who has reconnected
-    meanwhile.
+    Only the access in `mailbox` was refused. If somebody has reconnected since it was read, nothing
+    changes.
     """
     Mailbox.objects.filter(
         pk=mailbox.pk, credentials_version=mailbox.credentials_version, status__in=SHOWN_BY_USE

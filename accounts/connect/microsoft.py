@@ -1,13 +1,14 @@
-"""Access to a Microsoft 365 mailbox: how it is granted, and how its tokens are renewed (msal).
+"""Access to a Microsoft 365 mailbox: how it is granted, and how its tokens are refreshed (msal).
 
-Three ways in: the web (authorization code with PKCE), a device code on the command line, and client
-credentials for an application mailbox. All end as the same secrets. The app is told what was
-granted; tokens are never looked into.
+There are three ways to get access: the web (authorization code with PKCE), a device code on the
+command line, and client credentials for an application mailbox. All produce the same secrets. The
+response names the granted permissions; mailhub never parses a token.
 
-Microsoft refuses a set of permissions whole when one of them is not allowed, at a sign-in and at
-every refresh. So what is asked for can be set, and a refresh asks for what was granted, then for
-whatever is left: https://learn.microsoft.com/entra/identity-platform/scopes-oidc#the-default-scope.
-Not for that at once: it is not documented that personal accounts know `.default`.
+Microsoft refuses a whole set of permissions if one of them is not allowed, at a sign-in and at
+every refresh. So the permissions can be configured, and a refresh asks for those that were granted,
+then for all that are left:
+https://learn.microsoft.com/entra/identity-platform/scopes-oidc#the-default-scope.
+A refresh does not start with `.default`, because no document says that personal accounts know it.
 """
 
 import re
@@ -28,21 +29,21 @@ from accounts.connect.tenants import EVERY_TENANT, lets_every_tenant_in
 from accounts.infra.credentials import Secrets
 
 READ, DRAFT, SEND, PROFILE = "Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read"
-PERMISSIONS = (READ, DRAFT, SEND)  # that concern mail
+PERMISSIONS = (READ, DRAFT, SEND)  # the permissions that concern mail
 TIMEOUT = httpx2.Timeout(15.0)
 TENANT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# https://learn.microsoft.com/entra/identity-platform/id-token-claims-reference: the tenant of all
-# personal accounts.
+# The tenant of all personal accounts:
+# https://learn.microsoft.com/entra/identity-platform/id-token-claims-reference
 PERSONAL = "9188040d-6c67-4c5b-b112-36a304b66dad"
 PERSONAL_DOMAINS = {"outlook.com", "hotmail.com", "live.com", "msn.com"}
-# https://learn.microsoft.com/entra/identity-platform/reference-error-codes: what only a person can
-# mend.
+# Errors that only a person can resolve:
+# https://learn.microsoft.com/entra/identity-platform/reference-error-codes
 ENDED = {"invalid_grant", "interaction_required", "consent_required", "login_required"}
 
 
 class SignInFailed(Exception):
-    """Nothing was granted; `code` is the OAuth error, its description is for a log of Microsoft's,
-    not for ours.
+    """Failed sign-in without access. `code` is the OAuth error; its description belongs in
+    Microsoft's log, not in ours.
     """
 
     def __init__(self, code: str, sentence: str) -> None:
@@ -53,9 +54,7 @@ class SignInFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Granted:
-    """What a sign-in brought: the secrets to keep, and the permissions among them that concern
-    mail.
-    """
+    """Result of a sign-in: the secrets to keep, and the granted permissions that concern mail."""
 
     scopes: tuple[str, ...]
     secrets: dict[str, Any] = field(repr=False)
@@ -66,15 +65,16 @@ class Granted:
 
 
 def begin_sign_in(redirect_uri: str, *, login_hint: str = "") -> dict[str, Any]:
-    """Begin the way through the browser: the flow holds state, nonce and PKCE verifier and belongs
-    in the session; its `auth_uri` is where the person goes. Raises SignInFailed when any tenant in
-    the world could sign in.
+    """Begin a sign-in in the browser and return the flow, which belongs in the session.
+
+    The flow holds state, nonce and PKCE verifier; its `auth_uri` is the page where the person
+    goes. Raises SignInFailed if people of any tenant in the world could sign in.
     """
     with _application() as app, warnings.catch_warnings():
         if lets_every_tenant_in():
             raise SignInFailed("tenants_not_set", EVERY_TENANT)
-        # msal would rather have the answer posted, but a POST from another site comes without our
-        # session's cookie.
+        # msal recommends that the answer is posted, but a POST from another site arrives without
+        # our session's cookie.
         warnings.filterwarnings("ignore", message="response_mode")
         flow: dict[str, Any] = app.initiate_auth_code_flow(
             _scopes((*wanted(), PROFILE)), redirect_uri=redirect_uri, login_hint=login_hint or None
@@ -83,14 +83,14 @@ def begin_sign_in(redirect_uri: str, *, login_hint: str = "") -> dict[str, Any]:
 
 
 def finish_sign_in(flow: dict[str, Any], answer: Mapping[str, str]) -> Granted:
-    """Redeem what the browser came back with.
+    """Redeem the browser's answer for access.
 
-    Raises SignInFailed, also when the answer is not of this flow.
+    Raises SignInFailed, also if the answer belongs to another flow.
     """
     with _application() as app:
         try:
             result = app.acquire_token_by_auth_code_flow(flow, dict(answer))
-        except ValueError:  # msal's word for a state that does not match
+        except ValueError:  # msal raises it for a state that does not match
             raise SignInFailed(
                 "invalid_state", "This sign-in was not begun here. Begin again."
             ) from None
@@ -100,8 +100,8 @@ def finish_sign_in(flow: dict[str, Any], answer: Mapping[str, str]) -> Granted:
 
 
 def by_device_code(show: Callable[[str], object], permissions: Sequence[str] = ()) -> Granted:
-    """Let a person sign in on another device; `show` gets the sentence that says where and with
-    which code.
+    """Let a person sign in on another device, and return the access; `show` gets the sentence with
+    the page and the code.
     """
     asked = permissions or wanted()
     with _application(public=True) as app:
@@ -119,10 +119,10 @@ def by_device_code(show: Callable[[str], object], permissions: Sequence[str] = (
 
 
 def by_client_credentials(permissions: Sequence[str] = ()) -> Granted:
-    """Access of the application itself to the mailboxes it was given.
+    """Return the application's own access to the mailboxes it was given.
 
-    Microsoft does not say which permissions that are: who connects the mailbox does, and one that
-    is missing shows when it is needed.
+    Microsoft does not name the permissions, so the person who connects the mailbox does. A missing
+    permission causes an error when it is needed.
     """
     secrets = client_credentials(Secrets())
     return Granted(scopes=tuple(permissions or wanted()), secrets={**secrets, "application": True})
@@ -135,7 +135,7 @@ def client_credentials(secrets: Secrets) -> dict[str, Any]:
 
 
 def refresh(secrets: Secrets) -> dict[str, Any]:
-    """New tokens for a mailbox's secrets, and what they permit now.
+    """Return a mailbox's secrets with new tokens and the permissions they have now.
 
     Raises GrantEnded or NoToken.
     """
@@ -143,7 +143,7 @@ def refresh(secrets: Secrets) -> dict[str, Any]:
         if secrets.get("application"):
             return client_credentials(secrets)
         if not secrets.get("refresh_token"):
-            raise GrantEnded  # none was given: with the access token all has ended
+            raise GrantEnded  # Microsoft gave none, so the access ends with the access token
         with _application(public=bool(secrets.get("public"))) as app:
             asked = tuple(secrets.get("granted", wanted()))
             result = app.acquire_token_by_refresh_token(
@@ -162,7 +162,8 @@ def refuse_tenant(tenant: str) -> None:
     """Raise SignInFailed for a tenant that is not allowed, or that Microsoft did not name."""
     named = settings.MICROSOFT_TENANT.lower()
     allowed = settings.MICROSOFT_ALLOWED_TENANTS or ([named] if TENANT_ID.fullmatch(named) else [])
-    # Under the name of one tenant Microsoft signs in nobody else; only an id can be compared.
+    # If MICROSOFT_TENANT names one tenant, Microsoft signs in only its people. Only an id can be
+    # compared here.
     if not tenant or (allowed and tenant not in allowed):
         raise SignInFailed(
             "another_tenant", "Accounts of this organisation may not connect mailboxes here."
@@ -170,11 +171,11 @@ def refuse_tenant(tenant: str) -> None:
 
 
 def refuse_another(address: str, granted: Granted) -> bool:
-    """See that the person who signed in has this address; return whether Microsoft itself vouches
-    for it.
+    """Check that the person who signed in has this address; return whether Microsoft vouches for
+    it.
 
     Microsoft lets an organisation use only domains that it has proven as sign-in names. The field
-    `mail` is free text of its administrators
+    `mail` is free text that its administrators write
     (https://learn.microsoft.com/entra/identity-platform/migrate-off-email-claim-authorization), so
     it counts only in the domain of the sign-in name. Raises SignInFailed for another address.
     """
@@ -186,13 +187,13 @@ def refuse_another(address: str, granted: Granted) -> bool:
             "another_address", "Somebody else signed in: Microsoft names another address."
         )
     domain = address.rpartition("@")[2]
-    if granted.tenant == PERSONAL:  # a personal account may be named by an address of any provider
+    if granted.tenant == PERSONAL:  # a personal account can have an address of any provider
         return domain in PERSONAL_DOMAINS
     return address == name or name.rpartition("@")[2] == domain
 
 
 def prove_application(address: str, access_token: str) -> None:
-    """See that the application may open this mailbox. Raises SignInFailed."""
+    """Check that the application may open this mailbox. Raises SignInFailed."""
     _ask_graph(f"/users/{quote(address, safe='@')}/mailFolders/inbox?$select=id", access_token)
 
 
@@ -213,9 +214,9 @@ def _ask_graph(path: str, access_token: str) -> dict[str, Any]:
 
 @contextmanager
 def _application(*, confidential: bool = False, public: bool = False) -> Iterator[Any]:
-    """An msal application that repeats nothing by itself and keeps no cache of its own.
+    """Yield an msal application that does not retry by itself and keeps no cache of its own.
 
-    `public`: without the secret, as what was begun with a device code must go on.
+    `public` leaves out the secret, because a device-code sign-in must continue without it.
     """
     if not settings.MICROSOFT_CLIENT_ID:
         raise SignInFailed(
@@ -243,20 +244,20 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
             raise SignInFailed(
                 "unreachable", "The sign-in service of Microsoft cannot be reached."
             ) from None
-        except ValueError:  # no OpenID configuration at the address, or none that is any
+        except ValueError:  # no OpenID configuration at the address, or an invalid one
             raise SignInFailed(
                 "unreachable", "The sign-in service of Microsoft gave no usable answer."
             ) from None
 
 
 def wanted() -> tuple[str, ...]:
-    """The permissions that are asked for when nobody says which."""
+    """Return the permissions to ask for when the caller names none."""
     return tuple(settings.MICROSOFT_PERMISSIONS) or (DRAFT, SEND)
 
 
 def _granted(result: Mapping[str, Any], asked: Sequence[str]) -> Granted:
     tokens = _tokens(result)
-    # RFC 6749, 5.1: nothing said means all that was asked for.
+    # RFC 6749, 5.1: without a scope in the answer, all that was asked for is granted.
     named = [
         scope.rpartition("/")[2] for scope in str(result.get("scope") or " ".join(asked)).split()
     ]
@@ -265,11 +266,11 @@ def _granted(result: Mapping[str, Any], asked: Sequence[str]) -> Granted:
 
 
 def _with_identity(granted: Granted, result: Mapping[str, Any]) -> Granted:
-    """Bind the access to the account itself: `oid` in `tid` stays the same when its addresses
-    change.
+    """Bind the access to the account: `oid` and `tid` stay the same when its addresses change.
 
-    The id token came from Microsoft over TLS just now, so its signature need not be checked (OpenID
-    Connect Core, 3.1.3.7). Raises SignInFailed without one, or with one for another application.
+    Microsoft has just sent the id token over TLS, so its signature need not be checked (OpenID
+    Connect Core, 3.1.3.7). Raises SignInFailed without a token, or with one for another
+    application.
     """
     claims = result.get("id_token_claims") or {}
     if (
@@ -282,7 +283,7 @@ def _with_identity(granted: Granted, result: Mapping[str, Any]) -> Granted:
 
 
 def _lacks_consent(result: Mapping[str, Any]) -> bool:
-    """Whether one of the permissions that were asked for is not granted, or none is (AADSTS65001)."""
+    """Return True if a permission that was asked for is not granted, or none is (AADSTS65001)."""
     return result.get("suberror") == "consent_required" or 65001 in (
         result.get("error_codes") or ()
     )
@@ -295,7 +296,7 @@ def _tokens(result: Mapping[str, Any]) -> dict[str, Any]:
         "access_token": result["access_token"],
         "expires_at": time() + float(result.get("expires_in", 0)),
     }
-    # A refresh token that is not sent anew goes on being good.
+    # If the answer has no new refresh token, the old one stays valid.
     return tokens | (
         {"refresh_token": result["refresh_token"]} if result.get("refresh_token") else {}
     )
@@ -307,7 +308,7 @@ def _failed(result: Mapping[str, Any]) -> SignInFailed:
 
 
 def _scopes(names: Sequence[str]) -> list[str]:
-    """Plain names mean the Graph of the public cloud; others need the address of theirs in front."""
+    """Return the permissions as scopes; outside the public cloud they need the Graph's address."""
     origin = _graph_origin()
     return (
         list(names)
@@ -317,7 +318,7 @@ def _scopes(names: Sequence[str]) -> list[str]:
 
 
 def _whatever() -> list[str]:
-    """All that is granted for Graph."""
+    """Return the scope that asks for all that is granted for Graph."""
     return [f"{_graph_origin()}/.default"]
 
 

@@ -1,4 +1,4 @@
-"""Whether the person who connects a mailbox by IMAP is the one who has its address."""
+"""Proof that the person who connects a mailbox by IMAP owns its address."""
 
 from accounts.connect import discovery
 from accounts.connect.connecting import Proof, stored_access
@@ -7,18 +7,15 @@ from accounts.infra.safe_hosts import Endpoint
 from accounts.models import Mailbox, Role, User
 from accounts.people.address_proof import is_proven
 
-# Where the mail of these providers is read by IMAP and a password; their addresses suggest OAuth
-# instead.
+# The IMAP hosts of providers whose addresses suggest OAuth; IMAP works there with a password.
 IMAP_OF = {"gmail": {"imap.gmail.com"}, "microsoft": {"outlook.office365.com"}}
 
 
 def proof_by_imap(person: User, address: str, access: ImapAccess) -> Proof | None:
-    """Say how an access that signs in proves the address.
+    """Return how an access that signs in proves the address; None if a code must be mailed there.
 
-    None: it does not, so a code has to be mailed there.
-
-    Servers that the person typed prove nothing by themselves: anybody can run a server that lets
-    them in under any name. The domain of the address says which servers are its own.
+    Servers that the person typed prove nothing by themselves, because anybody can run a server that
+    accepts any name. The domain of the address names its own servers.
     """
     address = address.strip().lower()
     if person.email == address and person.address_proven_at:
@@ -34,7 +31,7 @@ def proof_by_imap(person: User, address: str, access: ImapAccess) -> Proof | Non
 
 
 def own_hosts(address: str) -> set[str]:
-    """Return the hosts that the domain of an address names for reading its mail."""
+    """Return the IMAP hosts that the domain of an address names."""
     found = discovery.discover(address)
     if found.provider != "imap":
         return IMAP_OF[found.provider]
@@ -42,8 +39,8 @@ def own_hosts(address: str) -> set[str]:
 
 
 def _same_servers(person: User, address: str, access: ImapAccess) -> bool:
-    """Whether only the password is new: same servers, same user name, and the person manages the
-    mailbox.
+    """Return True if only the password is new: same servers, same user name, and the person manages
+    the mailbox.
     """
     mailbox = Mailbox.objects.filter(
         address__iexact=address,

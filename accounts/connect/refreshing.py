@@ -1,9 +1,9 @@
 """Access tokens of a mailbox: kept in its encrypted credentials, refreshed by one worker at a time.
 
-The lock is a row that says until when somebody refreshes, so that no transaction is open while the
-provider is asked. Whoever outlives that time may find a second refresh beside the first: each has a
-number, and what a lower one brought is not written over what a higher one did. Access tokens are
-opaque; what they hold is never looked at.
+The lock is a lease in a row, so no transaction is open while the provider is asked. If a refresh
+takes longer than its lease, a second one may run beside it. Each refresh has a number, and the
+tokens of a lower number never overwrite those of a higher one. Access tokens are opaque; mailhub
+never parses them.
 """
 
 import time
@@ -23,25 +23,25 @@ from accounts.infra.credentials import Secrets
 from accounts.models import Mailbox, TokenRefresh
 
 EARLY_SECONDS = (
-    300.0  # renewed this long before the end: nobody has to wait for it, and clocks may differ
+    300.0  # before the end, because nobody should wait for a refresh, and clocks may differ
 )
 LEASE = timedelta(seconds=45)  # longer than one refresh may take
 WAIT_SECONDS = 50.0
 POLL_SECONDS = 0.1
-TRY_AGAIN = timedelta(seconds=60)  # after a refresh that did not succeed
+TRY_AGAIN = timedelta(seconds=60)  # after a refresh that failed
 
 Refreshing = Callable[[Secrets], dict[str, Any]]
 
 
 class GrantEnded(Exception):
-    """The provider takes the refresh token no more (`invalid_grant`): a person has to connect the
+    """Refusal of the refresh token by the provider (`invalid_grant`): a person has to connect the
     mailbox again.
     """
 
 
 class NoToken(Exception):
-    """No token right now; `retry_after` in seconds, `detail` a sentence where waiting alone will
-    not help.
+    """No token at the moment; `retry_after` in seconds, `detail` a sentence if waiting does not
+    help.
     """
 
     def __init__(self, retry_after: int | None = None, detail: str = "") -> None:
@@ -53,15 +53,15 @@ class NoToken(Exception):
 def access_token(
     mailbox_id: UUID, refresh: Refreshing, *, known: Secrets | None = None, rejected: str = ""
 ) -> str:
-    """A token that can be used now: that of the secrets `known`, read a moment ago, or one that is
-    looked for.
+    """Return a token that can be used now: from the secrets `known`, read a moment ago, or from the
+    database or the provider.
 
-    `refresh` gets the mailbox's secrets and returns all of them anew, with `access_token`,
-    `expires_at` (Unix time) and, where the provider says them, the permissions as `granted`: they
-    are the mailbox's from then on. It bounds its own time and raises GrantEnded or NoToken.
-    `rejected` is a token that the provider has just refused. Raises the same. After GrantEnded the
-    mailbox needs to be connected again, and after either the provider is not asked before a minute
-    is over.
+    `refresh` gets the mailbox's secrets and returns all of them with a new `access_token` and
+    `expires_at` (Unix time). If the provider names the permissions, it returns them as `granted`,
+    and they become the mailbox's. It bounds its own time and raises GrantEnded or NoToken.
+    `rejected` is a token that the provider has just refused. Raises the same errors. After
+    GrantEnded the mailbox must be connected again. After either error the provider is not asked for
+    a minute.
     """
     token, left = _usable(known or Secrets(), rejected)
     if left > EARLY_SECONDS:
@@ -77,7 +77,7 @@ def access_token(
         if number is not None:
             return _refreshed(mailbox, secrets, number, refresh)
         if left > 0:
-            # somebody else is at it, or it did not succeed; this one is good a little longer
+            # Another worker refreshes, or a refresh failed; this token is valid a while longer.
             return token
         _not_failed_lately(mailbox)
         if time.monotonic() > give_up_at:
@@ -86,7 +86,7 @@ def access_token(
 
 
 def _usable(secrets: Secrets, rejected: str) -> tuple[str, float]:
-    """The token, and for how many seconds it is good."""
+    """Return the token, and for how many seconds it is valid."""
     token = str(secrets.get("access_token", ""))
     return token, float(
         secrets.get("expires_at", 0)
@@ -94,8 +94,8 @@ def _usable(secrets: Secrets, rejected: str) -> tuple[str, float]:
 
 
 def _begin(mailbox: Mailbox) -> int | None:
-    """Take the lock: the number of this refresh, or None while another holds it or a failure is
-    fresh.
+    """Take the lease and return the number of this refresh; None if another worker holds it, or if
+    a refresh failed a short time ago.
     """
     TokenRefresh.objects.bulk_create([TokenRefresh(mailbox=mailbox)], ignore_conflicts=True)
     free = Q(lease_until=None) | Q(lease_until__lte=Now())
@@ -111,7 +111,7 @@ def _refreshed(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Ref
     mailbox.refresh_from_db()
     secrets = _secrets(mailbox)
     if secrets.get("access_token") != read_before.get("access_token"):
-        _end(mailbox, number)  # somebody was faster, between the look and the lock
+        _end(mailbox, number)  # another worker refreshed between the read and the lease
         return str(secrets["access_token"])
     try:
         renewed = Secrets(refresh(secrets))
@@ -131,8 +131,8 @@ def _refreshed(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Ref
 
 @transaction.atomic
 def _stored(mailbox: Mailbox, renewed: Secrets, number: int) -> str:
-    """Keep what this refresh brought, unless a later one has or the mailbox was connected anew
-    meanwhile.
+    """Store the tokens of this refresh, unless a later one has stored its own or the mailbox was
+    connected again meanwhile; return the access token.
     """
     row = Mailbox.objects.select_for_update(no_key=True).get(pk=mailbox.pk)
     newest = TokenRefresh.objects.filter(mailbox=mailbox, kept__lt=number)
@@ -147,7 +147,7 @@ def _stored(mailbox: Mailbox, renewed: Secrets, number: int) -> str:
 def _end(
     mailbox: Mailbox, number: int, *, failed_for: timedelta | None = None, ended: bool = False
 ) -> bool:
-    """Give the lock back; False when a later refresh holds it, or the mailbox was connected anew."""
+    """Release the lease; return False if a later refresh or a new connection has replaced it."""
     mine = TokenRefresh.objects.filter(mailbox=mailbox, number=number)
     return bool(
         mine.update(

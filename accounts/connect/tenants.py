@@ -1,5 +1,5 @@
-"""Whether any organisation in the world could connect a Microsoft 365 mailbox here, and a warning
-if so.
+"""The system check for Microsoft tenants: it warns if any organisation in the world could connect a
+mailbox here.
 """
 
 from typing import Any
@@ -14,14 +14,14 @@ EVERY_TENANT = (
 
 
 def lets_every_tenant_in() -> bool:
-    """Whether the settings would let a person of any organisation connect a mailbox in the web."""
+    """Return True if people of any organisation could connect a mailbox on the web."""
     several = settings.MICROSOFT_TENANT.lower() in ("common", "organizations")
     return several and not settings.MICROSOFT_ALLOWED_TENANTS
 
 
 @register
 def check_tenants(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """Warn at the start: mailboxes that are connected already go on working."""
+    """Return a warning at the start; mailboxes that are already connected still work."""
     if settings.MICROSOFT_CLIENT_ID and lets_every_tenant_in():
         return [Warning(EVERY_TENANT, id="mailhub.W001")]
     return []

@@ -1,7 +1,7 @@
 """Django's cache in the database, with JSON in its rows.
 
-Django's own backend stores pickles: whoever can write to the table could run code in every process
-that reads it.
+Django's own backend stores pickles: anybody who can write to the table could run code in every
+process that reads it.
 """
 
 import json
@@ -20,7 +20,7 @@ FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 class JsonDatabaseCache(DatabaseCache):
     """A cache of JSON values; a row that is not JSON counts as missing.
 
-    A value that JSON lacks raises TypeError.
+    A value that JSON cannot represent raises TypeError.
     """
 
     def get_many(self, keys: Iterable[Any], version: int | None = None) -> dict[Any, Any]:
@@ -41,12 +41,12 @@ class JsonDatabaseCache(DatabaseCache):
             except (
                 ValueError,
                 RecursionError,
-            ):  # written by an earlier version, or by somebody else
+            ):  # written by an earlier version, or by another program
                 continue
         return found
 
     def _base_set(self, mode: str, key: str, value: Any, timeout: Any = DEFAULT_TIMEOUT) -> bool:
-        """Set, add or touch in one statement; returns whether it did."""
+        """Set, add or touch in one statement; return True if a row was written."""
         until = self.get_backend_timeout(timeout)
         expires = _adapted(FOREVER if until is None else datetime.fromtimestamp(until, tz=UTC))
         now = timezone.now()

@@ -1,7 +1,7 @@
-"""SQL that the ORM makes once in a process and that runs many times with other values.
+"""Compiled SQL: the ORM makes it once in a process, and it runs many times with other values.
 
-Making the SQL of a claim costs more than running it. What is made here comes from the same
-querysets and the same Q as everywhere else; only the values wait in slots.
+Making the SQL of a claim costs more than running it. The SQL comes from the same querysets and the
+same Q as everywhere else; only the values are filled in later, through slots.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ M = TypeVar("M", bound=Model)
 
 
 class Slot(Expression):
-    """A value that is given when the statement runs, prepared as the field would be."""
+    """A value that is given when the statement runs, prepared as the field would prepare it."""
 
     def __init__(self, name: str, field: Field[Any, Any]) -> None:
         super().__init__(output_field=field)
@@ -34,13 +34,13 @@ class Slot(Expression):
 
 
 def slot(model: type[Model], field: str, name: str = "") -> Slot:
-    """A slot for a value of a model's field, by the field's name unless it is given another."""
+    """Return a slot for a value of a model's field, with the field's name or the given one."""
     return Slot(name or field, cast("Field[Any, Any]", model._meta.get_field(field)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Sql:
-    """The text, its parameters in order, and what the columns of the answer are."""
+    """The text, its parameters in order, and the columns of the result."""
 
     text: str
     parameters: tuple[Any, ...]
@@ -59,7 +59,7 @@ class _Sql:
         return self._converted(rows)
 
     def _converted(self, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
-        """As SQLCompiler.apply_converters does; asked for anew, since they belong to a connection."""
+        """Convert as SQLCompiler.apply_converters does; converters belong to a connection."""
         converters = [
             (number, column, found)
             for number, column in enumerate(self.columns)
@@ -79,7 +79,7 @@ class _Sql:
 
 
 class _Statement(ABC):
-    """Made when it first runs, once for each sort of database."""
+    """A statement that is compiled when it first runs, once for each database vendor."""
 
     everyone: ClassVar[list[_Statement]] = []
 
@@ -96,9 +96,9 @@ class _Statement(ABC):
     def made(self) -> _Sql:
         made = self._made.get(connection.vendor)
         if made is None:
-            # Django makes no FOR UPDATE outside of a transaction. No lock: who waits for SQLite's
-            # while holding one of ours could wait for somebody who waits for ours. Made twice is
-            # made alike.
+            # Django makes no FOR UPDATE outside of a transaction. No lock here: a thread that holds
+            # ours while it waits for SQLite's could deadlock with a thread that holds SQLite's.
+            # Compiling twice gives the same SQL.
             with transaction.atomic():
                 made = self._made.setdefault(connection.vendor, self._make())
         return made
@@ -126,7 +126,7 @@ class Select(_Statement):
 
 class Questions(_Statement):
     """Several questions in one statement: for each queryset whether it has rows, and the first
-    value of one more.
+    value of another queryset.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Questions(_Statement):
         self._first = first
 
     def __call__(self, **values: Any) -> tuple[dict[str, bool], Any]:
-        """The answers by name, and the first value."""
+        """Return the answers by name, and the first value."""
         ((*answers, first),) = self._run(values)
         return dict(zip(self._rows(), map(bool, answers), strict=True)), first
 
@@ -154,7 +154,7 @@ class Questions(_Statement):
         compiler = self._first()[:1].query.get_compiler(connection=connection)
         asked, values = compiler.as_sql()
         text.append(f"({asked})")
-        # A question answers with a number or a truth value, which needs no conversion.
+        # An EXISTS answers with a number or a truth value, which needs no conversion.
         plain = [Value(None, output_field=IntegerField())] * (len(text) - 1)
         columns = (
             *plain,
@@ -166,8 +166,8 @@ class Questions(_Statement):
 
 
 class Update(_Statement):
-    """One UPDATE of the rows of a queryset; the answer is what `returning` names, a row for each
-    row changed.
+    """One UPDATE of the rows of a queryset; the result has the `returning` columns of each changed
+    row.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Update(_Statement):
 
 
 class Insert(_Statement):
-    """One INSERT of a row; what is not given has the default of its field."""
+    """One INSERT of a row; a column without a value gets the default of its field."""
 
     def __init__(self, model: type[Model], given: str, **fixed: Any) -> None:
         super().__init__()
@@ -223,14 +223,14 @@ def _update(rows: QuerySet[Any, Any], changes: Mapping[str, Any], returning: str
     text, parameters = query.get_compiler(connection=connection).as_sql()
     meta = rows.model._meta
     fields = [meta.get_field(name) for name in returning.split()]
-    # Both databases have it (SQLite since 3.35); Django's update() has no word for it.
+    # Both databases support RETURNING (SQLite since 3.35); Django's update() does not.
     names = ", ".join(connection.ops.quote_name(field.column) for field in fields)
     columns = tuple(field.get_col(meta.db_table) for field in fields)
     return _Sql(text=f"{text} RETURNING {names}", parameters=tuple(parameters), columns=columns)
 
 
 def database_now() -> datetime:
-    """Return the time by the database's clock: every server asks the same one."""
+    """Return the time by the database's clock, because all servers share it."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SELECT STATEMENT_TIMESTAMP()")
@@ -242,11 +242,11 @@ def database_now() -> datetime:
 def update_row(
     row: Model, *conditions: Q, where: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> bool:
-    """Update the row if all that holds, and take over in `row` what it says then; False if it does
-    not hold.
+    """Update the row if all conditions hold, and copy its new values to `row`; return False if they
+    do not hold.
 
-    The SQL is made once for changes of the same columns, as long as expressions among them are the
-    same.
+    The SQL is compiled once for changes of the same columns, as long as the expressions among them
+    are the same.
     """
     wanted = {"pk": row.pk, **where}
     computed = tuple(
@@ -282,17 +282,17 @@ def _update_of_row(
 
 
 def make_all() -> None:
-    """Make the SQL of all statements now, so that a fork finds it in memory."""
+    """Compile the SQL of all statements now, so that a forked process has it in memory."""
     for statement in _Statement.everyone:
         statement.made()
 
 
 def columns_of(model: type[Model], prefix: str = "") -> list[str]:
-    """The names of all columns of a model, to ask for them as values."""
+    """Return the names of all columns of a model, to query them as values."""
     return [f"{prefix}{field.attname}" for field in model._meta.concrete_fields]
 
 
 def instance(model: type[M], values: Sequence[Any]) -> M:
-    """The row that begins with the values of `columns_of`."""
+    """Return the row whose columns are the first of `values`, in the order of `columns_of`."""
     names = columns_of(model)
     return model.from_db(connection.alias, names, values[: len(names)])

@@ -1,4 +1,4 @@
-"""What gives access to a mailbox, encrypted and bound to its row.
+"""The credentials of a mailbox, encrypted and bound to its row.
 
 A record is `key id (4) ‖ nonce (12) ‖ AES-256-GCM ciphertext`. The associated data names table,
 column and row, so that a ciphertext moved to another row does not decrypt.
@@ -20,11 +20,11 @@ NONCE_BYTES = 12
 
 
 class CannotDecrypt(Exception):
-    """The record was made with a key that is not configured, or belongs to another row."""
+    """Record of a key that is not configured, or of another row."""
 
 
 class Secrets(dict[str, Any]):
-    """A mailbox's access data; its repr shows no value, so that no log or error page can."""
+    """A mailbox's access data; its repr shows no value, so no log or error page can."""
 
     def __repr__(self) -> str:
         return f"Secrets({', '.join(sorted(self))})"
@@ -44,7 +44,7 @@ def encrypt(secrets: dict[str, Any], *, mailbox_id: UUID) -> bytes:
 
 
 def decrypt(record: bytes, *, mailbox_id: UUID) -> Secrets:
-    """Decrypt with whichever configured key made the record; raises CannotDecrypt."""
+    """Decrypt with the configured key that made the record; raise CannotDecrypt."""
     made_by, nonce = record[:KEY_ID_BYTES], record[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES]
     for key in configured_keys():
         if key_id(key) == made_by:
@@ -59,7 +59,7 @@ def decrypt(record: bytes, *, mailbox_id: UUID) -> Secrets:
 
 
 def encrypt_text(text: str, *, bound_to: str) -> str:
-    """Encrypt a short secret of a table that we do not own; `bound_to` names the table."""
+    """Encrypt a short secret of a library's table; `bound_to` names the table."""
     key = configured_keys()[0]
     nonce = os.urandom(NONCE_BYTES)
     return base64.b64encode(
@@ -68,7 +68,7 @@ def encrypt_text(text: str, *, bound_to: str) -> str:
 
 
 def decrypt_text(record: str, *, bound_to: str) -> str:
-    """The counterpart of encrypt_text; raises CannotDecrypt."""
+    """Decrypt a record of `encrypt_text`; raise CannotDecrypt."""
     raw = base64.b64decode(record)
     for key in configured_keys():
         if key_id(key) == raw[:KEY_ID_BYTES]:
@@ -84,12 +84,12 @@ def decrypt_text(record: str, *, bound_to: str) -> str:
 
 
 def configured_keys() -> list[bytes]:
-    """Return the keys of MAILHUB_ENCRYPTION_KEYS; the first encrypts."""
+    """Return the keys of MAILHUB_ENCRYPTION_KEYS; the first one encrypts."""
     return [base64.b64decode(key) for key in settings.MAILHUB_ENCRYPTION_KEYS]
 
 
 def key_id(key: bytes) -> bytes:
-    """Return the short public name of a key, which stands in each record that it made."""
+    """Return the short public name of a key, which is part of each record that it made."""
     return hashlib.sha256(b"mailhub key id" + key).digest()[:KEY_ID_BYTES]
 
 

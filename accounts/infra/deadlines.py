@@ -1,7 +1,7 @@
 """Deadlines for conversations with foreign servers.
 
 A socket's own timeout bounds one operation: a server that sends a byte now and then never reaches
-it. A deadline ends the whole conversation instead, whatever library leads it.
+it. A deadline ends the whole conversation, no matter which library uses the socket.
 """
 
 import contextlib
@@ -13,13 +13,13 @@ import threading
 class Deadline:
     """The latest end of one conversation: at that moment the connection is shut down.
 
-    An operation that waits then sees the end of the stream or an OSError. `stop` must be called
+    A waiting operation then sees the end of the stream or an OSError. The caller must call `stop`
     when the conversation is over.
     """
 
     def __init__(self, sock: socket.socket, seconds: float) -> None:
-        # A descriptor of its own: STARTTLS replaces the socket object, and a closed number may
-        # belong to another connection by then.
+        # A descriptor of its own, because STARTTLS replaces the socket object, and a closed number
+        # may belong to another connection by then.
         self._line = socket.socket(fileno=os.dup(sock.fileno()))
         self._lock = threading.Lock()
         self._passed = False
@@ -28,7 +28,7 @@ class Deadline:
         self._timer.start()
 
     def stop(self) -> bool:
-        """End the deadline; returns False if it has passed already."""
+        """End the deadline; return False if it has already passed."""
         self._timer.cancel()
         with self._lock:
             self._line.close()
@@ -37,6 +37,6 @@ class Deadline:
     def _cut(self) -> None:
         with self._lock, contextlib.suppress(OSError):
             self._passed = True
-            # Closed here too: a conversation that was given up may never call `stop`.
+            # Closed here too, because an abandoned conversation may never call `stop`.
             with self._line as line:
                 line.shutdown(socket.SHUT_RDWR)

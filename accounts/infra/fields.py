@@ -1,7 +1,7 @@
-"""Columns whose content is encrypted at rest, each value bound to its row by `bound_by`.
+"""Columns whose content is encrypted at rest; `bound_by` binds each value to its row.
 
-They open on access. What was stored before there was encryption is read as it stands. In the schema
-they are the plain columns, so a migration sees no difference.
+A value is decrypted on access. Values that were stored before there was encryption are returned
+unchanged. In the schema they are the plain columns, so a migration sees no difference.
 """
 
 import base64
@@ -34,12 +34,12 @@ class _Opened(DeferredAttribute):
         return value if instance is None else self.field.opened(value, instance)  # type: ignore[attr-defined]
 
     def __set__(self, instance: Any, value: Any) -> None:
-        # Without it, Python would take the stored value from the instance and not ask here.
+        # Without a __set__, Python would read the instance's own value and skip __get__.
         instance.__dict__[self.field.attname] = value
 
 
 class Encrypted(models.Field):  # type: ignore[type-arg]
-    """What both sorts have in common.
+    """Common base of the encrypted fields.
 
     `bound_by` names columns that are known before the row is inserted.
     """
@@ -57,22 +57,22 @@ class Encrypted(models.Field):  # type: ignore[type-arg]
     plain = ""
 
     def bound_to(self, row: Any) -> str:
-        """Name the row that a value belongs to: table, column and key."""
+        """Return the name of the row that a value belongs to: table, column and key."""
         key = ":".join(_named(getattr(row, name)) for name in self.bound_by)
         return f"{self.model._meta.db_table}:{self.column}:{key}"
 
     def pre_save(self, model_instance: Any, add: bool) -> Any:
         value = model_instance.__dict__[self.attname]
         if value and self.is_sealed(value) and self.is_readable(model_instance):
-            return value  # a row that is saved again as it was read
+            return value  # the row is saved unchanged
         return self.sealed(value, model_instance)
 
     def sealed(self, value: Any, row: Any) -> Any:
-        """Encrypt what is stored in this column of this row; an empty value stays empty."""
+        """Encrypt a value for this column of this row; an empty value stays empty."""
         raise NotImplementedError
 
     def opened(self, value: Any, row: Any) -> Any:
-        """Decrypt what was stored in this column of this row."""
+        """Decrypt a stored value of this column of this row."""
         raise NotImplementedError
 
     def is_sealed(self, stored: Any) -> bool:
@@ -84,16 +84,16 @@ class Encrypted(models.Field):  # type: ignore[type-arg]
         raise NotImplementedError
 
     def is_readable(self, row: Any) -> bool:
-        """Return True if a configured key opens what this row has stored."""
+        """Return True if a configured key decrypts the stored value of this row."""
         raise NotImplementedError
 
 
 class EncryptedBinaryField(Encrypted, models.BinaryField):  # type: ignore[type-arg]
-    """Bytes; reading them raises CannotDecrypt for a record of another row or of a key that is not
+    """Bytes that raise CannotDecrypt on access if the record is of another row or its key is not
     configured.
 
-    With `strict` also for bytes that are not encrypted: mailhub has never stored such in this
-    column.
+    With `strict` they also raise it for bytes that are not encrypted, because mailhub has never
+    stored such bytes in this column.
     """
 
     plain = "BinaryField"
@@ -144,7 +144,7 @@ class EncryptedTextField(Encrypted, models.TextField):  # type: ignore[type-arg]
     def opened(self, value: Any, row: Any) -> Any:
         if not isinstance(value, str) or not value.startswith(
             TEXT_MARK
-        ):  # a statement that is made has a slot here
+        ):  # while SQL is compiled, a Slot is here
             return value
         try:
             record = base64.b64decode(value.removeprefix(TEXT_MARK))

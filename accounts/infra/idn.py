@@ -1,32 +1,32 @@
-"""One spelling for domains and addresses: UTS 46 and IDNA 2008, as browsers and mail servers read
-them.
+"""Canonical spelling of domains and addresses: UTS 46 and IDNA 2008, as browsers and mail servers
+read them.
 """
 
 import re
 
 import idna
 
-# Old mail servers read these as a route, a quotation, a pipe or a file, and command lines read a
-# hyphen as an option.
+# Old mail servers read these characters as a route, a quotation, a pipe or a file, and command
+# lines read a hyphen as an option.
 _ROUTED = re.compile(r'^[-/|:.]|[!%|`"\\()<>\[\]:;,@\s\x00-\x1f\x7f]')
 
 
 def ascii_domain(domain: str) -> str:
     """Return the domain in lower case and in ASCII (A-labels), without a dot at its end.
 
-    Raise ValueError if it has no such form. ASCII stays as it is, since host names in links may
+    Raise ValueError if it has no such form. ASCII stays as it is, because host names in links may
     hold an underscore.
     """
     try:
         written = domain if domain.isascii() else idna.encode(domain, uts46=True).decode()
-    except UnicodeError:  # IDNAError is one
+    except UnicodeError:  # the base of IDNAError
         raise ValueError("is not a domain name") from None
     return written.lower().removesuffix(".")
 
 
 def plain_address(address: str) -> str:
-    """Return the address with its domain in ASCII; raise ValueError for one that some server reads
-    as another.
+    """Return the address with its domain in ASCII; raise ValueError if mail servers could read it
+    as another address.
     """
     local, at, domain = address.strip().rpartition("@")
     if not at or not local or not domain:
@@ -44,8 +44,8 @@ def check_local_part(local: str) -> None:
 
 
 def comparable(address: str) -> str:
-    """Return an address or a domain as it is compared; one that has no such form is only put in
-    lower case.
+    """Return an address or a domain in its form for comparisons; without an ASCII form it is only
+    put in lower case.
     """
     local, at, domain = address.rpartition("@")
     try:

@@ -1,5 +1,5 @@
-"""JSON that a program sent, read with limits: a small body must not become a large object, nor a
-deep one.
+"""JSON from a program, read with limits: a small body must not become a large object or a deeply
+nested one.
 """
 
 import json
@@ -15,15 +15,15 @@ from accounts.infra.problems import Problem
 # `receive` for it.
 READ_BODY = "mailhub.read_body"
 MAX_DEPTH = 50
-# Lists, objects, members and items, by what stands between them. A text of 100,000 commas is still
-# a text.
+# Lists, objects, members and items, counted by the characters between them. So a string of 100,000
+# commas counts, too, but is below the limit.
 MAX_PARTS = 300_000
-# A string, or a bracket. Possessive: the time is linear in the length.
+# A string, or a bracket. Possessive quantifiers make the time linear in the length.
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{\]}]', re.DOTALL)
 
 
 def read_json(request: HttpRequest) -> dict[str, Any]:
-    """Return the JSON object in the body, an empty one without a body; raises Problem 400 or 413."""
+    """Return the JSON object in the body, or an empty one; raise Problem 400 or 413."""
     try:
         content = request.body
     except RequestDataTooBig:
@@ -35,7 +35,7 @@ def read_json(request: HttpRequest) -> dict[str, Any]:
 
 
 def parse_json(content: bytes) -> Any:
-    """Return what the JSON says; raises Problem 400 if it is none, too deep or has too many parts."""
+    """Return the parsed JSON; raise Problem 400 if it is invalid, too deep or too large."""
     check_json(content)
     try:
         return json.loads(content)
@@ -46,8 +46,8 @@ def parse_json(content: bytes) -> Any:
 
 
 def check_json(content: bytes) -> None:
-    """Raise Problem 400 if parsing would make too many objects or nest too deep; nothing is parsed
-    for that.
+    """Raise Problem 400 if parsing would make too many objects or nest too deep; the check itself
+    does not parse.
     """
     brackets = content.count(b"[") + content.count(b"{")
     if brackets + content.count(b",") + content.count(b":") > MAX_PARTS:

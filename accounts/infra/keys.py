@@ -1,10 +1,10 @@
-"""Keys for one purpose each, derived from MAILHUB_ENCRYPTION_KEYS: keyed hashes (seals) and
-encryption of content.
+"""Keys for one purpose each, derived from MAILHUB_ENCRYPTION_KEYS: keyed digests and encryption of
+content.
 
-The first configured key seals and encrypts; every configured key opens. A record of content is
-`magic (8) ‖ key id (4) ‖ nonce (12) ‖ AES-256-GCM ciphertext`. Each row has its own key, derived
-from the name of its table, column and natural key, so a ciphertext that is moved to another row
-does not decrypt.
+The first configured key makes digests and encrypts; every configured key can verify and decrypt.
+A record of content is `magic (8) ‖ key id (4) ‖ nonce (12) ‖ AES-256-GCM ciphertext`. Each row has
+its own key, derived from the name of its table, column and natural key. So a ciphertext that is
+moved to another row does not decrypt.
 """
 
 import hmac
@@ -26,19 +26,19 @@ from accounts.infra.credentials import (
     key_id,
 )
 
-MAGIC = b"\x8amhseal\x01"  # the first byte is no ASCII, so no mail begins like this
+MAGIC = b"\x8amhseal\x01"  # the first byte is not ASCII, so no mail begins like this
 HEAD_BYTES = len(MAGIC) + KEY_ID_BYTES
 CONTENT = "mailhub content at rest"
 
 
 def seal_of(*parts: Any, purpose: str) -> str:
-    """Return the keyed hash of JSON values as `key id:HMAC-SHA256` in hex, made with the first key."""
+    """Return the keyed digest of JSON values: `key id:HMAC-SHA256` in hex, by the first key."""
     first = configured_keys()[0]
     return f"{key_id(first).hex()}:{_hash(first, parts, purpose)}"
 
 
 def seal_holds(seal: str, *parts: Any, purpose: str) -> bool:
-    """Return True if a configured key made this seal over exactly these values."""
+    """Return True if a configured key made this digest of exactly these values."""
     made_by, _, digest = seal.partition(":")
     return any(
         key_id(key).hex() == made_by and hmac.compare_digest(_hash(key, parts, purpose), digest)
@@ -47,7 +47,7 @@ def seal_holds(seal: str, *parts: Any, purpose: str) -> bool:
 
 
 def first_key_id() -> bytes:
-    """Return the id of the key that seals and encrypts now."""
+    """Return the id of the key that makes digests and encrypts now."""
     return key_id(configured_keys()[0])
 
 
@@ -59,7 +59,7 @@ def encrypt_content(plain: bytes, *, bound_to: str) -> bytes:
 
 
 def decrypt_content(record: bytes, *, bound_to: str) -> bytes:
-    """Decrypt a record of `encrypt_content`; raises CannotDecrypt."""
+    """Decrypt a record of `encrypt_content`; raise CannotDecrypt."""
     if not is_encrypted(record):
         raise CannotDecrypt("the record is not encrypted")
     made_by, nonce = record[len(MAGIC) : HEAD_BYTES], record[HEAD_BYTES : HEAD_BYTES + NONCE_BYTES]
@@ -89,7 +89,7 @@ def _hash(key: bytes, parts: tuple[Any, ...], purpose: str) -> str:
 
 
 def _row_key(key: bytes, bound_to: str) -> bytes:
-    """One key for each row: random nonces of one key are safe for 2**32 records only."""
+    """Return the key of one row, because random nonces of one key are safe for 2**32 records."""
     return hmac.digest(_purpose_key(key, CONTENT), bound_to.encode(), "sha256")
 
 

@@ -1,4 +1,4 @@
-"""The network a request came from, as far as it is kept: never the whole address."""
+"""The network that a request came from; mailhub never keeps the whole address."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
@@ -10,8 +10,8 @@ PREFIX = {4: 24, 6: 48}
 
 
 def network_of(request: HttpRequest | None) -> str:
-    """Return the client's network, such as `203.0.113.0/24` or `2001:db8:1::/48`; empty if there is
-    none.
+    """Return the client's network, such as `203.0.113.0/24` or `2001:db8:1::/48`; empty if the
+    address is unknown.
     """
     if request is None:
         return ""

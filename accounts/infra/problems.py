@@ -1,4 +1,4 @@
-"""What a caller is told when something cannot be done: one exception for every surface.
+"""Error answers for callers: one exception for every surface.
 
 The codes and statuses are those of `docs/contract.md` (RFC 9457 problem details). A detail never
 quotes mail content.
@@ -48,7 +48,7 @@ class FieldError:
 
 
 class Problem(Exception):
-    """A refusal with a code a program can branch on and a sentence a person can read.
+    """A refusal with a code for programs and a sentence for people.
 
     `retry_after` is in seconds; `required_scope` names a provider's permission. `headers` are for
     the answer over HTTP.
@@ -75,7 +75,7 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
     def as_dict(self, instance: str = "") -> dict[str, Any]:
-        """The members of an `application/problem+json` document; empty ones are left out."""
+        """Return the members of an `application/problem+json` document, without the empty ones."""
         members = {
             "type": f"urn:mailhub:problem:{self.code}",
             "title": TITLES[self.code],
@@ -91,12 +91,12 @@ class Problem(Exception):
 
 
 def not_found(what: str = "It") -> Problem:
-    """The same answer for what does not exist and for what belongs to somebody else."""
+    """Return the same answer for a missing thing and for one that belongs to somebody else."""
     return Problem("not_found", f"{what} does not exist, or you may not see it.")
 
 
 def invalid(error: ValidationError) -> Problem:
-    """Which parameters are wrong, without what stood in them."""
+    """Return a problem that names the wrong parameters, without their values."""
     errors = tuple(
         FieldError(
             field=".".join(str(part) for part in item["loc"]),

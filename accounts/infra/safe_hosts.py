@@ -1,15 +1,15 @@
 """The host filter and pinned TLS connections, for hosts that users name.
 
-A user may type any host, and the server could be made to reach what only it can reach (SSRF).
+A user may type any host, and so could make the server reach hosts that only it can reach (SSRF).
 Therefore:
 
 1. The host must be a proper host name or IP literal.
-2. It is resolved once, and every address of the answer is judged; one closed address refuses the
+2. It is resolved once, and every address of the answer is checked; one closed address refuses the
    host.
-3. The connection goes to a judged address, without asking the resolver again; TLS is checked for
+3. The connection goes to a checked address, without asking the resolver again; TLS is checked for
    the name.
 
-Nothing is remembered between calls: a reconnect walks the same three steps.
+Nothing is cached between calls: a reconnect takes the same three steps.
 """
 
 import functools
@@ -28,7 +28,7 @@ from accounts.infra.idn import ascii_domain
 
 
 class HostError(Exception):
-    """There is no usable connection; the text may be shown and holds no cause, address or banner."""
+    """No usable connection; the text may be shown and holds no cause, address or banner."""
 
     text = "The host cannot be reached."
 
@@ -37,21 +37,21 @@ class HostError(Exception):
 
 
 class HostRefused(HostError):
-    """The host is not one we connect to, or has no address: one text for all, or it would map our
-    network.
+    """Host that mailhub does not connect to, or without an address. All have one text, because
+    different texts would map our network.
     """
 
     text = "This host cannot be used."
 
 
 class ConnectFailed(HostError):
-    """The host may be used, but no TCP connection came about in time."""
+    """Allowed host, but no TCP connection in time."""
 
     text = "The host does not answer."
 
 
 class TlsFailed(HostError):
-    """TCP worked, but there is no TLS with a certificate that is valid for the host."""
+    """TCP connection without TLS, or with a certificate that is not valid for the host."""
 
     text = "No secure connection to the host could be made."
 
@@ -64,7 +64,7 @@ Security = Literal["tls", "starttls", "plain"]
 MAIL_PORTS = frozenset({143, 993, 25, 465, 587, 2525})
 _TLS_PORTS = frozenset({993, 465})
 
-# All that is not plain public unicast in
+# All networks that are not plain public unicast in
 # https://www.iana.org/assignments/iana-ipv4-special-registry. Clouds keep their metadata services
 # in 169.254/16 (most), 100.64/10 (Alibaba), 192.0.0/24 (Oracle).
 _CLOSED_V4 = tuple(
@@ -74,7 +74,7 @@ _CLOSED_V4 = tuple(
         "10.0.0.0/8",
         "100.64.0.0/10",
         "127.0.0.0/8",
-        # A public address, yet inside Azure it is the host's own service:
+        # A public address, but inside Azure it is a service of the host:
         # https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
         "168.63.129.16/32",
         "169.254.0.0/16",
@@ -90,14 +90,14 @@ _CLOSED_V4 = tuple(
         "240.0.0.0/4",
     )
 )
-# Outside 2000::/3 all is closed: ::, ::1, ::a.b.c.d, fe80::/10, ff00::/8, fc00::/7 (AWS:
+# All networks outside 2000::/3 are closed: ::, ::1, ::a.b.c.d, fe80::/10, ff00::/8, fc00::/7 (AWS:
 # fd00:ec2::254).
 _UNICAST_V6 = IPv6Network("2000::/3")
 _CLOSED_V6 = tuple(IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "3fff::/20"))
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 _LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
-# Resolvers read a name that ends like this as an IPv4 address: 2130706433, 0x7f.1, 127.1,
+# Resolvers read a name with such an ending as an IPv4 address: 2130706433, 0x7f.1, 127.1,
 # 0177.0.0.1.
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _ENDPOINT = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*):([0-9]{1,5})(?::(tls|starttls|plain))?")
@@ -116,17 +116,17 @@ class Endpoint:
     def __post_init__(self) -> None:
         if not 0 < self.port < 65536:
             raise ValueError("The port must be a number from 1 to 65535.")
-        # A type is no guard for what comes from a form or a row, and an unknown word would mean "no
+        # A type does not check values from a form or a row, and an unknown word would mean "no
         # TLS".
         if self.security not in get_args(Security):
             raise ValueError("The security must be tls, starttls or plain.")
 
     @classmethod
     def parse(cls, text: str, *, default_security: Security | None = None) -> Self:
-        """Read `HOST:PORT[:tls|starttls|plain]`; an IPv6 literal stands in brackets.
+        """Read `HOST:PORT[:tls|starttls|plain]`, with brackets around an IPv6 literal.
 
-        Without a default, ports 993 and 465 mean tls and all others starttls. Whether the host may
-        be used is asked at each connection, not here. Raises ValueError with a sentence for the
+        Without a default, ports 993 and 465 mean tls and all others starttls. Each connection, not
+        this method, checks whether the host may be used. Raises ValueError with a sentence for the
         user.
         """
         match = _ENDPOINT.fullmatch(text)
@@ -143,7 +143,7 @@ class Endpoint:
 
 
 def resolve_host(host: str, port: int) -> list[str]:
-    """Ask the system's resolver for the addresses of a host, in its order of preference; raises
+    """Return the addresses of a host from the system's resolver, in its order of preference; raise
     OSError.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -159,12 +159,12 @@ def connect(
     ports: Collection[int] = MAIL_PORTS,
     context: ssl.SSLContext | None = None,
 ) -> socket.socket:
-    """Return a TCP socket connected to a judged address, inside TLS already when the endpoint says
+    """Return a TCP socket connected to a checked address, already inside TLS if the endpoint says
     "tls".
 
     `timeout` (seconds) bounds resolving, connecting and handshake together, and stays on the socket
-    as the limit of each single operation. With "starttls" the socket is still in clear: nothing
-    secret may pass before `start_tls`. Raises HostRefused, ConnectFailed or TlsFailed.
+    as the limit of each single operation. With "starttls" the socket is not encrypted yet: no
+    secret may be sent before `start_tls`. Raises HostRefused, ConnectFailed or TlsFailed.
     """
     deadline = time.monotonic() + timeout
     addresses = judged_addresses(
@@ -184,11 +184,11 @@ def start_tls(
     """Wrap a connected socket in TLS, with SNI and a certificate valid for the host (name or
     address).
 
-    The socket's own timeout bounds the whole handshake. The caller must throw away what it has read
-    ahead in clear. Raises TlsFailed, with the socket closed.
+    The socket's own timeout bounds the whole handshake. The caller must discard data that it has
+    read before TLS. Raises TlsFailed, with the socket closed.
     """
     context = context or tls_context()
-    # Python lets no context check the name without the certificate.
+    # Python does not let a context check the name without the certificate.
     if not context.check_hostname:
         raise ValueError("The TLS context must check certificates and names.")
     if sock.gettimeout() is None:
@@ -196,14 +196,14 @@ def start_tls(
     try:
         return context.wrap_socket(sock, server_hostname=_canonical_host(host))
     except (OSError, ValueError):
-        # The cause names addresses and certificates, so it stays out of the traceback.
+        # The cause names addresses and certificates, so the traceback must not contain it.
         sock.close()
         raise TlsFailed from None
 
 
 @functools.cache
 def tls_context() -> ssl.SSLContext:
-    """Return the process's TLS context: TLS 1.2 or newer, authorities from the system or
+    """Return the process's TLS context: TLS 1.2 or newer, authorities from the system or from
     SSL_CERT_FILE.
     """
     context = ssl.create_default_context()
@@ -219,11 +219,11 @@ def judged_addresses(
     resolve: Resolver = resolve_host,
     ports: Collection[int] = MAIL_PORTS,
 ) -> list[Address]:
-    """Resolve a host once, within `timeout` seconds, and return its addresses, all of which may be
+    """Resolve a host once, within `timeout` seconds, and return its addresses; all of them may be
     used.
 
-    Loopback, where it is allowed, may be reached on any port and in clear. Everything else must be
-    public, on one of `ports`, and secured. Raises HostRefused.
+    If loopback is allowed, it may be reached on any port and without TLS. Every other address must
+    be public, on one of `ports`, and use TLS. Raises HostRefused.
     """
     try:
         host = _canonical_host(endpoint.host)
@@ -233,7 +233,7 @@ def judged_addresses(
     except (OSError, ValueError):
         raise HostRefused from None
     open_to_all = endpoint.port in ports and endpoint.security != "plain"
-    # Since Python 3.13 is_loopback is true of ::ffff:127.0.0.1 as well; here it stays closed.
+    # Since Python 3.13 is_loopback is true for ::ffff:127.0.0.1 too; here it stays closed.
     if not addresses or not all(
         (allow_loopback and address.is_loopback and not _embedded(address))
         or (open_to_all and _is_public(address))
@@ -244,13 +244,13 @@ def judged_addresses(
 
 
 def _canonical_host(text: str) -> str:
-    """Return an IP literal in its one spelling, or a host name in lower case A-labels; raises
+    """Return an IP literal in its canonical spelling, or a host name in lower case A-labels; raise
     ValueError.
     """
     if literal := _address(text):
         return str(literal)
-    # 253 is the longest name there is; the check stands before IDNA, whose work grows with the
-    # length.
+    # 253 is the longest possible name. The length is checked before IDNA, because its work grows
+    # with the length.
     if len(text) <= 254:
         try:
             name = ascii_domain(text)
@@ -267,7 +267,7 @@ def _canonical_host(text: str) -> str:
 
 
 def _address(text: str) -> Address | None:
-    """Return the address that an IP literal means, or None; a zone id (%eth0) makes it none."""
+    """Return the address of an IP literal; None for other texts and for a zone id (%eth0)."""
     try:
         return None if "%" in text else ip_address(text)
     except ValueError:
@@ -275,7 +275,7 @@ def _address(text: str) -> Address | None:
 
 
 def _resolve_within(seconds: float, resolve: Resolver, host: str, port: int) -> Sequence[str]:
-    """Resolve in a thread, because getaddrinfo has no time limit; raises TimeoutError (an OSError)."""
+    """Resolve in a thread, because getaddrinfo has no timeout; raise TimeoutError (an OSError)."""
     answer: Future[Sequence[str]] = Future()
 
     def ask() -> None:
@@ -284,13 +284,13 @@ def _resolve_within(seconds: float, resolve: Resolver, host: str, port: int) -> 
         except Exception as error:
             answer.set_exception(error)
 
-    # A daemon, so that a name server that does not answer cannot hold up the end of the process.
+    # A daemon, so that a name server that does not answer cannot delay the end of the process.
     threading.Thread(target=ask, name="resolve-host", daemon=True).start()
     return answer.result(timeout=seconds)
 
 
 def _is_public(address: Address) -> bool:
-    """Say whether an address is public unicast; one that carries IPv4 addresses is judged by those."""
+    """Return True if an address is public unicast; embedded IPv4 addresses decide for it."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _CLOSED_V4)
     if address.scope_id is not None:
@@ -301,7 +301,7 @@ def _is_public(address: Address) -> bool:
 
 
 def _embedded(address: Address) -> tuple[IPv4Address, ...]:
-    """Return the IPv4 addresses inside a mapped, NAT64, 6to4 or Teredo address (there: server and
+    """Return the IPv4 addresses inside a mapped, NAT64, 6to4 or Teredo address (Teredo: server and
     client).
     """
     if isinstance(address, IPv4Address):
@@ -323,7 +323,7 @@ def _connect_first(addresses: Sequence[Address], *, port: int, deadline: float) 
         if share <= 0:
             break
         try:
-            # Given an address, create_connection looks nothing up; it closes the socket when it
+            # With an address, create_connection resolves nothing; it closes the socket if it
             # fails.
             return socket.create_connection((str(address), port), timeout=share)
         except OSError:

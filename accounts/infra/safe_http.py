@@ -1,7 +1,7 @@
-"""HTTP to hosts that users name: one exchange over a judged connection (accounts.infra.safe_hosts).
+"""HTTP to hosts that users name: one exchange over a connection of accounts.infra.safe_hosts.
 
-No redirect is followed, since it could lead inward, and no proxy of the environment is asked, since
-it would resolve the name again.
+No redirect is followed, because it could lead to an internal host. No proxy of the environment is
+used, because it would resolve the name again.
 """
 
 import contextlib
@@ -25,12 +25,12 @@ def exchanged(
     allow_loopback: bool,
     body: bytes | None = None,
 ) -> Iterator[http.client.HTTPResponse]:
-    """Ask once; the answer can be read inside the block.
+    """Send one request and yield the answer, which can be read inside the block.
 
     `seconds` bounds the connection, and then all the rest.
 
-    Raises HostError when no connection came about, OSError or http.client.HTTPException when the
-    exchange failed.
+    Raises HostError if there is no connection, and OSError or http.client.HTTPException if the
+    exchange fails.
     """
     sock = connect(endpoint, timeout=seconds, ports=ports, allow_loopback=allow_loopback)
     deadline = Deadline(sock, seconds)
@@ -45,7 +45,7 @@ def exchanged(
 
 
 class _Pinned(http.client.HTTPConnection):
-    """HTTP on a socket that is connected already."""
+    """HTTP on a socket that is already connected."""
 
     def __init__(self, endpoint: Endpoint, sock: socket.socket) -> None:
         super().__init__(endpoint.host, endpoint.port)

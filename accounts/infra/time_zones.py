@@ -1,6 +1,6 @@
-"""In which time zone a person reads and types times.
+"""The time zone in which a person reads and types times.
 
-The script of the pages tells it by a cookie; else it is UTC.
+The script of the pages sends it in a cookie; without the cookie it is UTC.
 """
 
 from collections.abc import Callable
@@ -23,18 +23,18 @@ def _known() -> frozenset[str]:
 
 
 def zone_named(name: str) -> tzinfo:
-    """The zone of that name; UTC for one that nobody knows.
+    """Return the zone of that name; UTC for an unknown one.
 
-    What a browser sends is never looked for on disk.
+    A name from a browser is never looked up on disk.
     """
     return ZoneInfo(name) if name in _known() else timezone.get_default_timezone()
 
 
 @sync_and_async_middleware
 def in_their_zone(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Pages show times in the zone of who looks.
+    """Return middleware that shows times on pages in the reader's zone.
 
-    What programs get says UTC in so many letters, and stays so.
+    Answers for programs name UTC explicitly and stay in UTC.
     """
     if iscoroutinefunction(answer):
 

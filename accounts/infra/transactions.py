@@ -1,9 +1,8 @@
-"""Transactions of people's requests: which lock comes first, and what happens if two of them meet
-all the same.
+"""Transactions of people's requests: the order of their locks, and retries after a deadlock.
 
-Lock order, the same everywhere: the mailbox, its rules, actions by id, a token, the audit chain of
-the mailbox, the audit chain of people. A row is locked FOR NO KEY UPDATE: then a foreign key that
-points to it, which PostgreSQL checks at COMMIT, does not wait for it.
+The lock order is the same everywhere: the mailbox, its rules, actions by id, a token, the audit
+chain of the mailbox, the audit chain of people. A row is locked FOR NO KEY UPDATE. Then a foreign
+key to it, which PostgreSQL checks at COMMIT, does not wait for it.
 """
 
 import random
@@ -18,7 +17,7 @@ from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
 log = structlog.get_logger(__name__)
 
 TIMES = 4
-# at most, for each time it was rolled back, so that the same two do not meet again at once
+# The longest wait for each rollback, random so that the same two do not meet again at once.
 WAIT_SECONDS = 0.05
 # PostgreSQL has rolled the whole transaction back:
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -28,11 +27,11 @@ R = TypeVar("R")
 
 
 def retry_if_rolled_back(function: Callable[P, R]) -> Callable[P, R]:
-    """Call the function again if PostgreSQL ended its transaction because of another one.
+    """Call the function again if PostgreSQL rolled its transaction back because of another one.
 
-    Only for a function that is one transaction and has no effect outside the database: nothing of
-    it has happened then. Inside a caller's transaction it is called once, since all of that is
-    rolled back.
+    Use it only for a function that is one transaction and has no effect outside the database: then
+    the rollback undoes all of it. Inside a caller's transaction the function is called once,
+    because the rollback includes the caller's work.
     """
 
     @wraps(function)
@@ -51,7 +50,7 @@ def retry_if_rolled_back(function: Callable[P, R]) -> Callable[P, R]:
                 log.warning(
                     "transaction_retried", process=function.__name__, code=code, count=count
                 )
-                time.sleep(random.uniform(0, WAIT_SECONDS * count))  # noqa: S311  # no secret
+                time.sleep(random.uniform(0, WAIT_SECONDS * count))  # noqa: S311  # not a secret
         raise AssertionError("the last round returns or raises")
 
     return wrapped

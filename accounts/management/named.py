@@ -1,4 +1,4 @@
-"""Who and what a command line names."""
+"""People and mailboxes that a command line names."""
 
 from django.core.management.base import CommandError
 

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 
 def make_cache_table(apps, schema_editor):
-    """Where failed sign-ins are counted, for all web processes together."""
+    """Create the table that counts failed sign-ins for all web processes together."""
     call_command("createcachetable", "accounts_cache", database=schema_editor.connection.alias, verbosity=0)
 
 

@@ -4,7 +4,7 @@ from django.db import migrations
 
 
 def end_sessions(apps: Any, schema_editor: Any) -> None:
-    """End every session: an older copy of these tables holds their keys in plain, and would open them for ever."""
+    """End every session, because an older copy of these tables holds their keys in plain text."""
     apps.get_model("sessions", "Session").objects.all().delete()
     apps.get_model("usersessions", "UserSession").objects.all().delete()
 

@@ -1,4 +1,4 @@
-"""Which people have proven their address, and the codes by which a mailbox's address is proven."""
+"""Proofs of people's addresses, and the codes that prove a mailbox's address."""
 
 from datetime import timedelta
 
@@ -11,8 +11,11 @@ AT_ONCE = timedelta(seconds=10)
 
 
 def trust_known_people(apps, schema_editor):
-    """Operators made most accounts by a command and vouched for them. An account that an invitation made could belong
-    to the inviter, who saw the link; its address has to be proven before single sign-on leads there."""
+    """Trust the addresses of accounts that operators made by a command.
+
+    An account that an invitation made could belong to the inviter, who saw the link. Its address
+    must be proven before single sign-on opens it.
+    """
     User, Invitation = apps.get_model("accounts", "User"), apps.get_model("accounts", "Invitation")
     joined = User.objects.filter(email__in=Invitation.objects.exclude(used_at=None).values("email"))
     invited = {

@@ -1,4 +1,4 @@
-"""People, mailboxes, who may do what with which mailbox, and the tokens of programs."""
+"""People, mailboxes, the roles of people on mailboxes, and the tokens of programs."""
 
 from accounts.models.mailboxes import Invitation, Mailbox, Membership, TokenRefresh
 from accounts.models.people import (

@@ -1,4 +1,4 @@
-"""Mailboxes, and who may do what with which."""
+"""Mailboxes, and the roles of people on them."""
 
 from __future__ import annotations
 
@@ -64,11 +64,12 @@ class Mailbox(models.Model):
 
 
 class TokenRefresh(models.Model):
-    """Who refreshes a mailbox's access token, and how the last try ended.
+    """The lease for refreshing a mailbox's access token, and the result of the last attempt.
 
     See `accounts.connect.refreshing`.
 
-    `number` counts the refreshes that were begun, `kept` is the one whose tokens are stored.
+    `number` counts the refreshes that began; `kept` is the number of the one whose tokens are
+    stored.
     """
 
     mailbox = models.OneToOneField(Mailbox, models.CASCADE, primary_key=True, related_name="+")
@@ -101,7 +102,7 @@ class Membership(models.Model):
 
 
 class Invitation(models.Model):
-    """An offer to one person to join a mailbox; used once, and only by who has its secret."""
+    """An offer to one person to join a mailbox; used once, and only with its secret."""
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="invitations")
     email = models.EmailField(max_length=254)

@@ -1,4 +1,4 @@
-"""People, their roles, and what lets them sign in."""
+"""People, their roles, and their sign-in links, codes and failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 class UserManager(BaseUserManager["User"]):
     def create_user(self, email: str, password: str | None = None, **fields: Any) -> User:
         user = self.model(email=email.strip().lower(), **fields)
-        user.set_password(password)  # None makes an unusable password: sign-in by link alone
+        user.set_password(password)  # None makes an unusable password: sign-in only by link
         user.save()
         return user
 
@@ -33,8 +33,8 @@ class User(AbstractUser):
 
     username = None  # type: ignore[assignment]
     email = models.EmailField(_("e-mail address"), unique=True)
-    # When a person showed that they read mail at this address, or an operator vouched for it by a
-    # command.
+    # When the person showed that they read mail at this address, or an operator's command
+    # confirmed it.
     address_proven_at = models.DateTimeField(_("address proven at"), null=True, editable=False)
 
     USERNAME_FIELD = "email"
@@ -49,12 +49,12 @@ class User(AbstractUser):
 
     @property
     def sees_audit(self) -> bool:
-        """Whether there is an audit for them to see: who manages a mailbox, or runs this server."""
+        """Return True if there is an audit to see: for managers of a mailbox, and for staff."""
         return self.is_staff or self.memberships.filter(role=Role.MANAGER).exists()
 
 
 class Role(models.TextChoices):
-    """Each role may do what the ones before it may."""
+    """A role on a mailbox; each one includes the roles before it."""
 
     VIEWER = "viewer", _("may look")
     PROPOSER = "proposer", _("may propose")
@@ -71,14 +71,14 @@ class Role(models.TextChoices):
 
 
 def digest_of(secret: str) -> str:
-    """The stored form of a random secret. 256 random bits need no slow hash: there is nothing to
-    guess.
+    """Return the digest of a random secret to store. 256 random bits need no slow hash, because
+    nobody can guess them.
     """
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 class SignInLink(models.Model):
-    """A one-time way in; its GET only shows a button."""
+    """A one-time link to sign in; its GET only shows a button."""
 
     user = models.ForeignKey(User, models.CASCADE, related_name="sign_in_links")
     digest = models.CharField(max_length=64, unique=True, editable=False)
@@ -91,7 +91,7 @@ class SignInLink(models.Model):
 
     @classmethod
     def issue(cls, *, user: User, lifetime: timedelta) -> str:
-        """Make a link for a person; returns its secret part, which is known only now."""
+        """Make a link for a person and return its secret, which only this call knows."""
         secret = secrets.token_urlsafe(32)
         cls.objects.create(
             user=user, digest=digest_of(secret), expires_at=timezone.now() + lifetime
@@ -109,7 +109,7 @@ class SignInLink(models.Model):
 
     @classmethod
     def redeem(cls, secret: str) -> User | None:
-        """Use the link up; only one of two simultaneous uses gets the person."""
+        """Use the link and return its person; of two simultaneous uses only one gets the person."""
         links = cls.usable(secret)
         link = links.select_related("user").first()
         if link is None or links.update(used_at=timezone.now()) != 1:
@@ -118,7 +118,7 @@ class SignInLink(models.Model):
 
 
 class AddressCode(models.Model):
-    """A code that was mailed to an address, by which a person proves that they read mail there."""
+    """A code that was mailed to an address, to prove that a person reads mail there."""
 
     person = models.ForeignKey(User, models.CASCADE, related_name="+")
     address = models.EmailField(max_length=254)
@@ -139,8 +139,8 @@ class AddressCode(models.Model):
 
 
 class SignInPlace(models.Model):
-    """A network from which a person has signed in: there, guesses made elsewhere hold them up no
-    longer.
+    """A network from which a person has signed in; failures elsewhere no longer delay their sign-in
+    there.
     """
 
     user = models.ForeignKey(User, models.CASCADE, related_name="+")
@@ -157,10 +157,10 @@ class SignInPlace(models.Model):
 
 
 class FailedSignIns(models.Model):
-    """How often signing in to an account failed from one place, and how many failures the audit
-    does not hold yet.
+    """The number of failed sign-ins to an account from one place, and of failures that are not in
+    the audit yet.
 
-    `account` is a keyed hash of the typed address, or empty for all; `place` is a network or
+    `account` is a keyed hash of the typed address, or empty for all. `place` is a network or
     browser, or empty for all.
     """
 

@@ -1,4 +1,4 @@
-"""The tokens of programs, what they asked for, and how much."""
+"""The tokens of programs, their requests, and their use of quotas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCOPES = {
 }
 
 
-# They reach beyond the mailboxes of a token, so on the page only who runs this server gives them.
+# They reach beyond a token's mailboxes, so only staff can grant them on the page.
 STAFF_SCOPES = frozenset({"m365:run"})
 
 
@@ -66,7 +66,7 @@ class ApiToken(models.Model):
         mailboxes: list[Mailbox],
         lifetime: timedelta | None = None,
     ) -> tuple[ApiToken, str]:
-        """Make a token; returns the row and the secret, which is known only now."""
+        """Make a token; return the row and the secret, which only this call knows."""
         secret = cls.PREFIX + secrets.token_urlsafe(32)
         token = cls.objects.create(
             user=user,
@@ -80,10 +80,10 @@ class ApiToken(models.Model):
         return token, secret
 
     def rotate(self) -> str:
-        """Give it a new secret, valid as long again; the old one ends now.
+        """Replace the secret and return the new one, valid for the same time; the old one ends now.
 
-        The row and its name stay, and with them the proposer: waiting actions and idempotency keys
-        are untouched. Returns the secret.
+        The row and its name stay, and with them the proposer. So waiting actions and idempotency
+        keys are not affected.
         """
         secret = self.PREFIX + secrets.token_urlsafe(32)
         now = timezone.now()
@@ -99,7 +99,7 @@ class ApiToken(models.Model):
 
 
 class RequestRecord(models.Model):
-    """One call of a tool by a token: what was called and how it ended, never what it said."""
+    """One call of a tool by a token: the tool and the outcome, never the content."""
 
     at = models.DateTimeField(auto_now_add=True)
     token = models.ForeignKey(ApiToken, models.CASCADE, related_name="requests")
@@ -123,7 +123,7 @@ class RequestRecord(models.Model):
 
 
 class QuotaUse(models.Model):
-    """How much of a quota one subject has used; see `accounts.access.quotas`."""
+    """The used amount of one subject's quota; see `accounts.access.quotas`."""
 
     key = models.CharField(max_length=150, unique=True)
     used = models.BigIntegerField()

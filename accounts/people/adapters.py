@@ -1,5 +1,5 @@
-"""What the sign-in library asks us: who may come in, whether a sign-in is fresh, how its secrets
-are kept.
+"""Adapters of the sign-in library: they decide if a person may sign in and if a sign-in is fresh,
+and encrypt the library's secrets.
 """
 
 from functools import partial
@@ -27,11 +27,11 @@ from accounts.people.step_up import factors_that_count, is_fresh, password_count
 
 
 class AccountAdapter(DefaultAccountAdapter):
-    """Nobody signs up: people come by command or by invitation."""
+    """Accounts without sign-up: people are added by a command or by an invitation."""
 
     error_messages = {
         **DefaultAccountAdapter.error_messages,
-        # The same whether the address is known or not.
+        # The text is the same for known and unknown addresses.
         "email_password_mismatch": _("The e-mail address or the password is not right."),
     }
 
@@ -39,14 +39,14 @@ class AccountAdapter(DefaultAccountAdapter):
         return False
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """Send once, after the answer: its words and its time are the same for known and unknown
-        addresses.
+        """Send once, after the answer, so that text and time of the answer are the same for known
+        and unknown addresses.
         """
         if settings.SENDS_MAIL:
             send_later(partial(super().send_mail, template_prefix, email, context))
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Count the attempt; one that comes too soon is refused before its password is looked at."""
+        """Count the attempt; refuse one that comes too soon before its password is checked."""
         try:
             self._attempt = begin_attempt(request, credentials.get("email") or "")
         except TooSoon as soon:
@@ -61,29 +61,31 @@ class AccountAdapter(DefaultAccountAdapter):
             ) from None
 
     def _rollback_login_failed_rl_usage(self) -> None:
-        """Called by the library when the password was right."""
+        """End the attempt; the library calls this when the password was right."""
         end_attempt(self._attempt)
 
     def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
         record_failure(user=self._attempt.user, network=self._attempt.network, method="password")
 
     def get_reset_password_from_key_url(self, key: str) -> str:
-        """On the public host, whatever the request says it came to."""
+        """Return the link on the public host, because a request can name any host."""
         uid, _, secret = key.partition("-")
         return str(settings.MAILHUB_PUBLIC_URL) + reverse(
             "account_reset_password_from_key", args=[uid, secret]
         )
 
     def is_reauthentication_required(self, *, app: str, **more: Any) -> bool:
-        """One rule for the library's pages and ours; the library itself would let in who has
-        neither password nor passkey.
+        """Raise ReauthenticationRequired unless the sign-in is fresh.
+
+        The library's pages and ours follow the same rule. The library itself would accept people
+        with neither password nor passkey.
         """
         if not is_fresh(context.request):
             raise ReauthenticationRequired
         return False
 
     def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
-        """The first is where the library sends people; the page there knows what they can do."""
+        """Return the person's methods, with our page first: the library redirects to the first."""
         here: dict[str, Any] = {
             "id": "again",
             "description": _("Other ways"),
@@ -96,7 +98,7 @@ class AccountAdapter(DefaultAccountAdapter):
 
 
 def _counts(way: str) -> bool:
-    """Return False for a way that was set up in the session that it would vouch for."""
+    """Return False for a method that was set up in the session that it would confirm."""
     if way == "reauthenticate":
         return password_counts(context.request)
     types = {"webauthn"} if way.endswith("webauthn") else {"totp", "recovery_codes"}
@@ -104,7 +106,7 @@ def _counts(way: str) -> bool:
 
 
 class SecondFactors(DefaultMFAAdapter):
-    """Keys of one-time codes are encrypted at rest and bound to their row (`factor_secrets`)."""
+    """Second factors; keys of one-time codes are encrypted and bound to their row."""
 
     def generate_authenticator_name(self, user: Any, type: Any) -> str:
         return f"Passkey {user.authenticator_set.filter(type=type).count() + 1}"
@@ -117,11 +119,11 @@ class SecondFactors(DefaultMFAAdapter):
 
 
 class SingleSignOn(DefaultSocialAccountAdapter):
-    """It lets in people who are known here by the address that the provider has verified, and makes
-    nobody known.
+    """Single sign-on for people who have an account with the address that the provider verified; it
+    creates no account.
 
     An account whose address nobody has proven may hold a password or a passkey of the person who
-    made it. Its owner would share it with that person, so single sign-on does not lead there.
+    made it. The owner of the address would share it with that person, so single sign-on refuses it.
     """
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:

@@ -1,8 +1,8 @@
 """Proof that a person reads mail at an address: of their own account, or of a mailbox that they
 connect.
 
-The code for a mailbox is mailed to its address. It is the same work whether anybody here knows the
-address or not.
+The code for a mailbox is mailed to its address. The work is the same for known and unknown
+addresses.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from accounts.models import AddressCode, User
 log = structlog.get_logger(__name__)
 
 LETTERS = (
-    "BCDFGHJKLMNPQRSTVWXZ"  # no vowels: a code spells no word; no letter that looks like a digit
+    "BCDFGHJKLMNPQRSTVWXZ"  # no vowels, so no code is a word; no letter that looks like a digit
 )
 CODE_LIFETIME = timedelta(minutes=15)
 PROOF_LIFETIME = timedelta(hours=1)
@@ -43,7 +43,7 @@ TOO_MANY = "Too many codes were mailed within an hour. Nothing was sent. Try aga
 
 
 def prove_account(person: User, *, how: str) -> None:
-    """Record that the address of this account is its person's, once; `how` is a word for the audit."""
+    """Record once that the account's address is its person's; `how` is a word for the audit."""
     now = timezone.now()
     with transaction.atomic():
         if User.objects.filter(pk=person.pk, address_proven_at=None).update(address_proven_at=now):
@@ -57,7 +57,7 @@ def prove_account(person: User, *, how: str) -> None:
 
 
 def is_untouched(person: User) -> bool:
-    """Whether nobody has ever signed in to this account or put anything into it that signs in."""
+    """Return True if nobody has ever signed in to this account or added a way to sign in."""
     return (
         person.last_login is None
         and not person.has_usable_password()
@@ -67,8 +67,8 @@ def is_untouched(person: User) -> bool:
 
 
 def is_proven(person: User, address: str) -> bool:
-    """Whether this person has proven the address: as that of their account, or by a code within the
-    last hour.
+    """Return True if this person has proven the address: as that of their account, or by a code
+    within the last hour.
     """
     address = address.strip().lower()
     if person.email == address and person.address_proven_at:
@@ -79,10 +79,9 @@ def is_proven(person: User, address: str) -> bool:
 
 
 def mail_code(person: User, address: str) -> bool:
-    """Mail a new code to the address; earlier ones end. Return whether the mail server took it.
+    """Mail a new code to the address and end earlier ones; return True if the mail server took it.
 
-    Raises Problem `rate_limited` when this person or this address had too many codes within an
-    hour.
+    Raises Problem `rate_limited` if this person or this address had too many codes within an hour.
     """
     address = address.strip().lower()
     per_person, per_address = _quotas()
@@ -100,7 +99,7 @@ def mail_code(person: User, address: str) -> bool:
     )
     try:
         return bool(EmailMessage(subject, text, to=[address]).send())
-    except OSError:  # smtplib's errors are
+    except OSError:  # the base of smtplib's errors
         log.exception("address_code_not_mailed")
         return False
 
@@ -129,16 +128,16 @@ def _keep(person: User, address: str, code: str) -> None:
 
 
 def prove_by_code(person: User, address: str, given: str) -> bool:
-    """Compare a code with the one that was mailed last.
+    """Compare a code with the newest one that was mailed.
 
-    Return whether it proves the address; it does so once.
+    Return True if it proves the address, which it can do once.
     """
     address, now = address.strip().lower(), timezone.now()
     good = AddressCode.objects.filter(
         person=person, address=address, proven_at=None, expires_at__gt=now, tries__lt=MOST_TRIES
     )
     newest = good.order_by("-pk").first()
-    # The try is counted before the code is compared, so that tries at once are not free.
+    # Count the attempt before the comparison, so that simultaneous attempts are counted too.
     if newest is None or not good.filter(pk=newest.pk).update(tries=F("tries") + 1):
         return False
     told_code = "".join(letter for letter in given.upper() if letter.isalpha())
@@ -153,7 +152,7 @@ def prove_by_code(person: User, address: str, given: str) -> bool:
 
 
 def _digest(person: User, address: str, code: str) -> str:
-    """Keyed: the codes are short enough to be guessed by a reader of the database otherwise."""
+    """Return a keyed digest; without the key, a database reader could guess the short codes."""
     return salted_hmac(
         "mailhub address code", f"{person.pk}:{address}:{code}", algorithm="sha256"
     ).hexdigest()
@@ -161,7 +160,7 @@ def _digest(person: User, address: str, code: str) -> str:
 
 @receiver(authentication_step_completed)
 def _came_by_own_mail(sender: Any, user: Any, method: str, **_: Any) -> None:
-    """A code or link that arrived in the mail of an untouched account proves its address."""
+    """Record a proof if a mailed code or link was used to sign in to an untouched account."""
     if (
         method in ("code", "password_reset")
         and user.address_proven_at is None

@@ -1,4 +1,4 @@
-"""Where people are signed in: one row for each session, named by the hash of its key."""
+"""Browsers in which people are signed in: one row for each session, with the hash of its key."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from accounts.people.sessions import stored_key
 
 
 def remember_browser(request: HttpRequest, person: User) -> None:
-    """Write down the session of this request, in the place of what is known of it."""
+    """Store the session of this request, and replace an existing row for it."""
     if not request.session.session_key:
         request.session.save()
     UserSession.objects.update_or_create(
@@ -27,19 +27,19 @@ def remember_browser(request: HttpRequest, person: User) -> None:
 
 
 def browsers_of(person: User) -> list[UserSession]:
-    """Return the sessions that are still good, the newest first; rows of ended ones are deleted."""
+    """Return the active sessions, the newest first, and delete the rows of ended ones."""
     found: list[UserSession] = UserSession.objects.purge_and_list(person)
     return sorted(found, key=lambda each: each.created_at, reverse=True)
 
 
 def is_this(session: UserSession, request: HttpRequest) -> bool:
-    """Return True if the row is of the session that this request came with."""
+    """Return True if the row belongs to the session of this request."""
     return bool(session.session_key == stored_key(request.session.session_key or ""))
 
 
 @transaction.atomic
 def end_sessions(person: User, *, but: HttpRequest | None = None) -> int:
-    """End all sessions of a person, except that of the request `but`; return how many ended."""
+    """End all sessions of a person, except that of the request `but`; return their number."""
     found = list(UserSession.objects.filter(user=person))
     ended = [each for each in found if but is None or not is_this(each, but)]
     for each in ended:
@@ -48,6 +48,6 @@ def end_sessions(person: User, *, but: HttpRequest | None = None) -> int:
 
 
 def on_signed_in(sender: Any, request: HttpRequest, user: User, **_: Any) -> None:
-    """Receive the library's signals: a sign-in, and each change that gave the session a new key."""
+    """Receive the library's signals for a sign-in, and for a change of the session's key."""
     browsers_of(user)
     remember_browser(request, user)

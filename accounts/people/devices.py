@@ -1,5 +1,5 @@
-"""Browsers that somebody has signed in with: a signed cookie names the browser and its people, and
-opens nothing.
+"""Known browsers: a signed cookie names the browser and the people who have signed in with it, and
+gives no access.
 """
 
 import secrets
@@ -18,7 +18,7 @@ AT_MOST = 10  # people of one browser
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A browser with the ids of those who have signed in with it, the last one first."""
+    """A browser with the ids of the people who have signed in with it, the last one first."""
 
     id: str
     people: tuple[int, ...] = ()
@@ -37,7 +37,7 @@ def device_of(request: HttpRequest) -> Device | None:
 
 
 def remember_device(request: HttpRequest, person: User) -> bool:
-    """Note that a person has signed in with this browser; return True if the browser is new for
+    """Record that a person has signed in with this browser; return True if the browser is new for
     them.
     """
     before = device_of(request)
@@ -52,7 +52,7 @@ def remember_device(request: HttpRequest, person: User) -> bool:
 
 
 def write_cookie(request: HttpRequest, response: HttpResponse) -> None:
-    """Send the browser its cookie after a sign-in."""
+    """Set the browser's cookie after a sign-in."""
     device: Device | None = getattr(request, "device", None)
     if device is not None:
         response.set_cookie(

@@ -2,8 +2,8 @@
 
 The sign-in library encrypts through its adapter, which does not know the row. So each secret is
 bound when its row is saved, and carries the name of its row when it is loaded. A record that moved
-to another person does not open. Records of earlier versions, which are bound to the table only,
-still open; `rotate_keys` binds them.
+to another person does not decrypt. Records of earlier versions, which are bound to the table only,
+still decrypt; `rotate_keys` binds them.
 """
 
 import base64
@@ -34,12 +34,12 @@ class BoundRecord(str):
 
 
 def encrypt(secret: str) -> str:
-    """Encrypt for the time until the row is saved."""
+    """Encrypt a secret until its row is saved."""
     return credentials.encrypt_text(secret, bound_to=TABLE)
 
 
 def decrypt(record: str) -> str:
-    """Decrypt a record of either form; raises CannotDecrypt."""
+    """Decrypt a record of either form; raise CannotDecrypt."""
     if not record.startswith(TEXT_MARK):
         return credentials.decrypt_text(record, bound_to=TABLE)
     if not isinstance(record, BoundRecord):
@@ -53,7 +53,7 @@ def decrypt(record: str) -> str:
 
 @receiver(post_init, sender=Authenticator)
 def _name_row(instance: Authenticator, **_: Any) -> None:
-    data = instance.__dict__.get("data")  # not there if the query left it out
+    data = instance.__dict__.get("data")  # missing if the query deferred it
     if not isinstance(data, dict):
         return
     for name in SECRETS:

@@ -1,15 +1,14 @@
-"""Guessing is slowed down, never locked out.
+"""Throttling of password guesses: it delays attempts and never locks an account.
 
-Each attempt is counted before its password is looked at, so attempts at the same time are counted
-too. Three counts can make the next attempt wait, each for at most a minute:
+Each attempt is counted before its password is checked, so simultaneous attempts are counted too.
+Three counts can make the next attempt wait, each for at most a minute:
 
-- the account from this place (a known browser, else the network), after 5 failures;
+- the account from this place (a known browser, otherwise the network), after 5 failures;
 - the account from all places where its person never signed in, after 20;
-- the network, whatever the account, after 30; known browsers are not counted.
+- the network, for all accounts, after 30; known browsers are not counted.
 
-A known browser or network is therefore held up only by its own failures. Failures reach the audit
-as one event for each account and network in an hour, with a count, and at most `EVENTS_AN_HOUR`
-such events.
+So only its own failures delay a known browser or network. Failures reach the audit as one event for
+each account and network in an hour, with a count, and at most `EVENTS_AN_HOUR` such events.
 """
 
 import hashlib
@@ -31,7 +30,7 @@ from accounts.people.devices import device_of
 
 FREE_HERE, FREE_ELSEWHERE, FREE_FOR_A_NETWORK = 5, 20, 30
 LONGEST_WAIT = 60.0
-FORGIVEN = timedelta(minutes=15)  # after the last failure the count begins again
+FORGIVEN = timedelta(minutes=15)  # after the last failure, then the count restarts
 WINDOW = timedelta(hours=1)
 EVENTS_AN_HOUR = 100
 KEPT = timedelta(days=1)
@@ -39,7 +38,7 @@ EVERYWHERE = "*"
 
 
 class TooSoon(Exception):
-    """The next attempt must wait; nothing was looked at or counted."""
+    """Refusal because the next attempt must wait; nothing was checked or counted."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(seconds)
@@ -48,7 +47,7 @@ class TooSoon(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One attempt that was counted: the account, the network, and the keys of its counts."""
+    """One counted attempt: the account, the network, and the keys of its counts."""
 
     user: User | None
     network: str
@@ -83,8 +82,8 @@ def begin_attempt(request: HttpRequest, email: str) -> Attempt:
 
 
 def end_attempt(attempt: Attempt) -> None:
-    """Take the count back, since the password was right: the count of this place whole, the others
-    by one.
+    """Undo the count because the password was right: reset the count of this place, and lower the
+    others by one.
     """
     for account, place in attempt.counted:
         mine = FailedSignIns.objects.filter(account=account, place=place, failures__gt=0)
@@ -93,8 +92,8 @@ def end_attempt(attempt: Attempt) -> None:
 
 @transaction.atomic
 def record_failure(*, user: User | None, network: str, method: str) -> None:
-    """Put a failure into the audit: the first of an account and network at once, the others within
-    an hour, counted.
+    """Record a failure in the audit: the first of an account and network at once, the others within
+    an hour as a count.
     """
     now = timezone.now()
     row = _locked(_keyed(user.email) if user else "", network, network=network, user=user)
@@ -108,9 +107,7 @@ def record_failure(*, user: User | None, network: str, method: str) -> None:
 
 
 def record_counted() -> None:
-    """Put failures that were only counted into the audit once their hour is over, and forget old
-    counts.
-    """
+    """Record counted failures in the audit once their hour is over, and delete old counts."""
     now = timezone.now()
     due = (
         FailedSignIns.objects.filter(unrecorded__gt=0)
@@ -131,8 +128,8 @@ def record_counted() -> None:
 
 @transaction.atomic
 def _record_together(due: QuerySet[FailedSignIns], now: datetime) -> None:
-    """One event in an hour for all that found no room: a flood from many networks must not fill the
-    chain.
+    """Record one event in an hour for all failures beyond the limit, because a flood from many
+    networks must not fill the chain.
     """
     mark = _locked("", EVERYWHERE, network="", user=None)
     if mark.recorded_at is not None and mark.recorded_at > now - WINDOW:
@@ -169,7 +166,7 @@ def _locked(account: str, place: str, *, network: str, user: User | None) -> Fai
 
 
 def _wait(row: FailedSignIns, free: int, now: datetime) -> float:
-    """Return for how many seconds the next attempt must wait."""
+    """Return the seconds until the next attempt."""
     if row.failures < free or row.last_at <= now - FORGIVEN:
         return 0.0
     pause = min(2.0 ** min(row.failures - free + 1, 10), LONGEST_WAIT)
@@ -177,8 +174,8 @@ def _wait(row: FailedSignIns, free: int, now: datetime) -> float:
 
 
 def _keyed(email: str) -> str:
-    """A hash that tells nothing without the server's key: addresses that nobody has here are not
-    kept.
+    """Return a keyed hash of an address. Without the server's key it reveals nothing, because
+    addresses without an account must not be stored.
     """
     return hmac.new(
         settings.SECRET_KEY.encode(), b"failed sign-ins " + email.encode(), hashlib.sha256

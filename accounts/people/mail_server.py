@@ -1,4 +1,4 @@
-"""The mail server for mailhub's own mail: every mail that leaves here is marked as mailhub's own."""
+"""The mail server for mailhub's own mail: it marks every mail as mailhub's own."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from accounts.people.own_mail import HEADER, new_mark
 
 
 class OwnMailBackend(EmailBackend):
-    """Django's SMTP backend. All own mail passes here, so no sender of mail can forget the mark."""
+    """Django's SMTP backend. All own mail passes here, so no code can forget the mark."""
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
         for message in email_messages:

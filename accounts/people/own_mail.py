@@ -1,9 +1,8 @@
-"""Mail that mailhub itself sends: when it leaves, and how it is recognized when it lies in a
-mailbox.
+"""Mail that mailhub itself sends: when it is sent, and how it is recognized in a mailbox.
 
-It leaves after the answer, so the time of an answer does not tell who is known here. It carries
-codes and links that sign people in. Each mail has a mark, so that programs which read the mailbox
-of the recipient do not get it.
+It is sent after the answer, so the time of an answer does not reveal if an account exists. It
+carries codes and links that sign people in. Each mail has a mark, so that programs which read the
+recipient's mailbox do not get it.
 """
 
 import contextvars
@@ -26,11 +25,11 @@ log = structlog.get_logger(__name__)
 
 HEADER = "X-Mailhub-Own"
 PURPOSE = "mailhub own mail"
-# Nonce and seal. The mark does not cover the Message-ID, because some providers replace that one.
-# The space lets the line be folded: a longer word would be encoded.
+# Nonce and digest. The mark does not cover the Message-ID, because some providers replace it. The
+# space lets the line be folded; a longer word would be encoded.
 MARK = re.compile(r"([0-9a-f]{32})\s+([0-9a-f]{8}:[0-9a-f]{64})")
 
-AT_MOST = 100  # mails that wait; a flood must not fill the memory
+AT_MOST = 100  # waiting mails; a flood must not fill the memory
 _room = threading.BoundedSemaphore(AT_MOST)
 
 
@@ -42,9 +41,9 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def send_later(send: Callable[[], None]) -> None:
-    """Run `send` on a thread, once; a mail that is lost is logged without its address.
+    """Run `send` once on a thread, without a retry; a failure is logged without the address.
 
-    With no threads, run it now.
+    Without threads, run it now.
     """
     if not settings.MAILHUB_OWN_MAIL_THREADS:
         _sent(send)
@@ -65,7 +64,7 @@ def _beside(context: contextvars.Context, send: Callable[[], None]) -> None:
 def _sent(send: Callable[[], None]) -> None:
     try:
         send()
-    except Exception:  # whatever it was, the page was answered already; the log holds no text of it
+    except Exception:  # the page was answered already; the log holds no text of the error
         log.exception("own_mail_failed")
 
 
@@ -87,8 +86,8 @@ def sender() -> str:
 
 
 def possible_senders() -> frozenset[str]:
-    """Return `sender()` and the account at the mail server: some servers write their account into
-    From.
+    """Return `sender()` and the account at the mail server, because some servers write their
+    account into From.
     """
     account = settings.EMAIL_HOST_USER.lower()
     return frozenset({sender(), account} if "@" in account else {sender()})

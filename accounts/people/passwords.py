@@ -1,6 +1,4 @@
-"""A password must not be guessable: neither known from a breach nor put together from what people
-choose.
-"""
+"""Password strength: a password must not be known from a breach or made of common parts."""
 
 from typing import Any
 
@@ -8,13 +6,13 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from zxcvbn import zxcvbn
 
-NEEDED = 3  # of 4: safe where each guess costs an attacker a slow hash
+NEEDED = 3  # of 4: safe because each guess costs an attacker a slow hash
 LOOKED_AT = 72  # characters; the work grows with the square
 
 
 class GuessableValidator:
-    """Refuse what zxcvbn finds in its lists of leaked passwords, words, names, dates and keyboard
-    walks.
+    """A validator that refuses passwords which zxcvbn finds in its lists of leaked passwords,
+    words, names, dates and keyboard walks.
     """
 
     def validate(self, password: str, user: Any = None) -> None:

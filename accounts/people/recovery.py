@@ -1,4 +1,4 @@
-"""Giving a person a new way in when theirs is lost, or when somebody else may have it."""
+"""Recovery of a person's access if it is lost, or if somebody else may have it."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,10 +25,10 @@ LINK_LIFETIME = timedelta(hours=1)
 
 
 def recover(person: User, *, revoke_tokens: bool = False) -> str:
-    """Remove every way in that a person has, and return the secret part of a new sign-in link.
+    """Remove every way to sign in that a person has, and return the secret of a new sign-in link.
 
     Their password, passkeys, one-time codes, recovery codes, linked accounts and open links are
-    gone, and all their browsers are signed out. Tokens of their programs stay unless
+    removed, and all their browsers are signed out. Tokens of their programs stay unless
     `revoke_tokens` is set.
     """
     if revoke_tokens:
@@ -48,8 +48,8 @@ def _replace_ways_in(person: User) -> str:
         ),
         "password": int(person.has_usable_password()),
     }
-    # It also changes what sessions are checked against, so a browser that is not listed is signed
-    # out too.
+    # This also changes the value that sessions are checked against, so a browser that is not listed
+    # is signed out too.
     person.set_unusable_password()
     person.save(update_fields=["password"])
     record_event("person_recovered", person=None, subject=person, **counts)
@@ -70,12 +70,12 @@ def _revoke(token: ApiToken) -> None:
 
 
 def mail_recovery(person: User) -> bool:
-    """Tell a person by mail that their access was reset; return whether the mail server took it."""
+    """Mail a person that their access was reset; return True if the mail server took it."""
     return _mail(person, "accounts/recovered_mail.txt", _("Your access to mailhub was reset"))
 
 
 def mail_rights(person: User) -> bool:
-    """Tell a person by mail what they may do now; return whether the mail server took it."""
+    """Mail a person their new rights; return True if the mail server took it."""
     return _mail(person, "accounts/rights_mail.txt", _("Your rights in mailhub were changed"))
 
 
@@ -85,6 +85,6 @@ def _mail(person: User, template: str, subject: str) -> bool:
     text = render_to_string(template, {"person": person, "url": settings.MAILHUB_PUBLIC_URL})
     try:
         return bool(EmailMessage(subject, text, to=[person.email]).send())
-    except OSError:  # smtplib's errors are
+    except OSError:  # the base of smtplib's errors
         log.exception("own_mail_failed")
         return False

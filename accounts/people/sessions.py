@@ -1,9 +1,8 @@
-"""Sessions whose key only the browser knows, with an idle limit and an absolute limit.
+"""Sessions with an idle limit and an absolute limit; only the browser knows a session's key.
 
-The tables hold `stored_key(key)`, a hash, in the place of the key, so a copy of the database opens
-no session. The hash is longer than a key, so the two cannot be mistaken for each other:
-`accounts.people.browsers` and the sign-in library name a session by its hash, and the middleware
-takes only a key from a cookie.
+The tables hold `stored_key(key)`, a hash, instead of the key, so a copy of the database opens no
+session. The hash is longer than a key, so the two cannot be confused. `accounts.people.browsers`
+and the sign-in library name a session by its hash. The middleware accepts only a key from a cookie.
 """
 
 import hashlib
@@ -26,7 +25,7 @@ from accounts.people.step_up import BEGAN
 RENEW_EVERY = timedelta(minutes=10)
 KEY = re.compile(r"[a-z0-9]{32}")
 STORED = re.compile(r"[0-9a-f]{40}")
-# An open page asks these by itself: they are no sign of a person.
+# An open page requests these by itself, so they do not show that a person is there.
 BACKGROUND = frozenset({"live", "changes", "presence"})
 
 
@@ -88,7 +87,7 @@ class SessionStore(db.SessionStore):
         return row
 
     def renew(self) -> None:
-        """Note that the person is here: the idle limit begins again, at most once in ten minutes."""
+        """Restart the idle limit because a person is here; write at most once in ten minutes."""
         data = cast(dict[str, Any], self._get_session())  # type: ignore[attr-defined]
         later = end_of(data)
         if self.expires_at is not None and later - self.expires_at >= RENEW_EVERY:
@@ -98,7 +97,7 @@ class SessionStore(db.SessionStore):
 
 
 def end_of(data: dict[str, Any]) -> datetime:
-    """Return when a session with this content ends if nobody uses it from now on."""
+    """Return when a session with this content ends if it is not used again."""
     now = time.time()
     idle = now + settings.MAILHUB_SESSION_IDLE_HOURS * 3600
     absolute = data.get(BEGAN, now) + settings.SESSION_COOKIE_AGE
@@ -106,13 +105,13 @@ def end_of(data: dict[str, Any]) -> datetime:
 
 
 def forget_ended() -> None:
-    """Delete sessions that are over."""
+    """Delete expired sessions."""
     SessionStore.clear_expired()
 
 
 class SessionMiddleware(DjangosMiddleware):
-    """Django's, but a cookie must hold a key: the hash of one, read from the database, opens
-    nothing.
+    """Django's middleware, but a cookie must hold a key: a hash that was read from the database
+    opens no session.
     """
 
     def process_request(self, request: HttpRequest) -> None:

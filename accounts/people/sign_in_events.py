@@ -1,5 +1,5 @@
-"""What people do with their sign-in, session and factors is told to the audit and, where it
-matters, mailed to them.
+"""Events of sign-ins, sessions and factors: recorded in the audit, and mailed to the person if it
+matters.
 """
 
 from typing import Any
@@ -33,8 +33,8 @@ def _signed_in(sender: Any, request: HttpRequest, user: User, **_: Any) -> None:
 
 
 def _methods(request: HttpRequest, user: User) -> str:
-    """Return how somebody has signed in, such as `password+totp`; a link leaves no record with the
-    library.
+    """Return the methods of a sign-in, such as `password+totp`; `link` without a record, because
+    the library does not record links.
     """
     records = get_authentication_records(request, user)
     return "+".join(str(each.get("type") or each["method"]) for each in records) or "link"

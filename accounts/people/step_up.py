@@ -1,9 +1,9 @@
-"""Step-up: what changes security needs a sign-in of the last five minutes.
+"""Step-up: a change to security settings needs a sign-in within the last five minutes.
 
-`mailhub.step_up` lists the pages that need it. A view that needs it for some requests only asks
-`is_fresh` and returns `ask_again`. A sign-in counts only if its method is older than the session: a
-password, passkey or code that was set up in this session proves nothing about the person who began
-it.
+`mailhub.step_up` lists the pages that need it. A view that needs it only for some requests calls
+`is_fresh` and returns `ask_again`. A sign-in counts only if its method is older than the session. A
+password, passkey or code that was set up in this session proves nothing about the person who
+started the session.
 """
 
 import time
@@ -31,7 +31,7 @@ AFTERWARDS = "after_step_up"
 
 
 def is_fresh(request: HttpRequest) -> bool:
-    """Whether the person has shown who they are within the last five minutes, in this session."""
+    """Return True if the person has signed in within the last five minutes, in this session."""
     return (
         request.user.is_authenticated
         and time.time() - request.session.get(SINCE, 0) < FRESH_SECONDS
@@ -39,7 +39,7 @@ def is_fresh(request: HttpRequest) -> bool:
 
 
 def ask_again(request: HttpRequest, *, back: str) -> HttpResponse:
-    """To the page that asks who this is, and from there to `back`, a path of ours."""
+    """Redirect to the page that asks for a sign-in, and then to `back`, a path of ours."""
     request.session[AFTERWARDS] = back
     return HttpResponseRedirect(f"{reverse('sign_in_again')}?{urlencode({'next': back})}")
 
@@ -50,7 +50,7 @@ def password_counts(request: HttpRequest) -> bool:
 
 
 def factors_that_count(request: HttpRequest) -> set[str]:
-    """Return the types of this person's factors of which at least one is older than the session."""
+    """Return the types of this person's factors that have a factor older than the session."""
     began = request.session.get(BEGAN) or request.session.get(SINCE, 0)
     older = Authenticator.objects.filter(
         user=request.user.pk, created_at__lte=datetime.fromtimestamp(began, tz=UTC)

@@ -1,4 +1,4 @@
-"""Connecting a mailbox: the address, then what it needs, tested before anything is saved."""
+"""Pages that connect a mailbox: its address, then its servers, tested before anything is saved."""
 
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -77,7 +77,7 @@ class ImapForm(forms.Form):
             endpoint = Endpoint.parse(self.cleaned_data[name].strip())
         except ValueError as error:
             raise forms.ValidationError(str(error)) from None
-        if endpoint.security == "plain":  # the sandbox's own, and by command alone
+        if endpoint.security == "plain":  # for the sandbox, and only by command
             raise forms.ValidationError(
                 _("Without TLS the password would travel in clear. Use tls or starttls.")
             )
@@ -88,7 +88,7 @@ class ImapForm(forms.Form):
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def begin(request: HttpRequest) -> HttpResponse:
-    """Step 1: the address. It tells who keeps the mailbox, or where its servers are."""
+    """Return step 1: the address, which shows who hosts the mailbox or where its servers are."""
     again = _reconnected(request)
     form = AddressForm(request.POST or None, initial={"address": again.address if again else ""})
     if request.method == "POST" and form.is_valid():
@@ -119,7 +119,7 @@ def _second(request: HttpRequest, address: str, found: discovery.Found) -> HttpR
 
 
 def proving(address: str, provider: str = "imap") -> str:
-    """The page on which an address is proven by a code, and from which the person goes on to this
+    """Return the page that proves an address by a code, and then leads to the form for this
     provider.
     """
     return f"{reverse('prove_address')}?{urlencode({'address': address, 'provider': provider})}"
@@ -131,8 +131,8 @@ def proving(address: str, provider: str = "imap") -> str:
 @sensitive_variables("access", "form")
 @require_http_methods(["GET", "HEAD", "POST"])
 def by_imap(request: HttpRequest) -> HttpResponse:
-    """Step 2: servers and password, tried one after the other; the step that fails is named,
-    nothing is saved.
+    """Return step 2: servers and password, tested one after the other. If a step fails, the page
+    names it and nothing is saved.
     """
     address = request.GET.get("address", "")
     form = ImapForm(request.POST or None, initial={"address": address, "username": address})
@@ -172,7 +172,7 @@ def by_imap(request: HttpRequest) -> HttpResponse:
 
 
 def _steps_until(failed: str) -> list[tuple[str, str]]:
-    """Each step of the test with what came of it: done, failed, or not tried."""
+    """Return each step of the test with its result: done, failed, or not tried."""
     order = list(STEPS)
     at = order.index(failed) if failed in order else 0
     return [
@@ -191,7 +191,7 @@ def _connected(
     context: dict[str, Any],
     proof: Proof,
 ) -> HttpResponse:
-    """Save what is proven; refuse what somebody else manages, without saying who."""
+    """Save a proven mailbox; refuse one that somebody else manages, without the person's name."""
     try:
         mailbox = connect_mailbox(
             owner=cast(User, request.user),
@@ -209,7 +209,7 @@ def _connected(
 
 
 def _reconnected(request: HttpRequest) -> Mailbox | None:
-    """The mailbox that is to be connected again, when the person manages it."""
+    """Return the mailbox to connect again, if the person manages it."""
     wanted = request.GET.get("mailbox", "")
     managed = Membership.objects.filter(
         user=cast(User, request.user), role=Role.MANAGER

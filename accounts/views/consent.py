@@ -1,5 +1,5 @@
-"""Connecting a mailbox by OAuth: to the provider and back, with what was asked for kept in the
-session alone.
+"""Pages that connect a mailbox by OAuth: to the provider and back, with the state only in the
+session.
 """
 
 from dataclasses import asdict
@@ -36,7 +36,7 @@ UNPROVEN = gettext_lazy(
 @sensitive_variables("consent")
 @require_http_methods(["GET", "HEAD", "POST"])
 def begin(request: HttpRequest, provider: str) -> HttpResponse:
-    """Say what is asked for, then send the person to the provider; state and verifier stay here."""
+    """Show the permissions, then redirect to the provider; state and verifier stay here."""
     way = ways().get(provider)
     if way is None:
         raise Http404
@@ -61,7 +61,7 @@ def begin(request: HttpRequest, provider: str) -> HttpResponse:
 @require_safe
 @sensitive_variables("asked", "granted")
 def answer(request: HttpRequest, provider: str) -> HttpResponse:
-    """The person is back. What was asked for is used up, whatever the answer says."""
+    """Finish the sign-in with the provider's answer. The stored request is used only once."""
     asked: dict[str, Any] = request.session.pop(ASKED, {})
     if asked.get("provider") != provider or provider not in ways():
         said = _(
@@ -107,8 +107,10 @@ def answer(request: HttpRequest, provider: str) -> HttpResponse:
 def page(
     request: HttpRequest, *, address: str, provider: str, refused: str = "", unproven: bool = False
 ) -> HttpResponse:
-    """What is asked for, in plain words, and the button that leads to the provider; browsers hold a
-    form's redirects to the policy of its page, so the provider's origin stands in it.
+    """Return the page with the permissions and the button that leads to the provider.
+
+    Browsers apply the page's policy to the redirects of its forms, so the policy names the
+    provider's origin.
     """
     context = {
         "address": address,
@@ -120,13 +122,13 @@ def page(
     response = render(
         request, "accounts/connect_oauth.html", context, status=403 if refused else 200
     )
-    # As django-csp's decorator sets it, which takes only what is the same for every request.
+    # Set as django-csp's decorator sets it, because that accepts only constant values.
     response._csp_update = {"form-action": [_origin(url) for url in _doors(provider)]}  # type: ignore[attr-defined]
     return response
 
 
 def _asks(provider: str) -> set[str]:
-    """What the provider is going to ask the person for."""
+    """Return the abilities that the provider will ask the person for."""
     if provider == "gmail":
         return {"read", "draft", "send"}
     words = {microsoft.READ: {"read"}, microsoft.DRAFT: {"read", "draft"}, microsoft.SEND: {"send"}}

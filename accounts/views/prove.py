@@ -1,4 +1,4 @@
-"""Proving the address of a mailbox before it is connected: a code is mailed there, and typed in
+"""Page that proves a mailbox's address before it is connected: a code is mailed there and typed in
 here.
 """
 
@@ -29,7 +29,7 @@ WRONG = gettext_lazy(
 
 
 class AskedForm(forms.Form):
-    """The address to be proven, and the way on which the person continues."""
+    """The address to prove, and the provider with which the person continues."""
 
     address = MailboxAddressField(max_length=254)
     provider = forms.ChoiceField(choices=Mailbox.Provider.choices)
@@ -54,8 +54,8 @@ class CodeForm(forms.Form):
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "HEAD", "POST"])
 def prove_address(request: HttpRequest) -> HttpResponse:
-    """Mail a code on one button, compare it on the other; then lead on to where the mailbox is
-    connected.
+    """Mail a code on one button, compare it on the other; then redirect to the page that connects
+    the mailbox.
     """
     asked = AskedForm(request.POST or request.GET)
     if not asked.is_valid():

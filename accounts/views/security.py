@@ -1,4 +1,4 @@
-"""How a person gets in, and where they are signed in."""
+"""The page with a person's ways to sign in, and the browsers in which they are signed in."""
 
 from ipaddress import ip_address
 from typing import cast
@@ -42,7 +42,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
-    """Sign out one browser; whoever sits there is asked to sign in at the next click."""
+    """Sign out one browser; its next request must sign in again."""
     session = UserSession.objects.filter(user=cast(User, request.user), pk=session_id).first()
     if session is None:
         raise Http404
@@ -64,7 +64,7 @@ def end_other_sessions(request: HttpRequest) -> HttpResponse:
 
 
 def _is_address(host: str) -> bool:
-    """A passkey belongs to a name: browsers make none for an IP address."""
+    """Return True for an IP address, because browsers make no passkeys for one."""
     try:
         ip_address(
             host.rpartition(":")[0].strip("[]") if host.count(":") == 1 else host.strip("[]")

@@ -1,4 +1,4 @@
-"""The ways in: password, passkey, single sign-on, or a one-time link whose GET only shows a button."""
+"""Pages to sign in: password, passkey, single sign-on, or a one-time link with a button."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -28,7 +28,7 @@ from accounts.people.step_up import AFTERWARDS, is_fresh
 
 
 class SignIn(LoginView):
-    """Address and password, and beside them the buttons for passkey and single sign-on."""
+    """The page for address and password, with buttons for passkey and single sign-on."""
 
     form_class = SignInForm
     template_name = "accounts/sign_in.html"
@@ -39,9 +39,9 @@ class SignIn(LoginView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         response = super().dispatch(request, *args, **kwargs)
-        # Browsers hold a form's redirects to the policy of its page. Set as django-csp's decorator
-        # sets it: that one takes what is known when the module is read, and this is known from
-        # settings alone.
+        # Browsers apply the page's policy to the redirects of its forms. The attribute is set as
+        # django-csp's decorator sets it, because the decorator takes values at import time, and
+        # these come from settings.
         apps = cast(
             list[dict[str, Any]], settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
         )
@@ -53,7 +53,7 @@ class SignIn(LoginView):
 
 
 def by_mail(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """A way in that needs an e-mail from us: it is not there where mailhub sends none."""
+    """Return the view, which answers 404 if mailhub sends no mail, because it needs an e-mail."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -68,9 +68,9 @@ def by_mail(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponse
 @sensitive_variables("secret")
 @require_http_methods(["GET", "HEAD", "POST"])
 def by_link(request: HttpRequest, secret: str) -> HttpResponse:
-    """A mail scanner that follows links signs nobody in: only the form's POST does.
+    """Sign in by the form's POST only, because a mail scanner that follows links must not sign in.
 
-    Who has a second factor is asked for it, as after a password.
+    A person with a second factor is asked for it, as after a password.
     """
     if request.method == "POST":
         user = SignInLink.redeem(secret)
@@ -88,7 +88,7 @@ def by_link(request: HttpRequest, secret: str) -> HttpResponse:
 @never_cache
 @require_safe
 def again(request: HttpRequest) -> HttpResponse:
-    """Step-up: the ways in which this person can show once more who they are."""
+    """Return the step-up page, with this person's ways to sign in again."""
     back = request.GET.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
         back = reverse("queue")
@@ -105,7 +105,7 @@ def again(request: HttpRequest) -> HttpResponse:
 
 
 def _can_return(person: User) -> bool:
-    """Whether a person who signs out can sign in again without an administrator."""
+    """Return True if a person who signs out can sign in again without an administrator."""
     return bool(
         settings.SENDS_MAIL
         or settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]

@@ -1,4 +1,4 @@
-"""Tokens of programs: made, shown once, rotated, revoked; and what they asked for."""
+"""Pages for tokens of programs: create, show once, rotate and revoke them, and list requests."""
 
 from datetime import timedelta
 from typing import Any, cast
@@ -48,7 +48,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @sensitive_variables("secret")
 @require_http_methods(["GET", "HEAD", "POST"])
 def create(request: HttpRequest) -> HttpResponse:
-    """Make a token; its secret is on the answer to this POST and nowhere else."""
+    """Make a token; only the answer to this POST shows its secret."""
     person = cast(User, request.user)
     form = TokenForm(request.POST or None, owner=person)
     if request.method == "POST" and form.is_valid():
@@ -84,8 +84,8 @@ def create(request: HttpRequest) -> HttpResponse:
 @require_POST
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, token_id: UUID) -> HttpResponse:
-    """A new secret under the same name: the old one ends now, idempotency keys and waiting actions
-    stay.
+    """Replace a token's secret and keep its name: the old secret ends now, idempotency keys and
+    waiting actions stay.
     """
     token = _mine(request, token_id)
     with transaction.atomic():
@@ -99,7 +99,7 @@ def rotate(request: HttpRequest, token_id: UUID) -> HttpResponse:
 @login_required
 @require_POST
 def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
-    """End a token at once. Safer is never harder: this asks for no fresh sign-in."""
+    """End a token at once. This needs no fresh sign-in, because it only removes access."""
     token = _mine(request, token_id)
     with transaction.atomic():
         ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
@@ -120,7 +120,7 @@ def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
 @never_cache
 @require_safe
 def requests(request: HttpRequest) -> HttpResponse:
-    """What the person's tokens called, the newest first. Filters stand in the address."""
+    """List the requests of the person's tokens, the newest first. The query holds the filters."""
     person = cast(User, request.user)
     records = RequestRecord.objects.filter(token__user=person).select_related("token")
     asked = {

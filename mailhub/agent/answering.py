@@ -1,4 +1,4 @@
-"""One request to the chat, as a stream: the agent's answer, or the plain model's, and always the
+"""Answers of the chat as a stream: from the agent, or from the model without tools, always with the
 same end.
 """
 
@@ -22,7 +22,7 @@ from mailhub.agent.models import Thread
 from mailhub.agent.policy import Mode
 
 log = structlog.get_logger(__name__)
-# They say with every request where it went.
+# These libraries log the address of every request.
 for _name in ("httpx", "httpx2", "openai", "anthropic", "langchain", "langgraph"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
@@ -39,10 +39,10 @@ TOO_LONG = f"⚠️ The answer took longer than {threads.RUN_SECONDS} seconds an
 async def agent_answer(
     *, caller: Caller, thread: Thread, prompt: str, mode: Mode
 ) -> AsyncGenerator[str, None]:
-    """Answer in a thread, with tools. What was said is written down when it ends, however it ends.
+    """Yield the answer in a thread, with tools. The text is stored when the answer ends, also after
+    an error.
 
-    The pieces are those of `stream`, without the end. When the reader goes away, the run stops
-    where it is.
+    The pieces are those of `stream`, without the end. If the reader disconnects, the run stops.
     """
     reason = await sync_to_async(threads.claim)(thread)
     if reason:
@@ -65,7 +65,7 @@ async def agent_answer(
 
 
 async def plain_answer(prompt: str) -> AsyncGenerator[str, None]:
-    """Answer without tools and without memory."""
+    """Yield an answer without tools and without memory."""
     said: list[str] = []
     try:
         model = chat_model()
@@ -82,7 +82,7 @@ async def plain_answer(prompt: str) -> AsyncGenerator[str, None]:
 
 
 async def _pieces(turn: Turn, prompt: str, said: list[str]) -> AsyncGenerator[str, None]:
-    """The agent's own; the plain model's when the agent fails before it said anything."""
+    """Yield the agent's pieces; the plain model's if the agent fails before its first text."""
     try:
         model = chat_model()
     except NoModel as missing:
@@ -135,7 +135,7 @@ async def _agent(
 
 
 def _text_of(message: Any, metadata: Any) -> str:
-    """What the model says now; messages of before and results of tools pass here too."""
+    """Return the model's new text; earlier messages and results of tools pass here too."""
     return message.text if isinstance(message, AIMessageChunk) else ""
 
 
@@ -146,7 +146,7 @@ async def _plain(model: BaseChatModel, prompt: str, said: list[str]) -> AsyncGen
                 if chunk.text:
                     said.append(chunk.text)
                     yield stream.text(chunk.text)
-    except Exception as error:  # each provider has its own tree; for the reader they are one
+    except Exception as error:  # each provider has its own exceptions; the reader gets one text
         log.exception("model_failed")
         said.append(BROKEN.format(error=type(error).__name__))
         yield stream.text(said[-1])

@@ -1,6 +1,6 @@
-"""The model that the environment names.
+"""The chat model that the environment names.
 
-Its libraries are heavy, so this module is imported at the first use alone.
+Its libraries are heavy, so this module is imported only at the first use.
 """
 
 from importlib import import_module
@@ -11,8 +11,8 @@ from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
 WAIT_SECONDS = 60
-ANY_KEY = "none"  # a server of one's own may want no key, and the library insists on one
-# What each provider's class calls what the environment says.
+ANY_KEY = "none"  # a self-hosted server may need no key, but the library requires one
+# The constructor arguments of each provider's class, with the settings that hold their values.
 OPTIONS = {
     "openai": {"base_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY"},
     "azure_openai": {
@@ -26,12 +26,12 @@ SAP_DEFAULT = "gpt-4.1"
 
 
 class NoModel(Exception):
-    """There is none; the text says what to do."""
+    """No model that can be used; the text says what to do."""
 
 
 def chat_model() -> BaseChatModel:
-    """The model of `AGENT_MODEL`, else of SAP AI Core when `AI_DESTINATION_NAME` is set, else an
-    OpenAI-compatible one named by `AI_MODEL_NAME`; raises NoModel.
+    """Return the model of `AGENT_MODEL`; without it that of SAP AI Core if `AI_DESTINATION_NAME` is
+    set; without that the OpenAI-compatible one of `AI_MODEL_NAME`. Raises NoModel.
     """
     if settings.AGENT_MODEL:
         provider, _, name = settings.AGENT_MODEL.partition(":")
@@ -61,9 +61,7 @@ def _made(provider: str, name: str) -> BaseChatModel:
         raise NoModel(
             f"The model {provider}:{name} cannot be used: {str(error).splitlines()[0][:200]}"
         ) from None
-    except (
-        Exception
-    ) as error:  # each provider's class has its own way to say that its key is missing
+    except Exception as error:  # each provider's class raises its own error for a missing key
         raise NoModel(
             f"The model {provider}:{name} cannot be used ({type(error).__name__}): is its key set?"
         ) from None
@@ -71,7 +69,7 @@ def _made(provider: str, name: str) -> BaseChatModel:
 
 
 def _sap(name: str) -> BaseChatModel:
-    """SAP AI Core through its SDK, which finds its own credentials."""
+    """Return a model of SAP AI Core through its SDK, which finds its own credentials."""
     try:
         made = import_module("gen_ai_hub.proxy.langchain").init_llm(name)
     except ImportError:

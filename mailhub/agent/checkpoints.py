@@ -1,8 +1,8 @@
-"""LangGraph's checkpoints in the application's own database: the newest of each thread, gone with
-its thread.
+"""LangGraph's checkpoints in the application's own database: the newest of each thread, deleted
+with its thread.
 
 Only messages are kept, as JSON, encrypted and bound to their thread and checkpoint. No row can name
-a class to import: reading makes the message types of TYPES and nothing else.
+a class to import: reading makes only the message types of TYPES.
 """
 
 import json
@@ -26,7 +26,7 @@ from accounts.infra.credentials import CannotDecrypt
 from mailhub.agent import models
 
 FORMAT = "messages"
-MESSAGES = "messages"  # the one channel that outlives a run
+MESSAGES = "messages"  # the only channel that is kept after a run
 TYPES: dict[str, type[BaseMessage]] = {
     "human": HumanMessage,
     "ai": AIMessage,
@@ -36,12 +36,12 @@ TYPES: dict[str, type[BaseMessage]] = {
 
 
 class UnreadableConversation(Exception):
-    """The stored conversation was not written here, was altered, or its key is gone."""
+    """A stored conversation that `keep` did not write, that was changed, or whose key is missing."""
 
 
 class DatabaseSaver(BaseCheckpointSaver[str]):
-    """A run that breaks off is not resumed in its middle, so writes between two checkpoints are not
-    kept.
+    """A saver of finished steps. It keeps no writes between two checkpoints, because an interrupted
+    run is not resumed.
     """
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -78,7 +78,7 @@ class DatabaseSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """See the class."""
+        """Keep nothing; the docstring of the class says why."""
 
     async def alist(
         self, config: RunnableConfig | None, **_: Any
@@ -88,24 +88,24 @@ class DatabaseSaver(BaseCheckpointSaver[str]):
             yield found
 
     def get_next_version(self, current: str | None, channel: None) -> str:
-        """Strings that sort as they count."""
+        """Return the next version as text that sorts in numeric order."""
         return f"{int(current or 0) + 1:032}"
 
 
 def keep(thread_id: Any, checkpoint_id: str, messages: Sequence[BaseMessage]) -> None:
-    """Store what the model remembers of a thread from now on."""
+    """Store the messages that the model remembers of a thread from now on."""
     said = [
         {"type": _type_of(message), "data": message.model_dump(mode="json", exclude={"type"})}
         for message in messages
     ]
     values = {"checkpoint_id": checkpoint_id, "type": FORMAT, "content": json.dumps(said).encode()}
-    # Not update_or_create: it reads the row of before, which may be one that cannot be read.
+    # Not update_or_create, because it reads the existing row, which may be unreadable.
     models.Checkpoint(thread_id=thread_id, **values).save()
 
 
 def messages_of(found: models.Checkpoint) -> list[BaseMessage]:
-    """Return what the model remembers; raises UnreadableConversation for a row that was not written
-    by `keep`.
+    """Return the messages that the model remembers; raise UnreadableConversation for a row that
+    `keep` did not write.
     """
     try:
         if found.type != FORMAT:
@@ -119,7 +119,7 @@ def messages_of(found: models.Checkpoint) -> list[BaseMessage]:
 
 
 def _type_of(message: BaseMessage) -> str:
-    """Chunks of a streamed message are stored as the message that they make."""
+    """Return the type of a message; chunks of a streamed message have the type of the message."""
     return next(name for name, sort in TYPES.items() if isinstance(message, sort))
 
 

@@ -1,8 +1,8 @@
 """The agent: LangChain's ReAct graph, whose every call of a tool goes through
 `tools.catalog.calls.call_tool`.
 
-The tools that the graph knows are descriptions alone. What a model asks for is judged here: by the
-mode, then by the catalogue's own rules for whoever is signed in. Nothing here can approve.
+The graph knows only descriptions of the tools. This module checks each call of a model: first by
+the mode, then by the catalogue's own rules for the signed-in caller. Nothing here can approve.
 """
 
 import json
@@ -61,7 +61,7 @@ HELD = "This waits for your approval: {url}\nNothing has been sent."
 class Turn:
     """One request of a person or a token in one thread.
 
-    `held` collects the review pages of what was proposed.
+    `held` collects the review pages of its proposals.
     """
 
     caller: Caller
@@ -72,7 +72,7 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a model is told of a call; `status` is ok or a problem's code."""
+    """The result of a call for the model; `status` is ok or a problem's code."""
 
     text: str
     status: str = "ok"
@@ -93,7 +93,7 @@ def make_agent(model: BaseChatModel, turn: Turn, offered: list[Tool]) -> Any:
 
 
 def offered_tools(turn: Turn) -> list[Tool]:
-    """What the model is shown: what the mode allows among what the caller may call."""
+    """Return the tools for the model: allowed by the mode, and callable by the caller."""
     return [
         tool
         for tool in tools_for(turn.caller)
@@ -103,7 +103,7 @@ def offered_tools(turn: Turn) -> list[Tool]:
 
 
 def superstep_limit() -> int:
-    """LangGraph counts each node; a round is a model and its tools.
+    """Return the limit for LangGraph, which counts each node; a round is a model and its tools.
 
     The guard ends a turn earlier, with an answer.
     """
@@ -122,7 +122,7 @@ def system_message(turn: Turn, offered: list[Tool]) -> str:
 
 
 class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see the type checker's settings
-    """What stands between the graph and the rest: the history's budget, the limit of rounds, and
+    """The middleware between the graph and the rest: the history's budget, the limit of rounds, and
     every tool.
     """
 
@@ -140,7 +140,7 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any] | AIMessage:
         say = request.runtime.stream_writer
-        if self._turn.held:  # the turn ends with what a person now decides
+        if self._turn.held:  # the turn ends, because a person must decide now
             text = "\n\n".join(HELD.format(url=url) for url in self._turn.held)
             say({"text": text})
             return AIMessage(text)
@@ -157,7 +157,7 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
                 mode=self._turn.mode,
                 approx_tokens=math.ceil(chars / CHARS_A_TOKEN),
             )
-        # "none", not an empty list: some providers take no history with calls unless the tools are
+        # "none", not an empty list: some providers refuse a history with calls if the tools are not
         # described.
         request = request.override(
             messages=shown, **({"tool_choice": "none"} if last and request.tools else {})
@@ -209,12 +209,12 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
 
 
 def called(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Outcome:
-    """Call a tool the one way in, as far as the mode lets it."""
+    """Call a tool through the catalogue, as far as the mode allows it."""
     try:
         answer, tool = _answer(turn, name, arguments)
     except Problem as problem:
         return _refused(problem)
-    except Exception:  # what a model may ask for is without end; a turn goes on with what is known
+    except Exception:  # a model can send any arguments; the turn goes on after an error
         log.exception("agent_tool_failed", tool=name if name in TOOLS else "unknown")
         return _refused(
             Problem("transient", "Something went wrong here. Nothing was sent by this.")

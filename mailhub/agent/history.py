@@ -1,10 +1,10 @@
-"""What a model is shown of a conversation: never more than a fixed number of characters, whatever
-happened. Pure.
+"""The history that a model gets of a conversation, never longer than a fixed number of characters.
+Pure.
 
-Between turns the older ones become lines of a rolling summary and the results of tools are
-shortened; within a turn what does not fit is shortened, then left out, oldest first. Characters are
-counted, not tokens: a tokenizer would have to be fetched, and no text has more tokens than
-characters worth counting on.
+Between turns, older turns become lines of a rolling summary, and results of tools are shortened.
+Within a turn, text that does not fit is shortened, then left out, oldest first. Characters are
+counted, not tokens: a tokenizer would have to be downloaded, and a text hardly ever has more tokens
+than characters.
 """
 
 import json
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 BUDGET = 60_000  # with the system message and the tools' schemas, some 20,000 tokens
-RESULT_CHARS = 8_000  # of one result, in the turn that asked for it
-KEPT_RESULT_CHARS = 500  # and in later turns
+RESULT_CHARS = 8_000  # of one result, in its own turn
+KEPT_RESULT_CHARS = 500  # of one result, in later turns
 KEPT_TURNS = 8
 KEPT_CHARS = 24_000
 SUMMARY_CHARS = 4_000
@@ -31,8 +31,8 @@ def cut(text: str, length: int) -> str:
 
 
 def compacted(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """What is kept of a conversation before its next turn: a summary, then the newest turns, whole
-    and in order.
+    """Return the conversation to keep before its next turn: a summary, then the newest turns,
+    complete and in order.
     """
     summary, turns = _turns(_complete(messages))
     kept = [[_shorter(message, KEPT_RESULT_CHARS) for message in turn] for turn in turns]
@@ -49,7 +49,7 @@ def compacted(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 
 def fitted(messages: Sequence[AnyMessage], budget: int) -> list[AnyMessage]:
-    """The same conversation in at most `budget` characters, the newest of it longest."""
+    """Return the conversation in at most `budget` characters; its newest part is kept longest."""
     shown = _complete(messages)
     for length in (RESULT_CHARS, 4_000, 2_000, KEPT_RESULT_CHARS, 100):
         shown = [_shorter(message, length) for message in shown]
@@ -78,7 +78,7 @@ def flat(turns: Iterable[Turn]) -> Turn:
 
 
 def rounds(messages: Sequence[AnyMessage]) -> int:
-    """How often the model has asked for tools since the person last spoke."""
+    """Return how often the model has called tools since the person's last message."""
     count = 0
     for message in reversed(messages):
         if isinstance(message, HumanMessage):
@@ -88,8 +88,9 @@ def rounds(messages: Sequence[AnyMessage]) -> int:
 
 
 def _complete(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Without calls that have no answer and answers that have no call, as a run that broke off
-    leaves them: no model takes such a conversation.
+    """Return the messages without calls that have no answer and answers that have no call.
+
+    An interrupted run leaves such messages, and no model accepts them.
     """
     answers = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
     asked = {
@@ -110,7 +111,7 @@ def _complete(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 
 def _turns(messages: Sequence[AnyMessage]) -> tuple[list[str], list[Turn]]:
-    """The lines of the summary so far, and the turns, each from what a person said."""
+    """Return the summary's lines so far, and the turns; each begins with a person's message."""
     summary: list[str] = []
     turns: list[Turn] = []
     for message in messages:

@@ -1,5 +1,5 @@
-"""What the chat keeps: threads that belong to one person, what was said, the calls of tools, and
-checkpoints.
+"""The tables of the chat: threads that belong to one person, their messages, the calls of tools,
+and checkpoints.
 """
 
 import uuid
@@ -18,9 +18,10 @@ INPUT_CHARS = 200
 class Thread(models.Model):
     """A conversation.
 
-    `name` is the client's own id for it; `caller_name` the token's, empty for the person.
+    `name` is the client's own id for it; `caller_name` is the token's name, empty for the person.
 
-    A token does not share the person's threads: they may hold what its mailboxes do not.
+    A token does not share the person's threads, because they may hold content of mailboxes that
+    the token may not read.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -46,7 +47,7 @@ class Thread(models.Model):
 
 
 class Message(models.Model):
-    """What was said, for the page; the model's own memory is the checkpoint."""
+    """One message, for the page; the model's own memory is the checkpoint."""
 
     class Author(models.TextChoices):
         PERSON = "person"
@@ -77,8 +78,7 @@ class Message(models.Model):
 class ToolCall(models.Model):
     """One call of a tool.
 
-    `input` is short and has its secrets masked; of the output there is a hash alone, of its first 4
-    KB.
+    `input` is short, with its secrets masked. Of the output only a hash of its first 4 KB is kept.
     """
 
     thread = models.ForeignKey(Thread, models.CASCADE, related_name="tool_calls")
@@ -99,7 +99,7 @@ class ToolCall(models.Model):
 
 
 class Checkpoint(models.Model):
-    """What the model remembers of a thread, encrypted and bound to thread and checkpoint id."""
+    """The model's memory of a thread, encrypted and bound to thread and checkpoint id."""
 
     thread = models.OneToOneField(
         Thread, models.CASCADE, primary_key=True, related_name="checkpoint"
@@ -113,7 +113,7 @@ class Checkpoint(models.Model):
 
 
 def purge() -> None:
-    """Forget what is older than everything else is kept."""
+    """Delete threads and tool calls that are older than MAILHUB_RETENTION_DAYS."""
     before = timezone.now() - timedelta(days=settings.MAILHUB_RETENTION_DAYS)
     ToolCall.objects.filter(at__lt=before).delete()
     Thread.objects.filter(updated_at__lt=before).delete()

@@ -1,6 +1,6 @@
-"""Which tools a mode offers, and why another is blocked.
+"""Modes of the chat: which tools each one offers, and why it blocks the others.
 
-Whatever is decided here, nothing leaves without a person.
+In every mode, nothing is sent without a person's approval.
 """
 
 from collections.abc import Collection
@@ -10,14 +10,14 @@ from tools.catalog.entries import Effect, Tool
 
 Mode = Literal["readOnly", "default", "safeWrite"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-# An effect is about what a token may do; this one changes something, if only by withdrawing.
+# An effect describes what a token may do. This tool reads, but it also changes something.
 CHANGES_SOMETHING = frozenset({"cancel_action"})
 
 
 def blocked(tool: Tool, mode: Mode, *, allowed: Collection[str]) -> str:
-    """Why this mode does not let the model call the tool; empty when it does.
+    """Return why this mode does not let the model call the tool; empty if it does.
 
-    A command is let through: whether it reads is known only from its text, see `proposes`.
+    A command is allowed here, because only its text shows if it reads; see `proposes`.
     """
     if mode == "safeWrite" or tool.effect is Effect.COMMAND:
         return ""
@@ -30,5 +30,5 @@ def blocked(tool: Tool, mode: Mode, *, allowed: Collection[str]) -> str:
 
 
 def proposes(tool: Tool, mode: Mode, *, allowed: Collection[str]) -> bool:
-    """Whether a call of this tool may put something before a person to decide."""
+    """Return True if a call of this tool may create a pending action."""
     return mode == "safeWrite" or (mode == "default" and tool.name in allowed)

@@ -1,9 +1,9 @@
-"""The one writer of the stream: text as it comes, what tools do, the end.
+"""The only writer of the stream: text as it arrives, the events of tools, the end.
 
-Server-sent events, nothing else.
+The format is server-sent events.
 
-A client takes a `data:` that is a JSON object for an event of ours, and `[DONE]` for the end. What
-a model says can therefore never be either: a piece that begins so is written as two.
+A client reads a `data:` line with a JSON object as an event of ours, and `[DONE]` as the end. The
+model's text must never look like either, so a piece that begins like one is written as two.
 """
 
 import json
@@ -15,9 +15,9 @@ SHORT = 200
 
 
 def text(piece: str) -> str:
-    """A piece of text; a line break in it is another `data:` line of the same event.
+    """Return a piece of text; each line break starts another `data:` line of the same event.
 
-    Nothing for an empty piece.
+    Returns an empty text for an empty piece.
     """
     return "".join(
         _event(part) for part in _harmless(piece.replace("\r\n", "\n").replace("\r", "\n"))

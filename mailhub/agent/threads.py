@@ -1,4 +1,4 @@
-"""Threads as the adapters use them: found for their owner alone, claimed for one run, written down."""
+"""Threads for the adapters: found only for their owner, claimed for one run, and stored."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ def of_caller(caller: Caller) -> QuerySet[Thread]:
 
 
 def opened(caller: Caller, name: str | None) -> Thread:
-    """The caller's thread of this name; another's of the same name is another thread."""
+    """Return the caller's thread of this name; other callers have their own of the same name."""
     found, _ = Thread.objects.get_or_create(
         user=caller.user, caller_name=caller.name, name=name or str(uuid4())
     )
@@ -33,7 +33,7 @@ def opened(caller: Caller, name: str | None) -> Thread:
 
 
 def claim(thread: Thread) -> str:
-    """Take the thread for one run; returns why not, or nothing."""
+    """Claim the thread for one run; return the reason if that is not possible, else nothing."""
     now = timezone.now()
     said = Message.objects.filter(
         thread=thread, author=Message.Author.PERSON, created_at__gt=now - timedelta(minutes=1)
@@ -73,7 +73,7 @@ def called(
     mode: str,
     action_id: UUID | None = None,
 ) -> None:
-    """One row for the call, and a quiet line for the page."""
+    """Store one row for the call, and one for the page."""
     ToolCall.objects.create(
         thread=thread,
         tool=tool[:64],

@@ -1,6 +1,6 @@
 """The chat: two streams for programs and people, and the page.
 
-Nothing heavy is imported before somebody asks.
+Heavy modules are imported at the first question.
 """
 
 import asyncio
@@ -48,10 +48,10 @@ class Asked(BaseModel):
     mode: Mode | None = None
 
 
-# It is exempt for bearer tokens, which no browser sends by itself; `_caller` checks a session's.
+# Exempt because of bearer tokens, which no browser sends by itself; `_caller` checks sessions.
 @csrf_exempt
 async def agent_stream(request: HttpRequest) -> HttpResponseBase:
-    """POST /ai/agent/stream"""
+    """Answer POST /ai/agent/stream."""
     try:
         caller = await sync_to_async(_caller)(request)
         asked = _asked(request)
@@ -71,7 +71,7 @@ async def agent_stream(request: HttpRequest) -> HttpResponseBase:
 
 @csrf_exempt
 async def plain_stream(request: HttpRequest) -> HttpResponseBase:
-    """POST /ai/stream"""
+    """Answer POST /ai/stream."""
     try:
         caller = await sync_to_async(_caller)(request)
         asked = _asked(request)
@@ -96,7 +96,7 @@ def _streamed(caller: Caller, pieces: AsyncGenerator[str, None]) -> StreamingHtt
                 yield piece
             yield stream.END
         finally:
-            await pieces.aclose()  # the run stops with the reader
+            await pieces.aclose()  # the run stops when the reader disconnects
 
     headers = {
         "Cache-Control": "no-store",
@@ -119,7 +119,7 @@ def _nothing_to_do(asked: Asked) -> str:
 
 
 def _caller(request: HttpRequest) -> Caller:
-    """A bearer token, or a session together with its CSRF token; raises Problem."""
+    """Return the caller by bearer token, or by session with its CSRF token; raise Problem."""
     if request.method != "POST":
         raise Problem("invalid_input", "Ask by POST.", status=405)
     if "Authorization" in request.headers or "X-API-Key" in request.headers:
@@ -135,8 +135,8 @@ def _caller(request: HttpRequest) -> Caller:
 
 
 def _allowed(caller: Caller) -> Caller:
-    """The model costs money: a token must be one for mail or for Microsoft 365; raises Problem
-    `forbidden`.
+    """Return the caller if its token is for mail or for Microsoft 365, because the model costs
+    money; raise Problem `forbidden` otherwise.
     """
     if not any(caller.may(scope) for scope in CHAT_SCOPES):
         raise Problem(
@@ -164,7 +164,7 @@ def _asked(request: HttpRequest) -> Asked:
 @never_cache
 @require_safe
 def page(request: HttpRequest, thread_id: UUID | None = None) -> HttpResponse:
-    """The chat, with one thread open or a new one."""
+    """Return the chat, with one thread open or a new one."""
     person = cast(User, request.user)
     mine = threads.of_caller(Caller(user=person, surface="web"))
     thread = get_object_or_404(mine, pk=thread_id) if thread_id else None
@@ -193,7 +193,7 @@ def page(request: HttpRequest, thread_id: UUID | None = None) -> HttpResponse:
 @never_cache
 @require_safe
 def cards(request: HttpRequest, name: str) -> HttpResponse:
-    """The pending actions of a thread as they stand now, to be put into the page."""
+    """Return the thread's pending actions in their present state, as a part of the page."""
     person = cast(User, request.user)
     thread = get_object_or_404(threads.of_caller(Caller(user=person, surface="web")), name=name)
     return render(request, "agent/cards.html", {"actions": _actions(person, thread)})
@@ -202,7 +202,7 @@ def cards(request: HttpRequest, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def forget(request: HttpRequest, thread_id: UUID) -> HttpResponse:
-    """Delete a thread with all that it holds; what was proposed in it stays where it is."""
+    """Delete a thread and its content; its proposals stay."""
     get_object_or_404(
         threads.of_caller(Caller(user=cast(User, request.user), surface="web")), pk=thread_id
     ).delete()

@@ -1,6 +1,6 @@
-"""What stands before Django and MCP at both doors (ASGI and WSGI): nothing is read before the
-caller is known and the size is accepted, and nobody may send so slowly that others have to wait.
+"""The layer before Django and MCP in both applications (ASGI and WSGI). It reads no body before the
+caller is known and the size is accepted, and no slow sender can make others wait.
 
-`rules` says what each address takes, `admission` who may send it, `asgi` and `wsgi` read the body
-within the limits.
+`rules` has the limits of each address, `admission` decides about the sender, `asgi` and `wsgi` read
+the body within the limits.
 """

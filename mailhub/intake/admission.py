@@ -1,6 +1,6 @@
-"""Who sends a body, found out by its head.
+"""Admission of a request's body, by the headers.
 
-A small body of a stranger needs no question to the database.
+A small body from an unknown sender needs no database query.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ from mailhub.intake.rules import Asked, Rule, rule_for, too_large
 
 @dataclass(frozen=True, kw_only=True)
 class Admitted:
-    """How many bytes may come, whether the sender is known, and the caller if a token said who it
-    is.
+    """The size limit of an admitted body, whether the sender is known, and the caller if a token
+    named one.
     """
 
     limit: int
@@ -30,12 +30,12 @@ class Admitted:
 
 
 def needs_database(asked: Asked) -> bool:
-    """Return True if `admit` asks the database for this request."""
+    """Return True if `admit` queries the database for this request."""
     return _needs_caller(asked, rule_for(asked.path))
 
 
 def admit(asked: Asked) -> Admitted:
-    """Accept a body by its head; raises Problem 400, 401, 403, 413 or 429 before a byte of it is
+    """Accept a body by its headers; raise Problem 400, 401, 403, 413 or 429 before any of it is
     read.
     """
     rule = rule_for(asked.path)
@@ -56,15 +56,15 @@ def admit(asked: Asked) -> Admitted:
 
 
 def _needs_caller(asked: Asked, rule: Rule) -> bool:
-    """Return True unless the address admits its callers itself or the body is small enough for a
-    stranger.
+    """Return False if the address admits its callers itself, or if the body is small enough for an
+    unknown sender.
     """
     return rule.admits != "itself" and (asked.length is None or asked.length > rule.anonymous)
 
 
 def _caller(asked: Asked, rule: Rule) -> Caller | None:
-    """Return the caller by its token, None where a session may say who it is; raises Problem 401 or
-    429.
+    """Return the caller by its token; None if a session may identify the caller. Raise Problem 401
+    or 429.
     """
     if rule.admits == "person":
         return None
@@ -77,7 +77,7 @@ def _caller(asked: Asked, rule: Rule) -> Caller | None:
 
 
 def _is_signed_in(headers: Mapping[str, str]) -> bool:
-    """Return True if the session cookie is one of a person who is signed in."""
+    """Return True if the session cookie belongs to a signed-in person."""
     request = HttpRequest()
     request.COOKIES = parse_cookie(headers.get("Cookie", ""))
     if settings.SESSION_COOKIE_NAME not in request.COOKIES:

@@ -1,4 +1,4 @@
-"""The answer to a body that is not accepted: problem details for programs, a page for people."""
+"""The answer to a refused body: problem details for programs, a page for people."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ PROGRAMS = ("/api/", "/ai/", "/mcp")
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """An answer that is complete. The connection ends with it, because the body was not read."""
+    """A complete answer. The connection ends with it, because the body was not read."""
 
     status: int
     reason: str
@@ -26,7 +26,7 @@ class Refusal:
 
 
 def refuse(path: str, problem: Problem) -> Refusal:
-    """Make the answer for a problem, and write it to the log."""
+    """Return the answer for a problem, and log it."""
     request_id = str(uuid4())
     log.info(
         "request_refused",
@@ -65,7 +65,7 @@ def refuse(path: str, problem: Problem) -> Refusal:
 
 
 def fault(error: Exception) -> Problem:
-    """The problem for an error that nobody expected; its text stays in the log."""
+    """Return the problem for an unexpected error; only the log has the error."""
     log.error("request_failed", exc_info=error)
     return Problem(
         "transient", "Something went wrong here. Nothing was sent by this request.", status=500

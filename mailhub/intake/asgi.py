@@ -1,4 +1,4 @@
-"""The ASGI door: a body is read here, within its limits, and handed on whole.
+"""The ASGI middleware: it reads a body within its limits and passes it on complete.
 
 Django's own handler reads every body before it looks at the address, without a limit and without a
 deadline.
@@ -32,7 +32,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def limited(app: App) -> App:
-    """Wrap an ASGI application: bodies are admitted, read and limited before it sees the request."""
+    """Wrap an ASGI application: a body is admitted, limited and read before the application."""
 
     async def door(scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,8 +46,8 @@ def limited(app: App) -> App:
         except Problem as problem:
             await _answer(refuse(scope["path"], problem), receive, send)
             return
-        # One thread, and so one database connection, for the caller's token and for what Django
-        # does afterwards.
+        # One thread, and so one database connection, for the caller's token and for Django's work
+        # afterwards.
         async with ThreadSensitiveContext(), AsyncExitStack() as stack:
             await _with_body(app, asked, scope, receive, send, stack)
 
@@ -73,7 +73,7 @@ async def _with_body(
 
 
 async def _body(asked: Asked, limit: int, receive: Receive, stack: AsyncExitStack) -> Receive:
-    """Read the body within the limits; returns a `receive` that hands it on whole.
+    """Read the body within the limits; return a `receive` that passes it on complete.
 
     Raises Problem.
     """
@@ -82,7 +82,7 @@ async def _body(asked: Asked, limit: int, receive: Receive, stack: AsyncExitStac
 
 
 def _closing(send: Send) -> Send:
-    """End the connection with a refusal, so that a body that was not read holds nothing."""
+    """Close the connection after a refusal, so that an unread body holds no resources."""
 
     async def closing(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
@@ -96,7 +96,7 @@ def _closing(send: Send) -> Send:
 
 
 def asked_by_app(asked: Asked) -> bool:
-    """Return True if the application admits the caller itself, and then asks for the body."""
+    """Return True if the application admits the caller itself, and then requests the body."""
     return asked.path.rstrip("/") == "/mcp"
 
 
@@ -112,7 +112,7 @@ def _headers(scope: Any) -> Mapping[str, str]:
 
 
 async def _read(receive: Receive, limit: int) -> bytes:
-    """Return the whole body; raises Problem 400, 408 or 413."""
+    """Return the whole body; raise Problem 400, 408 or 413."""
     clock = asyncio.get_running_loop()
     began, received, pieces, more = clock.time(), 0, list[bytes](), True
     while more:
@@ -132,7 +132,7 @@ async def _read(receive: Receive, limit: int) -> bytes:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Hand on the body as one message, and after it what comes: that the client has left."""
+    """Return a `receive` that gives the body as one message, and then the client's disconnect."""
     waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -142,8 +142,8 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _answer(refusal: Refusal, receive: Receive, send: Send) -> None:
-    """Send the answer, then read on for a moment: a client that is still sending would else lose it
-    to a reset.
+    """Send the answer, then read on for a moment: otherwise a client that is still sending would
+    lose it to a reset.
     """
     headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in refusal.headers]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})

@@ -1,5 +1,5 @@
-"""Cuts off clients that send too slowly, from a thread of its own: a thread that waits in recv
-cannot do it itself.
+"""Timeout for slow clients, in a thread of its own, because a thread that waits in recv cannot stop
+itself.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ class Watched:
     cut: bool = False
 
     def note(self, received: int) -> None:
-        """Take down how many bytes have come so far."""
+        """Store how many bytes have arrived so far."""
         self.received = received
 
     def is_late(self, now: float) -> bool:
@@ -33,9 +33,7 @@ class Watched:
 
 
 class Cutter:
-    """Ends the waiting of readers whose clients are too slow: their `recv` returns as at the end of
-    the stream.
-    """
+    """A watchdog for readers of slow clients: their `recv` returns as at the end of the stream."""
 
     def __init__(self) -> None:
         self._watched: set[Watched] = set()
@@ -44,10 +42,10 @@ class Cutter:
 
     @contextmanager
     def watch(self, client: socket.socket) -> Iterator[Watched]:
-        """Watch a client as long as the block lasts."""
+        """Watch a client for the duration of the block."""
         watched = Watched(client)
         with self._changed:
-            if self._thread is None or not self._thread.is_alive():  # none of it lives on in a fork
+            if self._thread is None or not self._thread.is_alive():  # a fork does not copy it
                 self._thread = threading.Thread(target=self._run, name="slow-bodies", daemon=True)
                 self._thread.start()
             self._watched.add(watched)
@@ -68,6 +66,6 @@ class Cutter:
                     each for each in self._watched if not each.cut and each.is_late(now)
                 ]:
                     watched.cut = True
-                    with contextlib.suppress(OSError):  # the client has left
+                    with contextlib.suppress(OSError):  # the client has disconnected
                         watched.client.shutdown(socket.SHUT_RD)
             time.sleep(LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""How many bytes of large bodies this process holds at once."""
+"""The limit for large bodies that this process holds in memory at once."""
 
 import threading
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _held = 0
 
 @contextmanager
 def room_for(size: int) -> Iterator[None]:
-    """Hold room for a body as long as the block lasts; raises Problem 503 if there is none."""
+    """Reserve room for a body during the block; raise Problem 503 if there is no room."""
     global _held
     size = size if size > LARGE else 0
     with _lock:

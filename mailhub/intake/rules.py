@@ -1,4 +1,4 @@
-"""How large a body may be at each address, who may send a large one, and where a form has files."""
+"""The size limits of bodies at each address, the senders of large ones, and forms with files."""
 
 import re
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from tools.catalog.entries import TOOLS
 
 KILOBYTE = 1024
 MEGABYTE = 1024 * KILOBYTE
-ANONYMOUS_BYTES = 64 * KILOBYTE  # the sign-in form and all that a stranger may send
-FORM_BYTES = MEGABYTE  # the forms of somebody who is signed in
+ANONYMOUS_BYTES = 64 * KILOBYTE  # the sign-in form, and all other bodies of unknown senders
+FORM_BYTES = MEGABYTE  # the forms of a signed-in person
 TOOL_BYTES = MEGABYTE  # 100,000 characters of text, escaped
 MAIL_BYTES = 32 * MEGABYTE  # attachments in base64, or files in a form
-UPLOAD_BYTES = 5 * MEGABYTE  # a file of 4 MB and the form around it; the view names the exact limit
+UPLOAD_BYTES = 5 * MEGABYTE  # a file of 4 MB and its form; the view checks the exact limit
 OTHER_API_BYTES = 64 * KILOBYTE
 
 Admits = Literal["token", "token or person", "person", "itself"]
@@ -22,9 +22,10 @@ Admits = Literal["token", "token or person", "person", "itself"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What one address takes.
+    """The limits of one address.
 
-    `admits` says who may send more than `anonymous` bytes; "itself" asks for the caller.
+    `admits` says who may send more than `anonymous` bytes; with "itself" the application asks for
+    the caller.
     """
 
     admits: Admits
@@ -44,7 +45,7 @@ _MAIL_FORM = re.compile(r"/compose/|/actions/[0-9a-f-]{36}/edit/")
 
 
 def rule_for(path: str) -> Rule:
-    """Return the rule of an address; one that is unknown has the smallest."""
+    """Return the rule of an address; an unknown one has the smallest."""
     if path.startswith("/api/"):
         if path == "/api/v1/attachments":
             return UPLOAD
@@ -66,7 +67,7 @@ def _rule_of_tool(name: str) -> Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The head of a request.
+    """The headers of a request.
 
     `length` is the announced size of the body, None if it comes in chunks.
     """
@@ -77,7 +78,7 @@ class Asked:
 
     @classmethod
     def of(cls, path: str, headers: Mapping[str, str]) -> "Asked":
-        """Read the head; raises Problem 400 for a Content-Length that is no number."""
+        """Read the headers; raise Problem 400 if Content-Length is not a number."""
         if headers.get("Transfer-Encoding"):
             return cls(path=path, headers=headers, length=None)
         length = headers.get("Content-Length") or "0"
@@ -95,19 +96,19 @@ class Asked:
 
 
 def too_large(limit: int) -> Problem:
-    """The problem of a body over the limit."""
+    """Return the problem of a body over the limit."""
     return Problem(
         "too_large", f"The body of a request to this address has at most {limit:,} bytes."
     )
 
 
 def too_slow() -> Problem:
-    """The problem of a body that did not arrive in time."""
+    """Return the problem of a body that did not arrive in time."""
     return Problem("invalid_input", "The body of the request arrived too slowly.", status=408)
 
 
 def busy() -> Problem:
-    """The problem of a body for which there is no room at the moment."""
+    """Return the problem of a body for which there is no room at the moment."""
     return Problem(
         "transient",
         "The server is busy with other large or slow requests. Send it again.",

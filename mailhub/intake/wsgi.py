@@ -1,8 +1,8 @@
-"""The WSGI door: a body is read here, within its limits, and handed on whole.
+"""The WSGI middleware: it reads a body within its limits and passes it on complete.
 
 gunicorn waits for a slow client without a deadline, on the thread that serves the request. So a
-body that is not there at once takes one of few slots, and a client that sends too slowly is cut
-off.
+body that is not complete at once takes one of few slots, and a client that sends too slowly is
+disconnected.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ from mailhub.intake.rules import Asked, busy, too_large, too_slow
 
 Environ = dict[str, Any]
 App = Callable[[Environ, Any], Iterable[bytes]]
-# How many of the eight threads of a process may wait for bodies; the others answer everybody else.
+# How many of the eight threads of a process may wait for bodies; the others serve other requests.
 SLOW_STRANGERS = 2
 SLOW_KNOWN = 4
-AT_ONCE_SECONDS = 0.1  # a body right behind its head is not slow
+AT_ONCE_SECONDS = 0.1  # a body that follows its headers at once is not slow
 SOCKET = "gunicorn.socket"
 
 _slow = {
@@ -43,7 +43,7 @@ _cutter = Cutter()
 
 
 def limited(app: App) -> App:
-    """Wrap a WSGI application: bodies are admitted, read and limited before it sees the request."""
+    """Wrap a WSGI application: a body is admitted, limited and read before the application."""
 
     def door(environ: Environ, start_response: Any) -> Iterable[bytes]:
         try:
@@ -80,7 +80,7 @@ def _with_body(app: App, asked: Asked, environ: Environ, start_response: Any) ->
 
 
 class _Held:
-    """A response that gives the room of its request's body back when it is closed."""
+    """A response that releases the memory of its request's body when it is closed."""
 
     def __init__(self, response: Iterable[bytes], stack: ExitStack) -> None:
         self._response = response
@@ -99,9 +99,9 @@ class _Held:
 
 
 def _read(environ: Environ, asked: Asked, admitted: Admitted) -> bytes:
-    """Return the whole body; raises Problem 408, 413 or 503."""
+    """Return the whole body; raise Problem 408, 413 or 503."""
     stream, client = environ["wsgi.input"], environ.get(SOCKET)
-    if client is None:  # another server than gunicorn, whose socket is not ours to cut
+    if client is None:  # another server than gunicorn, whose socket we must not close
         return _read_pieces(stream, asked.length, admitted.limit, lambda received: None)
     if asked.length is not None:
         whole = _read_at_once(stream, client, asked.length)
@@ -116,10 +116,10 @@ def _read(environ: Environ, asked: Asked, admitted: Admitted) -> bytes:
 
 
 def _read_at_once(stream: Any, client: socket.socket, length: int) -> bytes | None:
-    """Return the body if all of it is there, else None: gunicorn keeps what has come for the next
-    read.
+    """Return the body if all of it has arrived, else None; gunicorn keeps the part that has arrived
+    for the next read.
 
-    gunicorn notes as `failed` that a read found nothing, and would close the connection after the
+    gunicorn sets `failed` when a read finds nothing, and would close the connection after the
     answer.
     """
     until = time.monotonic() + AT_ONCE_SECONDS
@@ -137,8 +137,8 @@ def _read_at_once(stream: Any, client: socket.socket, length: int) -> bytes | No
 
 
 def _comes(client: socket.socket, seconds: float) -> bool:
-    """Return True if something arrives in time."""
-    with selectors.DefaultSelector() as selector:  # select(2) knows no socket above number 1023
+    """Return True if data arrives in time."""
+    with selectors.DefaultSelector() as selector:  # select(2) fails for sockets above number 1023
         selector.register(client, selectors.EVENT_READ)
         return seconds > 0 and bool(selector.select(seconds))
 
@@ -146,7 +146,7 @@ def _comes(client: socket.socket, seconds: float) -> bool:
 def _read_pieces(stream: Any, length: int | None, limit: int, note: Callable[[int], None]) -> bytes:
     pieces, received = list[bytes](), 0
     while length is None or received < length:
-        # Never more than is missing or allowed: gunicorn waits until it has all that is asked for.
+        # Never more than is missing or allowed, because gunicorn waits until it has all of it.
         piece = stream.read(min(pace.PIECE, (limit + 1 if length is None else length) - received))
         if not piece:
             break
@@ -160,7 +160,7 @@ def _read_pieces(stream: Any, length: int | None, limit: int, note: Callable[[in
 
 def _complete(body: bytes, length: int | None) -> bytes:
     if length is not None and len(body) < length:
-        raise too_slow()  # cut off by us, or by the client, which then does not hear it
+        raise too_slow()  # we ended the stream, or the client did, which then gets no answer
     return body
 
 
@@ -183,7 +183,7 @@ def _answer(environ: Environ, refusal: Refusal, start_response: Any) -> "_Refuse
 
 
 class _Refused:
-    """The answer, after which the rest of the body is dropped for a moment and the connection ends."""
+    """The answer; after it the rest of the body is dropped for a moment and the connection ends."""
 
     def __init__(self, environ: Environ, content: bytes) -> None:
         self._environ = environ
@@ -197,16 +197,16 @@ class _Refused:
         if client is None:
             return
         # gunicorn would read the rest for up to five seconds here, and then wait two more on the
-        # thread that accepts.
+        # thread that accepts connections.
         self._environ["wsgi.input"].failed = True
-        with contextlib.suppress(OSError):  # nothing comes any more, or the client has left
+        with contextlib.suppress(OSError):  # the data has ended, or the client has disconnected
             _drop_rest(client)
         with contextlib.suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
 
 
 def _drop_rest(client: socket.socket) -> None:
-    """Read on for a moment: a client that is still sending would else lose the answer to a reset."""
+    """Read on for a moment: otherwise a client that is sending loses the answer to a reset."""
     until, dropped = time.monotonic() + pace.LINGER_SECONDS, 0
     client.settimeout(pace.LINGER_SILENCE_SECONDS)
     while dropped < pace.LINGER_BYTES and time.monotonic() < until:

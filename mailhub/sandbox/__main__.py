@@ -1,4 +1,4 @@
-"""Runs the sandbox for one home: `python -m mailhub.sandbox HOME`."""
+"""Entry point of the sandbox for one home: `python -m mailhub.sandbox HOME`."""
 
 import sys
 from pathlib import Path

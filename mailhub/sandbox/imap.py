@@ -35,14 +35,14 @@ from mailhub.sandbox.state import Account
 log = logging.getLogger(__name__)
 
 SPECIAL_USE = {"Sent": b"Sent", "Drafts": b"Drafts"}
-# A command is one line apart from its literals: room for long lists of UIDs.
+# A command is one line, except for its literals. Long lists of UIDs need room.
 LINE_LIMIT = 1024 * 1024
 
 
 class WholeAnswers:
     """A stream writer that holds an answer back until it is complete.
 
-    pymap writes in small pieces, and IMAPClient takes half a line, found while idling, for a lost
+    pymap writes in small pieces, and IMAPClient takes half a line during IDLE for a lost
     connection.
     """
 
@@ -67,7 +67,7 @@ class WholeAnswers:
 
 
 class Config(IMAPConfig):
-    """How pymap is to behave: no TLS, passwords in the clear, every connection local."""
+    """Settings for pymap: no TLS, passwords in the clear, every connection local."""
 
     def __init__(self, host: str, port: int, size_limit: int) -> None:
         super().__init__(
@@ -75,7 +75,7 @@ class Config(IMAPConfig):
             host=host,
             port=port,
             tls_enabled=False,
-            # Given, though never used: pymap would otherwise take a certificate from the
+            # Never used, but without it pymap would take a certificate from the
             # environment.
             ssl_context=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
             hash_context=Cleartext(),
@@ -102,7 +102,7 @@ class Config(IMAPConfig):
 
 
 class Session(BaseSession[Message]):
-    """What a signed-in connection can do."""
+    """The commands of a signed-in connection."""
 
     def __init__(self, owner: str, config: Config, mailbox_set: MailboxSet) -> None:
         super().__init__(owner)
@@ -170,7 +170,7 @@ class Identity(IdentityInterface):
 
 
 class Login(LoginInterface):
-    """Checks names and passwords."""
+    """The check of names and passwords."""
 
     def __init__(
         self, config: Config, accounts: Iterable[Account], mailboxes: Mapping[str, MailboxSet]
@@ -192,7 +192,7 @@ class Login(LoginInterface):
             # The name was compared above, without regard to case.
             right = credentials.verify(ClearIdentity(credentials.authcid, account.password))
         except (AuthenticationError, ValueError):
-            # Characters that a password may not have, by SASLprep.
+            # The password has characters that SASLprep does not allow.
             right = False
         if not right:
             raise InvalidAuth()
@@ -205,7 +205,7 @@ class Login(LoginInterface):
 
 
 class ImapService:
-    """Accepts IMAP connections until it is closed."""
+    """A server that accepts IMAP connections until it is closed."""
 
     def __init__(
         self, accounts: Iterable[Account], mailboxes: Mapping[str, MailboxSet], *, size_limit: int
@@ -217,7 +217,7 @@ class ImapService:
         self._server: asyncio.Server | None = None
 
     async def start(self, listener: socket) -> None:
-        """Begins to accept on a socket that is bound already."""
+        """Begin to accept on a socket that is already bound."""
         host, port = listener.getsockname()[:2]
         config = Config(host, port, self._size_limit)
         config.apply_context()
@@ -231,7 +231,7 @@ class ImapService:
                 whole = cast(asyncio.StreamWriter, WholeAnswers(writer))
                 await engine(reader, whole, SocketInfoLocal(writer))
             except Exception as error:
-                # Only the class: the message of a parser's exception can quote mail.
+                # Only the class, because the message of a parser's exception can quote mail.
                 log.warning("an IMAP connection ended with %s", type(error).__name__)
             finally:
                 self._connections.discard(task)
@@ -239,7 +239,7 @@ class ImapService:
         self._server = await asyncio.start_server(serve, sock=listener, limit=LINE_LIMIT)
 
     async def close(self) -> None:
-        """Stops accepting, says BYE on every open connection and ends it."""
+        """Stop accepting, and end every open connection with BYE."""
         if self._server is not None:
             self._server.close()
         open_connections = set(self._connections)

@@ -1,9 +1,9 @@
-"""The mailboxes as pymap wants to see them, on top of the store.
+"""The mailboxes in the form that pymap needs, on top of the store.
 
-pymap's own Maildir backend does not serve here: it writes messages back through `email.generator`
-(line ends and header spacing change, keywords are lost), and two connections that look into a
-folder while a message is added can give that message two UIDs. Its memory backend forgets
-everything at the end.
+pymap's own Maildir backend does not work here. It writes messages back through `email.generator`,
+so line ends and header spacing change, and keywords are lost. If two connections read a folder
+while a message is added, that message can get two UIDs. pymap's memory backend loses everything at
+the end.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Snapshot(MailboxSnapshot):
 
     @property
     def flags(self) -> frozenset[Flag]:
-        # The wildcard belongs into PERMANENTFLAGS; the FLAGS answer names real flags only.
+        # The wildcard belongs in PERMANENTFLAGS; the FLAGS answer names only real flags.
         return super().flags - {Wildcard}
 
 
 class MailboxData(MailboxDataInterface[Message]):
-    """One folder, shared by all connections that look at it.
+    """One folder, shared by all connections that select it.
 
-    Everything happens on one event loop and no method waits half way: each is atomic without a
+    All calls run on one event loop and no method waits in its middle, so each is atomic without a
     lock.
     """
 
@@ -99,7 +99,7 @@ class MailboxData(MailboxDataInterface[Message]):
         return self.arrived(entry)
 
     def arrived(self, entry: Entry) -> Message:
-        """Shows a message that the store has just taken to every connection."""
+        """Show a newly stored message to every connection."""
         message = Message(entry, self._contents)
         self._messages[entry.uid] = message
         self._touch()
@@ -155,7 +155,7 @@ class MailboxData(MailboxDataInterface[Message]):
         self._touch()
 
     async def cleanup(self) -> None:
-        """Nothing to keep house of: the store is always tidy."""
+        """Do nothing, because the store needs no cleanup."""
 
     async def snapshot(self) -> MailboxSnapshot:
         messages = list(self._messages.values())

@@ -1,4 +1,4 @@
-"""One message as pymap wants to see it: its bytes from the store, parsed when they are asked for."""
+"""One message in the form that pymap needs: its bytes from the store, parsed on demand."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PARSED_BYTES_EACH = 64 * 1024
 
 
 class TolerantRegistry(HeaderRegistry):
-    """Reads raw UTF-8 as such, and a header that the standard library's parser trips over as an
-    empty one.
+    """A registry that reads raw UTF-8 as such; a header that the standard library's parser cannot
+    read is an empty one.
     """
 
     def __call__(self, name: str, value: Any) -> BaseHeader:
@@ -38,15 +38,15 @@ class TolerantRegistry(HeaderRegistry):
             return super().__call__(name, "")
 
 
-# pymap offers no other place to say how headers are read.
+# pymap has no other place to configure how headers are read.
 ParsedHeaders._registry = TolerantRegistry()
 
 
 class Structure(BodyStructure):
-    """A BODYSTRUCTURE as RFC 3501 wants it.
+    """A BODYSTRUCTURE as RFC 3501 defines it.
 
-    pymap writes the disposition as one string where a list belongs, and counts the header of a part
-    as content.
+    pymap writes the disposition as one string instead of a list, and counts the header of a part as
+    content.
     """
 
     def __init__(self, found: BodyStructure, content: MessageContent) -> None:
@@ -85,9 +85,7 @@ class Structure(BodyStructure):
 
 
 class Contents:
-    """Reads messages from the store and keeps the small ones parsed: a search looks at all of a
-    folder.
-    """
+    """A cache of small parsed messages from the store, because a search reads all of a folder."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -109,11 +107,11 @@ class Contents:
 
 
 class LoadedMessage(BaseLoadedMessage):
-    """A message with its content, searched as a reader sees it."""
+    """A message with its content, searched in the form that a reader sees."""
 
     def contains(self, value: bytes) -> bool:
-        """Whether a header or a text part holds the value; pymap itself would look at encoded bytes
-        only.
+        """Return True if a header or a text part contains the value; pymap itself would search only
+        the encoded bytes.
         """
         if super().contains(value):
             return True
@@ -124,7 +122,7 @@ class LoadedMessage(BaseLoadedMessage):
     def _get_envelope_structure(cls, msg: MessageContent) -> EnvelopeStructure:
         envelope = super()._get_envelope_structure(msg)
         if envelope.date is not None and envelope.date.datetime is None:
-            # A Date that is none; pymap would fail to print it.
+            # The Date header is invalid; pymap would fail to print it.
             envelope.date = None
         return envelope
 
@@ -146,13 +144,13 @@ class LoadedMessage(BaseLoadedMessage):
                         charset, "replace"
                     )
                 except (LookupError, NotImplementedError, ValueError):
-                    # An unknown charset or transfer encoding, broken base64: nothing readable to
-                    # search in.
+                    # An unknown charset or transfer encoding, or broken base64: there is no text
+                    # to search.
                     continue
 
 
 class Message(BaseMessage):
-    """One message of a folder; its bytes stay in the store until they are asked for."""
+    """One message of a folder; its bytes stay in the store until they are needed."""
 
     __slots__ = ["_contents", "id", "recent"]
 
@@ -169,7 +167,7 @@ class Message(BaseMessage):
         return LoadedMessage(self, requirement, self._contents.load(self.id))
 
     def as_expunged(self) -> Message:
-        """The same message marked as gone, for a connection that has not heard of it yet."""
+        """Return the same message as expunged, for a connection that does not know of it yet."""
         flags = frozenset(str(flag) for flag in self.permanent_flags)
         entry = Entry(
             id=self.id, uid=self.uid, received=self.internal_date, flags=flags, recent=False

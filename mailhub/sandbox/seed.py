@@ -1,4 +1,4 @@
-"""The mail that is there at the first start: a few ordinary days in Ada's mailbox."""
+"""The mail of the first start: a few ordinary days in Ada's mailbox."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ END:VCALENDAR
 
 @dataclass(frozen=True, kw_only=True)
 class Letter:
-    """A message of the seed before it has bytes: hours ago, who to whom, and what it answers."""
+    """A message of the seed before it has bytes: its age in hours, people, text and thread."""
 
     key: str
     hours: float
@@ -273,7 +273,7 @@ In English: when do you expect the Japanese edition of the manual to be finished
 
 
 def seed(folders: Mapping[tuple[str, str], int], *, now: datetime) -> list[Incoming]:
-    """Every copy of every letter, oldest first: the sender's in Sent, the others' in their INBOX."""
+    """Return each letter's copies, oldest first: the sender's in Sent, the others' in INBOX."""
     sent_at = {letter.key: now - timedelta(hours=letter.hours) for letter in LETTERS}
     copies = []
     for letter in sorted(LETTERS, key=lambda letter: -letter.hours):
@@ -286,7 +286,7 @@ def seed(folders: Mapping[tuple[str, str], int], *, now: datetime) -> list[Incom
             if (address, name) not in folders:
                 continue
             read = name == "Sent" or (address == ADA.addr_spec and letter.seen)
-            # A star or the mark of an answer belongs to Ada's own copy.
+            # A star or an answered mark belongs only to Ada's own copy.
             own = letter.flags if (address, name) == (ADA.addr_spec, "INBOX") else frozenset()
             copies.append(
                 Incoming(
@@ -348,7 +348,7 @@ def _utc(when: datetime) -> str:
 
 
 def _pdf(*lines: str) -> bytes:
-    """A PDF of one page with the given ASCII lines, its table of offsets computed."""
+    """Return a PDF of one page with the given ASCII lines and its table of offsets."""
     text = "BT /F1 14 Tf 72 760 Td 20 TL " + " ".join(f"({line}) Tj T*" for line in lines) + " ET"
     objects = (
         "<< /Type /Catalog /Pages 2 0 R >>",

@@ -1,4 +1,4 @@
-"""Runs the sandbox: both services in one event loop, on the same home always in the same place."""
+"""The server of the sandbox: both services in one event loop, on the same ports for each home."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ __all__ = ["Account", "Sandbox", "SandboxInUse", "load_state", "run", "serve"]
 log = logging.getLogger(__name__)
 
 SIZE_LIMIT = 35 * 1024 * 1024
-# Longer than a sandbox takes to end, so that one can follow another on the same home.
+# Longer than a sandbox takes to end, so that the next one can start on the same home.
 LOCK_SECONDS = 3.0
 
 
 class SandboxInUse(Exception):
-    """Another process runs the sandbox of this home."""
+    """Failure because another process runs the sandbox of this home."""
 
 
 async def serve(
     home: Path, *, host: str = "127.0.0.1", ready: Callable[[Sandbox], None] = lambda sandbox: None
 ) -> None:
-    """Runs both services until cancelled; calls `ready` when state.json is written and both ports
-    accept.
+    """Run both services until cancelled; call `ready` when state.json is written and both ports
+    accept connections.
     """
     _keep_mail_out_of_the_log()
     directory(home).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ async def serve(
 def run(
     home: Path, *, host: str = "127.0.0.1", ready: Callable[[Sandbox], None] = lambda sandbox: None
 ) -> int:
-    """Runs the sandbox until SIGTERM or SIGINT, as the main of a process; returns its exit status."""
+    """Run the sandbox as a process until SIGTERM or SIGINT, and return the exit status."""
     try:
         asyncio.run(_run_until_signal(home, host=host, ready=ready))
     except SandboxInUse as error:
@@ -110,24 +110,24 @@ async def _run_until_signal(home: Path, *, host: str, ready: Callable[[Sandbox],
 
 
 def _prepare(store: Store, sandbox: Sandbox) -> None:
-    """Makes the folders that are missing and, at the very first start, the mail in them."""
+    """Create missing folders and, at the very first start, the mail in them."""
     folders = {}
     for account in sandbox.accounts:
         present = {folder.name: folder for folder in store.folders(account.address)}
         for name in FOLDERS:
-            # A folder that a person deleted stays deleted; INBOX always exists.
+            # A folder that a person deleted stays deleted, but INBOX always exists.
             if name not in present and (name == "INBOX" or not sandbox.seeded):
                 present[name] = store.add_folder(account.address, name)
         folders.update({(account.address, name): folder.id for name, folder in present.items()})
-    # The seed is one transaction, then comes the mark: after a crash between them the mail is there
-    # already.
+    # The seed is one transaction, and the mark follows it. After a crash between them the mail
+    # already exists.
     if not sandbox.seeded and store.is_empty():
         store.add(seed(folders, now=datetime.now(UTC)))
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket on the port of last time, or on a fresh one when that is taken or none was chosen
-    yet.
+    """Return a socket on the port of the last run, or on a new one if that is in use or none was
+    chosen yet.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -140,7 +140,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def _only_one(path: Path) -> Iterator[None]:
-    """Holds the home for this process: two of them would not see each other's mail."""
+    """Lock the home for this process, because two sandboxes would not see each other's mail."""
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "w") as lock:
         deadline = time.monotonic() + LOCK_SECONDS
         while True:
@@ -155,7 +155,7 @@ def _only_one(path: Path) -> Iterator[None]:
 
 
 def _keep_mail_out_of_the_log() -> None:
-    """Quietens the libraries: below warning they write commands and addresses."""
+    """Silence the libraries: below WARNING they log commands and addresses."""
     for name in ("mail.log", "pymap"):
         logger = logging.getLogger(name)
         logger.setLevel(max(logger.level, logging.WARNING))

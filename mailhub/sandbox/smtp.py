@@ -1,4 +1,4 @@
-"""The SMTP service: takes mail for the accounts of the sandbox and puts it into their INBOX."""
+"""The SMTP service: accepts mail for the accounts of the sandbox and puts it into their INBOX."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mailhub.sandbox.store import Incoming, Store
 log = logging.getLogger(__name__)
 
 NAME = "sandbox.example"
-# Whom the first proposals go to and who has no mailbox here: taken, and kept nowhere.
+# Recipients of the first proposals without a mailbox here: accepted, but not stored.
 OUTSIDE = frozenset({"claims@insura.example", "mira@northvvind.example"})
 
 
 class Delivery:
-    """Decides about recipients and stores what was accepted, once for each of them."""
+    """The handler that accepts or refuses recipients and stores a copy of the mail for each."""
 
     def __init__(self, store: Store, mailboxes: Mapping[str, MailboxSet]) -> None:
         self._store = store
@@ -58,13 +58,13 @@ class Delivery:
         return "250 2.0.0 OK delivered"
 
     async def handle_exception(self, error: Exception) -> str:
-        # Only the class, in the log and in the answer: a message could quote mail.
+        # Only the class, in the log and in the answer, because a message could quote mail.
         log.warning("an SMTP command failed with %s", type(error).__name__)
         return "451 4.3.0 Local error in processing"
 
 
 class SmtpService:
-    """Accepts SMTP connections until it is closed."""
+    """A server that accepts SMTP connections until it is closed."""
 
     def __init__(
         self, store: Store, mailboxes: Mapping[str, MailboxSet], *, size_limit: int
@@ -75,7 +75,7 @@ class SmtpService:
         self._server: asyncio.Server | None = None
 
     async def start(self, listener: socket) -> None:
-        """Begins to accept on a socket that is bound already."""
+        """Begin to accept on a socket that is already bound."""
         loop = asyncio.get_running_loop()
 
         def connection() -> SMTP:
@@ -94,7 +94,7 @@ class SmtpService:
         self._server = await loop.create_server(connection, sock=listener)
 
     async def close(self) -> None:
-        """Stops accepting and drops every open connection; what was answered with 250 is stored."""
+        """Stop accepting, and close every open connection; mail answered with 250 is stored."""
         if self._server is not None:
             self._server.close()
         for protocol in list(self._connections):
@@ -103,7 +103,7 @@ class SmtpService:
 
 
 def _trace(session: Session, envelope: Envelope, recipient: str, now: datetime) -> bytes:
-    """The lines that a final delivery puts before a message, and the only change it makes."""
+    """Return the trace lines of a final delivery, which are its only change to a message."""
     helo = "".join(
         char for char in session.host_name or "unknown" if char.isalnum() or char in ".-[]:"
     )

@@ -1,4 +1,4 @@
-"""What survives a restart of the sandbox, apart from the mail: ports, accounts, the mark of
+"""The state that the sandbox keeps between runs besides the mail: ports, accounts, and the mark of
 seeding.
 """
 
@@ -28,7 +28,7 @@ class Account:
 
 @dataclass(frozen=True, kw_only=True)
 class Sandbox:
-    """Where a sandbox listens and who may sign in: the user, then the colleague, then the customer."""
+    """A sandbox's address and accounts: the user, then the colleague, then the customer."""
 
     host: str
     imap_port: int
@@ -38,12 +38,12 @@ class Sandbox:
 
 
 def directory(home: Path) -> Path:
-    """The folder under the home that belongs to the sandbox alone."""
+    """Return the sandbox's own folder under the home."""
     return home / "sandbox"
 
 
 def load_state(home: Path) -> Sandbox | None:
-    """The sandbox that this home had the last time it ran, or None before its first start."""
+    """Return the sandbox of this home's last run, or None before its first start."""
     try:
         text = (directory(home) / "state.json").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -54,10 +54,10 @@ def load_state(home: Path) -> Sandbox | None:
 
 
 def save_state(home: Path, sandbox: Sandbox) -> None:
-    """Replaces state.json in one step, so that a reader sees the old one or the new one, whole."""
+    """Replace state.json in one step, so that a reader gets the complete old or new one."""
     target = directory(home) / "state.json"
     fresh = target.with_suffix(".new")
-    # A file left by a crash could have another mode; os.open applies the mode to new files only.
+    # A file from a crash could have another mode, because os.open sets the mode only on new files.
     fresh.unlink(missing_ok=True)
     with os.fdopen(
         os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
@@ -67,7 +67,7 @@ def save_state(home: Path, sandbox: Sandbox) -> None:
 
 
 def first_state(host: str) -> Sandbox:
-    """A sandbox that has never run: random passwords, ports still to be chosen (0)."""
+    """Return a sandbox before its first run: random passwords, ports not chosen yet (0)."""
     accounts = tuple(
         Account(address=address, name=name, password=secrets.token_urlsafe(18))
         for address, name in PEOPLE
@@ -76,5 +76,5 @@ def first_state(host: str) -> Sandbox:
 
 
 def with_ports(sandbox: Sandbox, *, host: str, imap_port: int, smtp_port: int) -> Sandbox:
-    """The same sandbox at the place where it listens now, its seeding done."""
+    """Return the same sandbox with its present address and ports, marked as seeded."""
     return replace(sandbox, host=host, imap_port=imap_port, smtp_port=smtp_port, seeded=True)

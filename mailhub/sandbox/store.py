@@ -1,5 +1,5 @@
-"""The mail itself, in one SQLite file: folders with their UIDVALIDITY, messages as the bytes that
-came in.
+"""The mail of the sandbox in one SQLite file: folders with their UIDVALIDITY, messages as the bytes
+that arrived.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Folder:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What is known of a message without reading its bytes."""
+    """The data of a message without its bytes."""
 
     id: int
     uid: int
@@ -57,7 +57,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Incoming:
-    """A message to be stored in a folder."""
+    """A message to store in a folder."""
 
     folder: int
     raw: bytes
@@ -67,9 +67,7 @@ class Incoming:
 
 
 class Store:
-    """Reads and writes the mail; every method is one transaction and none of them waits for
-    another.
-    """
+    """The database of the mail; every method is one transaction, and none waits for another."""
 
     def __init__(self, path: Path) -> None:
         path.touch(mode=0o600)
@@ -84,7 +82,7 @@ class Store:
         self._db.close()
 
     def is_empty(self) -> bool:
-        """Whether no message was ever stored, so that seeding has not happened."""
+        """Return True if no message was ever stored, so that seeding has not happened."""
         row = self._db.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'message'").fetchone()
         return row is None
 
@@ -95,7 +93,7 @@ class Store:
         return [Folder(id=id_, name=name, uid_validity=validity) for id_, name, validity in rows]
 
     def add_folder(self, account: str, name: str) -> Folder:
-        """Makes a folder; its UIDVALIDITY is larger than any given before, so a name can come back
+        """Create a folder; its UIDVALIDITY is larger than all before, so a name can be used again
         safely.
         """
         with self._db:
@@ -104,8 +102,8 @@ class Store:
                 "INSERT INTO folder (account, name, uid_validity) VALUES (?, ?, 0)", (account, name)
             )
             assert cursor.lastrowid is not None
-            # Row ids are never used twice, so that a folder made again in the same second differs
-            # too.
+            # Row ids are never used twice, so a folder that is created again in the same second
+            # differs too.
             validity = int(time.time()) + cursor.lastrowid
             self._db.execute(
                 "UPDATE folder SET uid_validity = ? WHERE id = ?", (validity, cursor.lastrowid)
@@ -135,16 +133,16 @@ class Store:
         return int(row[0]) if row else 1
 
     def entries(self, folder: int) -> list[Entry]:
-        """All messages of a folder in the order of their UIDs."""
+        """Return all messages of a folder in the order of their UIDs."""
         return self._select("folder = ? ORDER BY uid", (folder,))
 
     def raw(self, message: int) -> bytes | None:
-        """The bytes of a message, or None when it is gone."""
+        """Return the bytes of a message, or None if it was deleted."""
         row = self._db.execute("SELECT raw FROM message WHERE id = ?", (message,)).fetchone()
         return None if row is None else bytes(row[0])
 
     def add(self, messages: Iterable[Incoming]) -> list[Entry]:
-        """Stores the messages, all or none, and gives each the next UID of its folder."""
+        """Store the messages, all or none, and give each the next UID of its folder."""
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             return [self._add(message) for message in messages]
@@ -213,7 +211,7 @@ class Store:
         )
 
     def _select(self, where: str, values: Sequence[object]) -> list[Entry]:
-        # `where` is one of this file's own constants, never text from outside.
+        # `where` is a constant of this file, never text from outside.
         query = f"SELECT id, uid, received, flags, recent FROM message WHERE {where}"  # noqa: S608
         with closing(self._db.execute(query, tuple(values))) as rows:
             return [

@@ -16,7 +16,7 @@ from accounts.models import Mailbox, User
 
 class Command(BaseCommand):
     help = "Connects a mailbox after its access has been tested; prints its id."
-    requires_system_checks = []  # a person waits; the servers have made them
+    requires_system_checks = []  # a person waits, and the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         kinds = parser.add_subparsers(dest="kind", required=True)
@@ -78,7 +78,7 @@ class Command(BaseCommand):
         self.stdout.write(str(mailbox.id))
 
     def _microsoft(self, owner: User, address: str, options: dict[str, Any]) -> Mailbox:
-        """The id alone goes to standard output; where to sign in goes to standard error."""
+        """Connect by Microsoft; only the id goes to standard output, the page to standard error."""
         if options["application"]:
             granted = microsoft.by_client_credentials(options["permissions"])
             if {microsoft.READ, microsoft.DRAFT} & set(granted.scopes):
@@ -113,7 +113,7 @@ class Command(BaseCommand):
         )
 
     def _pasted_grant(self, address: str) -> google.Grant:
-        """The link and the question go to standard error, like all but the id."""
+        """Ask for a pasted answer; the link and the question go to standard error."""
         client = google.configured_client()
         authorization = google.begin(client, login_hint=address)
         self.stderr.write(f"Open this in a browser and allow the access:\n\n{authorization.url}\n")

@@ -12,7 +12,7 @@ from accounts.models import SCOPES, ApiToken, Membership
 
 class Command(BaseCommand):
     help = "Makes an API token and prints it once."
-    requires_system_checks = []  # a person waits; the servers have made them
+    requires_system_checks = []  # a person waits, and the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", required=True, help="e-mail address of the owner")

@@ -13,7 +13,7 @@ from accounts.people.address_proof import prove_account
 
 class Command(BaseCommand):
     help = "Creates a person without a password; sign_in_link lets them in."
-    requires_system_checks = []  # a person waits; the servers have made them
+    requires_system_checks = []  # a person waits, and the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--email", required=True)

@@ -11,7 +11,7 @@ from accounts.people.recovery import mail_recovery, recover
 
 class Command(BaseCommand):
     help = "Removes all ways in of a person, signs their browsers out, tells them by mail, and prints a sign-in link."
-    requires_system_checks = []  # a person waits; the servers have made them
+    requires_system_checks = []  # a person waits, and the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", required=True, help="e-mail address")
@@ -20,7 +20,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, user: str, revoke_tokens: bool, **options: Any) -> None:
-        """The link alone goes to standard output."""
+        """Print only the link to standard output."""
         person = user_named(user)
         secret = recover(person, revoke_tokens=revoke_tokens)
         if not mail_recovery(person):

@@ -14,7 +14,7 @@ from accounts.models import SignInLink
 
 class Command(BaseCommand):
     help = "Prints a one-time link that signs a person in."
-    requires_system_checks = []  # a person waits; the servers have made them
+    requires_system_checks = []  # a person waits, and the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", required=True, help="e-mail address")

@@ -1,6 +1,7 @@
-"""Earlier checkpoints name classes to be imported when they are read, and nothing proves who wrote them.
+"""Deletion of earlier checkpoints, which name classes to import and do not prove their writer.
 
-They are deleted unread: the model's memory of open conversations begins again, the page keeps what was said.
+They are deleted unread: the model's memory of open conversations begins again, and the page keeps
+the messages.
 """
 
 from typing import Any

@@ -29,8 +29,8 @@ class Command(BaseCommand):
             )
         supervisor = Supervisor()
         try:
-            # Side by side, since each takes a second to load. The worker comes last: without one
-            # /readyz says no, so what a script needs stands in sandbox.json before it says yes.
+            # In parallel, because each takes a second to load. The worker comes last, because
+            # /readyz needs one: so sandbox.json is complete before /readyz says ok.
             with_sandbox = settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
             if with_sandbox:
                 supervisor.start("sandbox", [*MANAGE, "sandbox"])
@@ -41,7 +41,7 @@ class Command(BaseCommand):
             if supervisor.stopping:
                 return
             prepared = prepare(sandbox) if sandbox else None
-            # An RQ worker sends one mail at a time; the others send as many at once themselves.
+            # An RQ worker sends one mail at a time; a worker of another queue sends as many itself.
             for number in range(THREADS if settings.MAILHUB_QUEUE == "rq" else 1):
                 supervisor.start(f"worker-{number}" if number else "worker", [*MANAGE, "worker"])
             self._welcome(prepared)
@@ -50,7 +50,7 @@ class Command(BaseCommand):
             supervisor.end()
 
     def _sandbox(self, supervisor: Supervisor) -> Sandbox:
-        """The sandbox once both of its ports answer."""
+        """Return the sandbox once both of its ports answer."""
         deadline = time.monotonic() + SANDBOX_SECONDS
         while time.monotonic() < deadline and not supervisor.stopping:
             state = load_state(settings.MAILHUB_HOME)

@@ -4,7 +4,7 @@ from typing import Any
 import uvicorn
 from django.core.management.base import BaseCommand
 
-STREAMS_END_SECONDS = 2  # without a limit an open stream keeps the server from ending
+STREAMS_END_SECONDS = 2  # without a limit, an open stream prevents the end of the server
 
 
 class Command(BaseCommand):
@@ -20,7 +20,7 @@ class Command(BaseCommand):
             host=host,
             port=port,
             lifespan="off",
-            log_config=None,  # ours: uvicorn's access log would hold one-time links
+            log_config=None,  # mailhub.logs instead: uvicorn's access log would hold one-time links
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=STREAMS_END_SECONDS,

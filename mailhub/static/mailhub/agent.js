@@ -1,5 +1,5 @@
-// The chat: sends the question, writes the stream into the page as it comes, follows what waits for a person.
-// Everything that comes in is put into the page as text, never as markup; the cards are our own server's HTML.
+// The chat: sends the question, shows the stream as it arrives, and follows the pending actions.
+// The stream is added to the page as text, never as markup; only the cards are HTML, from our own server.
 
 const form = document.querySelector("form[data-chat]");
 const talk = document.querySelector("[data-talk]");
@@ -27,7 +27,7 @@ function nearTheEnd() {
   return window.innerHeight + window.scrollY > document.body.scrollHeight - 160;
 }
 
-// One event of the stream: its lines of data joined, whether it is the end, whether it is one of ours.
+// Returns one event of the stream: the end, an event of ours, or the joined data lines as text.
 function parsed(block) {
   const lines = block.split("\n");
   const data = lines.filter((each) => each.startsWith("data:")).map((each) => each.slice(5).replace(/^ /, "")).join("\n");
@@ -103,7 +103,7 @@ async function ask(prompt) {
   }
 }
 
-// What was proposed in this thread, as it stands now.
+// Loads the proposals of this thread in their present state.
 async function follow() {
   try {
     const response = await fetch(form.dataset.cards, { headers: { Accept: "text/html" } });
@@ -114,20 +114,19 @@ async function follow() {
       held.dataset.seen = html;
     }
   } catch {
-    // The next look may succeed.
+    // The next request may succeed.
   }
   attend();
 }
 
-// As long as something is open, the bell of the pages says when to look again; where there is none, or it is lost, the
-// page looks now and then.
+// While a proposal is open, the notifications of the pages say when to load again. Without a connection the page polls.
 function attend() {
   const open = !document.hidden && held.querySelector("[data-open]") !== null;
   if (open && !bell) {
     poll(true);
     if (!("EventSource" in window)) return;
     bell = new EventSource(form.dataset.live);
-    bell.onopen = () => { poll(false); follow(); };  // something may have happened before it was there
+    bell.onopen = () => { poll(false); follow(); };  // the state may have changed before the connection
     bell.onmessage = () => follow();
     bell.onerror = () => poll(true);
   } else if (!open) {
@@ -138,7 +137,7 @@ function attend() {
 }
 
 function poll(on) {
-  if (on) looking ??= setInterval(follow, FOLLOW_MS);  // one that runs is not begun anew: a lost bell tries again and again
+  if (on) looking ??= setInterval(follow, FOLLOW_MS);  // not restarted, because a lost connection calls this often
   if (!on && looking) { clearInterval(looking); looking = null; }
 }
 
@@ -158,7 +157,7 @@ box.addEventListener("keydown", (event) => {
     running.abort();
   }
 });
-// A card is not exchanged under the keyboard's focus, but when that goes.
+// A card with the keyboard's focus is replaced only when it loses the focus.
 held.addEventListener("focusout", () => follow());
 document.addEventListener("visibilitychange", () => (document.hidden ? attend() : follow()));
 addEventListener("pagehide", () => bell?.close());

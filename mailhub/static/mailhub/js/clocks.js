@@ -1,4 +1,4 @@
-// Seconds count down as the server has counted them; what they say is decided by the server alone.
+// Seconds count down from the server's number; only the server decides when the time is over.
 const ends = new WeakMap();
 
 function tick() {
@@ -15,7 +15,7 @@ function tick() {
   }
 }
 
-// The server writes times in this zone from the next page on.
+// The server shows times in this zone from the next page on.
 function tellZone() {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   if (!zone || document.cookie.split("; ").includes(`zone=${zone}`)) return;

@@ -1,4 +1,4 @@
-// Single keys: off in fields and dialogs, off by the setting; Ctrl K and Ctrl Enter always.
+// Single keys work outside of fields and dialogs unless switched off; Ctrl K and Ctrl Enter always work.
 import { say, word } from "./words.js";
 
 const WRITING = "input:not([type=checkbox]), textarea, select, [contenteditable]";
@@ -37,7 +37,7 @@ export function listen(actions, openPalette) {
   });
 }
 
-// What somebody has in hand: the selected row, else the mail of this page, else the newest that leaves.
+// Undoes the selected row, else the mail of this page, else the newest mail that is being sent.
 function undo() {
   const places = ["#rows > li.at", ".state", ".toast"].map((place) => `${place} form[data-action=undo]`);
   const form = places.map((place) => document.querySelector(place)).find(Boolean);
@@ -50,7 +50,7 @@ function leave(target) {
   if (open) { open.open = false; open.querySelector("summary")?.focus(); } else target.blur?.();
 }
 
-// What is approved by a key has been in view for a second: a finger that is too quick decides nothing.
+// A key approves a mail only after it was in view for a second, so that a quick key press decides nothing.
 export class InView {
   constructor() { this.since = null; }
   begin() { this.since = document.visibilityState === "visible" ? performance.now() : null; }

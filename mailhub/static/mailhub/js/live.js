@@ -1,4 +1,4 @@
-// The server rings when something has changed; the page then asks what. Without the bell it asks now and then.
+// The server notifies the page of a change; the page then loads the changes. Without notifications it polls.
 import { word } from "./words.js";
 
 const POLL_EVERY = 10_000;
@@ -13,12 +13,12 @@ export function follow() {
   if (!("EventSource" in window)) { poll(true); return; }
   let source;
   const connect = () => {
-    // What has happened since the page was made is rung for at once.
+    // The server notifies at once of changes since the page was made.
     source = new EventSource(`${body.dataset.live}?since=${since}`);
     source.onopen = () => { lost(false); poll(false); };
     source.onmessage = () => look();
     source.onerror = () => {
-      // Closed for good means that this server has no bell (204): asking now and then is the ordinary way here.
+      // CLOSED means that this server sends no notifications (204), so the page polls and shows no error.
       poll(true);
       if (source.readyState !== EventSource.CLOSED) lost(true);
     };
@@ -50,7 +50,7 @@ async function look() {
     asked.set("since", since);
     for (const row of document.querySelectorAll("#rows > li")) asked.append("shown", row.dataset.id);
     const answer = await fetch(`${body.dataset.changes}?${asked}`);
-    if (answer.redirected) { location.reload(); return; }  // signed out meanwhile: the page says so
+    if (answer.redirected) { location.reload(); return; }  // signed out meanwhile: the reload shows the sign-in
     if (!answer.ok) throw new Error(answer.status);
     apply(await answer.json());
     if (polling) lost(false);
@@ -78,7 +78,7 @@ function apply(found) {
   news();
 }
 
-// A row changes where it stands. What has left the list stays, dimmed, until the list is loaded anew: nothing jumps.
+// A row changes in its place. A row that left the list stays, dimmed, until the list is loaded again, so nothing jumps.
 function swap(row) {
   const old = document.getElementById(`row-${row.id}`);
   if (!old) {

@@ -1,4 +1,4 @@
-// The pages work without any of this; it makes them quicker for who works in them all day.
+// The pages work without scripts; scripts make them quicker for people who use them all day.
 import { followClocks } from "./clocks.js";
 import { listen } from "./keys.js";
 import { follow } from "./live.js";
@@ -11,7 +11,7 @@ const actions = page === "queue" ? startQueue() : page === "review" ? startRevie
 listen(actions, openPalette);
 followClocks();
 if (document.body.dataset.live) follow();
-// Where one is stays in sight on a narrow screen.
+// The current item of the navigation stays visible on a narrow screen.
 for (const here of document.querySelectorAll(".rail [aria-current], .tabs [aria-current]")) {
   const strip = here.parentElement;
   strip.scrollLeft = Math.max(here.offsetLeft + here.offsetWidth - strip.clientWidth + 24, 0);

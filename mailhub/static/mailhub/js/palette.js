@@ -1,4 +1,4 @@
-// Ctrl K: everywhere one can go from here and everything one can do, by its name.
+// Ctrl K: the command palette, with all pages and actions by name.
 let found = [];
 let chosen = 0;
 

@@ -1,4 +1,4 @@
-// The list: one row is the selected one, and where there is room its whole message lies beside it.
+// The list: one row is selected, and on a wide screen its whole message is shown beside it.
 import { InView, reveal } from "./keys.js";
 import { say, word } from "./words.js";
 
@@ -49,7 +49,7 @@ async function show(row, again = false) {
     const answer = await fetch(row.dataset.peek, { headers: { "X-Requested-With": "fetch" } });
     if (answer.redirected) { location.reload(); return; }  // the session has ended
     if (answer.ok) html = await answer.text();
-  } catch { /* the connection is lost: the list says so */ }
+  } catch { /* live.js shows that the connection is lost */ }
   if (mine !== asked) return;
   pane().innerHTML = html;
   pane().scrollTop = 0;

@@ -1,4 +1,4 @@
-// The page of one mail: its keys, and who else is looking at it.
+// The page of one mail: its keys, and the other people who view it.
 import { InView, reveal } from "./keys.js";
 import { say, word } from "./words.js";
 

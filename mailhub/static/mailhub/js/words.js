@@ -1,4 +1,4 @@
-// What is said to a person, in their language: the page brings the words along.
+// Texts for the person, in their language; the page contains them.
 const words = document.getElementById("words")?.dataset ?? {};
 
 export const word = (name, put = "") => (words[`say${name[0].toUpperCase()}${name.slice(1)}`] ?? "").replace("#", put);
