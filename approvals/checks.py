@@ -74,8 +74,7 @@ def the_queue_has_its_server(**_: Any) -> list[CheckMessage]:
 
 @register(Tags.database)
 def database_is_durable(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Warn if a crash or a power cut may lose a commit: mail that was handed over would be sent
-    again.
+    """Warn if a crash or a power cut may lose a commit, so that a mail would be sent again.
 
     `migrate` and `check --database default` run it.
     """

@@ -1,10 +1,10 @@
 """Rules that the database itself enforces over a row before and after a change, as triggers.
 
 There is one list for both databases. PostgreSQL gets a function for each table and event, SQLite a
-trigger for each rule. The transitions come from `states.TRANSITIONS`. A migration that changes a
-guarded table removes the guards first and installs them last, because SQLite drops the triggers of
-a table when Django rebuilds it. A change of this file needs such a migration too: a test compares
-the triggers in the database with this list.
+trigger for each rule. The transitions come from `states.TRANSITIONS`. SQLite drops the triggers of
+a table when Django rebuilds it. So a migration that changes a guarded table removes the guards
+first and installs them last. A change of the rules needs such a migration too: a test compares the
+triggers in the database with this list.
 
 TRUNCATE on PostgreSQL is not guarded. Revoke that right, and the right to change tables, from the
 role of the programs.
@@ -85,7 +85,7 @@ def remove(connection: BaseDatabaseWrapper) -> None:
 
 @contextmanager
 def lifted(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Remove the guards for a while.
+    """Remove the guards, and install them again at the end of the block.
 
     Only code that empties the whole database uses it, and tests that play an attacker with access
     to the database.

@@ -26,8 +26,7 @@ SAID = ("method", "verdict", "revision", "approval_round", "digest", "created_at
 
 
 def reseal() -> list[str]:
-    """Sign decisions and open orders with the first key; return the names of those with a bad
-    signature.
+    """Sign decisions and open orders with the first key; return the names of invalid ones.
 
     A row without a signature gets none, because nobody can prove any more that mailhub wrote it.
     """
@@ -65,10 +64,10 @@ def _batches(rows: QuerySet[Any]) -> Iterator[Any]:
 
 
 def encrypt_content() -> list[str]:
-    """Encrypt all content with the first key, in every encrypted column; return the names of rows
-    that no key opens.
+    """Encrypt all content with the first key; return the names of rows that no key opens.
 
-    It reads only the beginning of each value, so a second run is quick.
+    It covers every encrypted column. It reads only the beginning of each value, so a second run is
+    quick.
     """
     lost = [f"revision {pk}" for pk in _each_revision() if not _revision_encrypted(pk)]
     for model in apps.get_models():

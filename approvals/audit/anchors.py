@@ -246,9 +246,7 @@ def _lines(heads: Iterable[Head]) -> str:
 
 
 def _copy(source: BinaryIO, target: Path) -> None:
-    """Append the missing lines to the copy, one process at a time; its present content never
-    changes.
-    """
+    """Append the missing lines to the copy, one process at a time, and change no other line."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("ab") as copy:
         try:

@@ -35,9 +35,7 @@ LOOKED_UP = 100  # events of so many chains in one statement
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """The findings in a chain, with the number of checked events and of older ones that were
-    skipped.
-    """
+    """The findings in a chain, and the numbers of checked and of skipped older events."""
 
     chain: UUID
     looked_at: int
@@ -92,10 +90,10 @@ def _other_head(head: Head) -> Finding:
 
 
 def checked(only: Collection[UUID] | None = None, *, newest: int | None = None) -> list[Checked]:
-    """Return each chain, or each of these, with its defects; with `newest` only so many events of
-    each.
+    """Return each chain, or each of these, with its defects.
 
-    It takes no lock, and events may arrive meanwhile.
+    With `newest` it checks only so many events of each. It takes no lock, and events may arrive
+    meanwhile.
     """
     ours: dict[UUID, list[Head]] = {}
     strange: dict[UUID, list[Finding]] = {}

@@ -19,9 +19,7 @@ READABLE = ("title", "targets", "fingerprint", "warnings")
 
 
 def seal_revision(revision: Any) -> None:
-    """Move content from `payload` and `preview` to their encrypted columns; empty content stays
-    empty.
-    """
+    """Move content from `payload` and `preview` to their encrypted columns, unless it is empty."""
     for part in ("payload", "preview"):
         plain = getattr(revision, part)
         if plain:

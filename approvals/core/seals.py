@@ -33,8 +33,9 @@ def seal_of_order(action: Any) -> str:
 
 
 def order_holds(action: Any) -> bool:
-    """Return True if mailhub ordered this action to leave in this state, and no worker has claimed
-    it since.
+    """Return True if mailhub ordered this action to leave with its present content and fence.
+
+    A claim moves the fence, so an order is good for one claim.
     """
     return seal_holds(action.order_seal, *_ordered(action), purpose=ORDER)
 

@@ -37,8 +37,7 @@ class PreviewWarning:
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """The summary that every kind shows; the queue, the policy and the comparison of revisions use
-    it.
+    """The summary that every kind shows; queue, policy and comparison of revisions use it.
 
     `fingerprint` is equal for actions that a person would call the same. `parts` belongs to the
     kind, for its template.
@@ -75,10 +74,10 @@ class ApprovedAction:
 
     `wire_started()` commits that the effect may happen from now on. It raises LeaseLost if another
     worker has taken over; then nothing may be sent. `blob(sha256)` returns the bytes that the
-    payload names. `prepared` names objects that an earlier attempt, or an earlier step of this one,
-    left at the provider for reuse, such as the id of a draft. `keep(notes)` commits such notes
-    before they are needed, and raises LeaseLost like wire_started. `receipt` is set once the effect
-    has happened.
+    payload names. `prepared` names objects at the provider for reuse, such as the id of a draft. An
+    earlier attempt, or an earlier step of this one, left them there. `keep(notes)` commits such
+    notes before they are needed, and raises LeaseLost like wire_started. `receipt` is set once the
+    effect has happened.
     """
 
     id: UUID
@@ -196,8 +195,7 @@ class Passage:
 
 @dataclass(frozen=True, kw_only=True)
 class Rendered:
-    """An action as a person reads it: the text, the HTML if there is one, and the decoded bytes
-    that leave.
+    """An action as a person reads it: text, HTML if there is one, and the decoded bytes that leave.
 
     The HTML is shown in a sandbox without scripts and without network; `size` is the size of the
     source in bytes. `passages` is the text again if it differs from the HTML: then both are shown
@@ -240,9 +238,7 @@ class Kind(Protocol):
 
 @runtime_checkable
 class Rechecks(Protocol):
-    """A kind that rechecks the action before the claim: has the thread moved on, is the draft
-    unchanged?
-    """
+    """A kind that rechecks before the claim: has the thread moved on, is the draft unchanged?"""
 
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         """Return warnings for a person; any warning sends the action back to them.
@@ -258,17 +254,15 @@ class Revises(Protocol):
     """A kind whose actions a reviewer may edit."""
 
     def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:
-        """Return the fields that may be changed, in the order of the form, with their present
-        values. Pure.
-        """
+        """Return the editable fields in the order of the form, with their present values. Pure."""
         ...
 
     def revise(self, current: Revisable, changes: Changes) -> Proposal:
-        """Return the action with these changes, composed and checked like a proposal, under the
-        same `message_id`.
+        """Return the action with these changes, composed and checked like a proposal.
 
-        It may call the provider, outside any transaction. Raises Problem, with the names of the
-        fields, for changes that are not possible and for names that are not fields.
+        It keeps its `message_id`. It may call the provider, outside any transaction. Raises
+        Problem, with the names of the fields, for changes that are not possible and for names that
+        are not fields.
         """
         ...
 
@@ -294,16 +288,17 @@ class Prepares(Protocol):
     """
 
     def discard(self, approved: ApprovedAction) -> None:
-        """Remove only the objects that `approved.prepared` names; idempotent; raises to be called
-        again.
+        """Remove only the objects that `approved.prepared` names.
+
+        It is idempotent, and raises to be called again.
         """
         ...
 
     def destroy(self, approved: ApprovedAction) -> bool:
-        """Destroy the objects that `approved.prepared` names, so that no order that names them can
-        be carried out any more.
+        """Destroy the objects that `approved.prepared` names, for good.
 
-        Return True only if the provider has confirmed that this call did it. An object that a
-        person has changed is left in place: return False. Raises to be called again.
+        No order that names them can be carried out any more. Return True only if the provider has
+        confirmed that this call did it. An object that a person has changed is left in place:
+        return False. Raises to be called again.
         """
         ...

@@ -34,8 +34,9 @@ def edit(
     `changes` hold the input by the names of `edit_fields`. The editor becomes an author: where the
     proposer may not approve, the editor may not either. An edit that changes nothing is ignored.
 
-    Raises `forbidden`, `conflict` if the stored content is not the shown one or is decided,
-    `policy_blocked` if the rules refuse a target, and `invalid_input` with the names of the fields.
+    Raises `forbidden`, and `conflict` if the stored content is not the shown one or is decided.
+    Raises `policy_blocked` if the rules refuse a target, and `invalid_input` with the names of the
+    fields.
     """
     action = PendingAction.objects.select_related("mailbox").get(pk=action_id)
     _refuse(action, person, digest, revision, event="edit_refused")

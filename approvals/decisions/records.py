@@ -56,9 +56,7 @@ def record_decision(
 
 
 def approvals_of(action: PendingAction) -> dict[int, bool]:
-    """Return who approved this revision, digest and round, each with True if their signature is
-    valid.
-    """
+    """Return who approved this revision, digest and round, with True if the signature is valid."""
     what = {
         "action": action.pk,
         "revision": action.revision,

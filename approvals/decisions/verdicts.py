@@ -52,9 +52,9 @@ def approve(
     """Store the approval of a signed-in person for exactly the shown content.
 
     `method` is how they had signed in. Raises `forbidden` if they may not approve. Raises
-    `conflict` if the stored content is not the shown one, if the kind finds something new about it
-    (the page then shows it as a warning), or if it is too late. A second approval by the same
-    person changes nothing.
+    `conflict` if the stored content is not the shown one, or if it is too late. Raises `conflict`
+    too if the kind finds something new about it, which the page then shows as a warning. A second
+    approval by the same person changes nothing.
     """
     _look_again(action_id, person, digest, revision)
     with transaction.atomic():
@@ -110,10 +110,10 @@ def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> No
 
 @transaction.atomic
 def _noticed(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
-    """Add the news in a new revision with the same content, so that every open page has to show it
-    first.
+    """Add the news in a new revision with the same content.
 
-    Return False if the action has moved on from the state of `action`.
+    An open page of the earlier revision has to show it before an approval. Return False if the
+    action has moved on from the state of `action`.
     """
     current = locked(action.pk)
     if current.status != Status.PENDING or current.revision != action.revision:
@@ -320,9 +320,7 @@ def _refusal_of_another(
 
 @retry_if_rolled_back
 def undo(*, action_id: UUID, person: User) -> PendingAction:
-    """Take an approval back during the undo window; the decisions are void and the action waits
-    again.
-    """
+    """Take an approval back during the undo window; all decisions are void then."""
     with transaction.atomic():
         action = locked(action_id)
         if not has_role(person, action.mailbox, Role.APPROVER):
@@ -342,10 +340,10 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
 def cancel(
     *, action_id: UUID, caller: Caller, digest: str | None = None, revision: int | None = None
 ) -> PendingAction:
-    """Withdraw an action that has not left; only the proposer or an approver may. Repeating is
-    harmless.
+    """Withdraw an action that has not left. A second call changes nothing.
 
-    Raises `conflict` if the stored digest and revision are not the given ones.
+    Only the proposer or an approver may do it. Raises `conflict` if the stored digest and revision
+    are not the given ones.
     """
     with transaction.atomic():
         action = locked(action_id)

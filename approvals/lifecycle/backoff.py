@@ -20,8 +20,9 @@ _SECONDS = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
 
 @dataclass(frozen=True, kw_only=True)
 class Next:
-    """The state after an outcome: `wait` until the next attempt or lookup, `rest` for the whole
-    mailbox.
+    """The state after an outcome.
+
+    `wait` is the time until the next attempt or lookup, `rest` the cool-down of the whole mailbox.
     """
 
     status: Status
@@ -59,8 +60,7 @@ def next_try(tries: int, *, retry_after: int | None = None) -> timedelta:
 
 
 def parse_retry_after(value: str | None, *, now: datetime) -> int | None:
-    """Return the seconds that a Retry-After header asks for, 0 to an hour; None if it is not
-    readable.
+    """Return the seconds that a Retry-After header asks for, 0 to an hour; None if not readable.
 
     It accepts seconds or an HTTP date (RFC 9110, 10.2.3). Fractions, which some servers send, are
     rounded up.

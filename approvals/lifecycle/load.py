@@ -65,9 +65,7 @@ class Read:
         wire_started: Callable[[], None] = _not_to_be_called,
         keep: Callable[[Mapping[str, Any]], None] = _nothing_to_be_kept,
     ) -> ApprovedAction:
-        """Return the frozen payload, checked against the approved digest; raises ValueError if they
-        differ.
-        """
+        """Return the frozen payload; raises ValueError if it does not fit the approved digest."""
         action = self.action
         if not action.digest == self.digest == digest_of(self.payload):
             raise ValueError("the revision is not the one that was approved")

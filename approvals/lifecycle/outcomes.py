@@ -40,8 +40,9 @@ _tried = Select(
 
 @transaction.atomic
 def close_as_sent(action_id: UUID, outcome: Outcome, *, worker: str, actor: str) -> bool:
-    """Write the attempt that the database has lost, with its evidence; return True if that was
-    possible.
+    """Write the attempt that the database has lost; return True if that was possible.
+
+    `outcome` is the evidence for it.
     """
     action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
     if not action.move(

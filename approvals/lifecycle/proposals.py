@@ -169,8 +169,7 @@ def propose(
 
 
 def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
-    """Raise `rate_limited` if a token, or all tokens of its owner, have too many proposals waiting
-    in a mailbox.
+    """Raise `rate_limited` if too many proposals of a token or its owner wait in a mailbox.
 
     It is one count by an index. Proposals that arrive in the same moment may exceed the limit by
     their number.
@@ -200,8 +199,8 @@ def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
 def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingAction:
     """Return the caller's own action of this mailbox that a new proposal may replace, locked.
 
-    Needs a transaction. Raises `not_found` for any other action, and `conflict` if it is decided,
-    or if a reviewer has edited it and has not asked for changes since.
+    Needs a transaction. Raises `not_found` for any other action. Raises `conflict` if it is
+    decided, or if a reviewer has edited it and has not asked for changes since.
     """
     found = queries.find(
         queries.of_caller(caller).filter(mailbox=mailbox, proposer=caller.user), action_id
@@ -223,9 +222,7 @@ def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingA
 
 
 def duplicates_of(*, mailbox: Mailbox, fingerprint: str, window: timedelta) -> bool:
-    """Return True if an action with this fingerprint was proposed to this mailbox within the
-    window.
-    """
+    """Return True if an action with this fingerprint was proposed here within the window."""
     return PendingAction.objects.filter(
         mailbox=mailbox, fingerprint=fingerprint, created_at__gt=timezone.now() - window
     ).exists()

@@ -56,10 +56,9 @@ def find(actions: QuerySet[PendingAction], action_id: str | UUID) -> PendingActi
 
 
 def with_preview(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
-    """Add `shown`, the readable part of the current preview, in the same query and without its
-    payload.
+    """Add `shown`, the readable part of the current preview, without reading its payload.
 
-    `open_shown` adds the encrypted part.
+    It takes no second query. `open_shown` adds the encrypted part.
     """
     current = Revision.objects.filter(action=OuterRef("pk"), number=OuterRef("revision"))
     return actions.annotate(
@@ -149,9 +148,7 @@ def review_of(action: PendingAction) -> dict[str, Any] | None:
 
 
 def _last_edit(action: PendingAction) -> Revision | None:
-    """Return the newest revision whose content differs from the one before; others only add
-    findings.
-    """
+    """Return the newest revision with other content than the one before; others add findings."""
     revisions = list(
         action.revisions.select_related("author").defer(
             "payload", "preview", "sealed_payload", "sealed_preview"
@@ -168,9 +165,7 @@ def _last_edit(action: PendingAction) -> Revision | None:
 
 
 def warnings_of(action: PendingAction) -> list[dict[str, str]]:
-    """Return the contract's warnings of the current revision; empty once its content has been
-    purged.
-    """
+    """Return the contract's warnings of the current revision; empty after a purge."""
     found = action.current.preview.get("warnings", [])
     return [
         {"code": warning["code"], "text": f"{warning['title']} {warning['text']}".strip()}
@@ -179,9 +174,7 @@ def warnings_of(action: PendingAction) -> list[dict[str, str]]:
 
 
 def risks(preview: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the codes of the risks: they ask for a closer look and a fresh sign-in before an
-    approval.
-    """
+    """Return the codes of the risks, which need a fresh sign-in before an approval."""
     return tuple(
         warning["code"] for warning in preview.get("warnings", ()) if warning["severity"] == "risk"
     )
@@ -209,8 +202,7 @@ def cursor_of(at: datetime, action_id: UUID) -> str:
 
 
 def beyond(cursor: str | None, *, newest_first: bool, by: str = "created_at") -> Q:
-    """Return the condition for rows after a cursor in the order of `by` and id; without one, all
-    rows.
+    """Return the condition for rows after a cursor in the order of `by` and id; empty without one.
 
     Raises `invalid_input` for a cursor that no list has given.
     """
@@ -228,9 +220,7 @@ def beyond(cursor: str | None, *, newest_first: bool, by: str = "created_at") ->
 
 
 def blob_of(action: PendingAction, sha256: str) -> bytes:
-    """Return bytes that the action's payload names; raises KeyError if their content has been
-    purged.
-    """
+    """Return bytes that the action's payload names; raises KeyError if they have been purged."""
     blob = Blob.objects.filter(action=action, sha256=sha256).first()
     if blob is None:
         raise KeyError(sha256)
@@ -298,9 +288,7 @@ def unfinished(mailbox: Mailbox) -> dict[str, int]:
 
 
 def named_by_open_actions(*members: str) -> set[str]:
-    """Return the values of these members in the payloads of actions that are open or not settled
-    yet.
-    """
+    """Return the values of these members in payloads of open or not yet settled actions."""
     open_ = Revision.objects.filter(
         ~Q(action__status__in=FINAL) | Q(action__settle_at__isnull=False)
     )

@@ -45,9 +45,7 @@ def unproven() -> Q:
 
 
 def doubtful(action_id: UUID, *, before: int | None = None) -> QuerySet[Attempt]:
-    """Return the unproven attempts of an action, oldest first; with `before` those of earlier
-    claims.
-    """
+    """Return the unproven attempts, oldest first; with `before` only those of earlier claims."""
     found = Attempt.objects.filter(unproven(), action=action_id).order_by("fence")
     return found if before is None else found.filter(fence__lt=before)
 
@@ -108,8 +106,7 @@ def sent_already(kind: Kind, approved: ApprovedAction) -> Outcome | None:
 
 
 def settle_doubts(kind: Kind, approved: ApprovedAction, *, fence: int) -> ApprovedAction:
-    """Reconcile before a mail leaves again that may have left already; return the action to
-    execute.
+    """Reconcile before a mail leaves again that may have left; return the action to execute.
 
     1. Look in Sent. A mail that is found there closes the action: raises SentAlready.
     2. Destroy the objects that the earlier orders name. A confirmed destruction proves that these

@@ -74,9 +74,7 @@ def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarnin
 
 @transaction.atomic
 def return_unproven(action: PendingAction) -> bool:
-    """Send back an action without proof that mailhub approved it; return False if it has moved
-    since.
-    """
+    """Send back an action without proof of an approval; return False if it has moved since."""
     log.warning("approval_unproven", action=str(action.pk), fence=action.fence)
     return _returned(
         action,

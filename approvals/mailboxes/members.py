@@ -33,11 +33,11 @@ USED_UP = "This invitation was used already, was withdrawn, or is too old. Ask w
 
 
 def invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
-    """Invite a person by their address; return the secret part of the link, which is known only
-    now.
+    """Invite a person by their address; return the secret part of the link.
 
-    It does the same work for addresses with and without an account. Raises `forbidden`, `conflict`
-    for a member, and `rate_limited`. An earlier invitation of the address to this mailbox ends.
+    The secret is known only now. The function does the same work for addresses with and without an
+    account. Raises `forbidden`, `conflict` for a member, and `rate_limited`. An earlier invitation
+    of the address to this mailbox ends.
     """
     email = email.strip().lower()
     _refuse_others(
@@ -233,8 +233,7 @@ def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> 
 @retry_if_rolled_back
 @transaction.atomic
 def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
-    """Remove a member from a mailbox, or leave it; their approvals of pending actions no longer
-    count.
+    """Remove a member from a mailbox, or leave it; their approvals no longer count.
 
     Actions that are approved already go back to a person at the claim. Raises `forbidden`,
     `not_found`, `conflict`.
@@ -251,8 +250,7 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
 
 
 def _forget_decisions(mailbox: Mailbox, user_id: int) -> list[UUID]:
-    """Recount the approvals of pending actions that they approved; return the actions that lost
-    one.
+    """Recount the approvals of pending actions that they approved; return those that lost one.
 
     The audit is written later: an approval locks the action first and then the chain, so the same
     order here avoids a deadlock.

@@ -244,9 +244,7 @@ class Blob(models.Model):
 
 
 class IdempotencyRecord(models.Model):
-    """The action that an idempotency key led to. The key is valid as long as the action's row
-    exists.
-    """
+    """The action that an idempotency key led to. The key is valid as long as the action exists."""
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
     proposer = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")

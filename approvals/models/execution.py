@@ -72,8 +72,7 @@ class Attempt(models.Model):
 
 
 class Preparation(models.Model):
-    """The objects that a kind left at the provider for a mail that was not sent yet: ids and
-    hashes.
+    """The objects that a kind left at the provider for an unsent mail: ids and hashes.
 
     It holds no content, and belongs to the revision with this digest: another one needs a new
     preparation.
@@ -101,9 +100,7 @@ class Heartbeat(models.Model):
 
 
 class DeadLetter(models.Model):
-    """An action that a task of the sweeper could not process: set aside for a while, and shown to
-    operators.
-    """
+    """An action that a task of the sweeper could not process: set aside, and shown to operators."""
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
     chore = models.CharField(max_length=30)

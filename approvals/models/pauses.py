@@ -32,9 +32,7 @@ class Pause(models.Model):
 
 
 class Rest(models.Model):
-    """A cool-down that the provider asked for (429, 421, Retry-After): nothing leaves this mailbox
-    until then.
-    """
+    """A cool-down that the provider asked for (429, 421, Retry-After): nothing leaves until then."""
 
     mailbox = models.OneToOneField(Mailbox, models.CASCADE, primary_key=True, related_name="+")
     until = models.DateTimeField()
@@ -44,9 +42,7 @@ class Rest(models.Model):
 
 
 class Instance(models.Model):
-    """The one row that says to which mailhub this database belongs; its home holds the same id in a
-    file.
-    """
+    """The one row that names the mailhub of this database; its home holds the same id in a file."""
 
     identity = models.UUIDField()
 

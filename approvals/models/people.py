@@ -11,8 +11,7 @@ from approvals.models.action import PendingAction
 
 
 class ApprovalPolicy(models.Model):
-    """The rules of a mailbox: who decides, how many of them, for how long, to whom and when mail
-    may leave.
+    """The rules of a mailbox: who decides, how many, how long, to whom and when mail may leave.
 
     Without a row the defaults below hold. An empty number means the value of the environment, or no
     limit. No rule approves. `version` counts changes of the recipient lists: an approval counts

@@ -1,6 +1,4 @@
-"""Addresses for the content of a message: its HTML for the sandboxed frame, its whole text and
-source.
-"""
+"""Addresses for a message's content: HTML for the sandboxed frame, whole text and source."""
 
 from typing import Literal
 from uuid import UUID

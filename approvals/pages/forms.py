@@ -11,9 +11,7 @@ class ApproveForm(forms.Form):
 
 
 class CancelForm(forms.Form):
-    """The digest and revision that were shown, if the page sent them: nothing else is withdrawn
-    then.
-    """
+    """The digest and revision that were shown, if the page sent them: only those are withdrawn."""
 
     digest = forms.RegexField(r"^[0-9a-f]{64}$", required=False, empty_value=None)
     revision = forms.IntegerField(min_value=1, required=False)

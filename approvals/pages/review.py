@@ -50,9 +50,7 @@ def peek(request: HttpRequest, action_id: UUID) -> HttpResponse:
 
 
 def visible_action(request: HttpRequest, action_id: UUID) -> PendingAction:
-    """Return an action of this person's mailboxes; raises 404 for a foreign one as for a missing
-    one.
-    """
+    """Return an action of this person's mailboxes; raises 404 for foreign and missing ones alike."""
     action = queries.find(queries.visible_to(cast(User, request.user)), action_id)
     if action is None:
         raise Http404
@@ -67,8 +65,7 @@ def render_review(
     shown: tuple[str, int] | None = None,
     seen: int | None = None,
 ) -> HttpResponse:
-    """Render the page, with the problem on top if a decision was refused; its status is the
-    response's.
+    """Render the page, with the problem on top and its status if a decision was refused.
 
     `shown` is the digest and revision of the posted form, `seen` the revision that the person saw
     last. The page shows how the present content differs from either.

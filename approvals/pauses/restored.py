@@ -86,8 +86,9 @@ def _difference() -> str | None:
 
 
 def is_from_before(at: datetime | None) -> bool:
-    """Return True if the time is before this process began; the database may have been restored
-    since.
+    """Return True if the time is before this process began.
+
+    The database may have been restored since.
     """
     return at is not None and at <= began()
 

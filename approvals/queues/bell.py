@@ -22,9 +22,7 @@ class Bell(Protocol):
     """The receiving end of the notifications, in the worker."""
 
     def fileno(self) -> int | None:
-        """Return the descriptor that becomes readable on a notification; None while there is no
-        connection.
-        """
+        """Return the descriptor that becomes readable on a notification; None if not connected."""
         ...
 
     def mend(self) -> bool:

@@ -21,10 +21,10 @@ SINCE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The number of actions in each open state (up to COUNTED), the age of the oldest, and the
-    verdicts of attempts.
+    """Figures of the queue; no figure names a person.
 
-    No figure names a person.
+    They are the number of actions in each open state (up to COUNTED), the age of the oldest, and
+    the verdicts of attempts.
     """
 
     counts: dict[str, int]

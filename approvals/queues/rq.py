@@ -147,8 +147,9 @@ class ResidentWorker(_Companion, rq.SimpleWorker):
 
 
 def keep_working(work: Callable[[], None], *, once: bool) -> None:
-    """Run rqworker, and restart it if it ends unasked: RQ gives up if Redis goes away between two
-    jobs.
+    """Run rqworker, and restart it if it ends unasked.
+
+    RQ gives up if Redis goes away between two jobs.
     """
     workers.prepare()
     _Companion.sweeper = SweeperProcess(worker=workers.worker_name())

@@ -41,9 +41,7 @@ class Slots:
             return self._free(self._slow())
 
     def take(self, found: Iterable[Due] = ()) -> list[Due]:
-        """Take slots for the found and waiting actions, as far as possible; return those with a
-        slot.
-        """
+        """Take slots for found and waiting actions as far as possible; return those with a slot."""
         taken = []
         with self._lock:
             for due in found:

@@ -1,8 +1,8 @@
 """The resident sweeper: it sweeps every few seconds, notifies when actions become due, and beats.
 
 It is in every worker, so that no external scheduler is needed. RQ's cron and Celery's beat send
-their orders through the broker, and the sweeper has to find exactly the work that was lost there
-(rq/cron.py also writes pickle, and ends when Redis goes away). Any number may run at once.
+their orders through the broker. The sweeper has to find exactly the work that was lost there.
+rq/cron.py also writes pickle, and ends when Redis goes away. Any number may run at once.
 """
 
 import contextlib
@@ -144,8 +144,9 @@ class SweeperProcess:
 
 
 def _sweep_for(worker: str, parent: int) -> NoReturn:
-    """Run the sweeper process; it ends with os._exit, so that none of the worker's clean-up runs in
-    it.
+    """Run the sweeper process.
+
+    It ends with os._exit, so that none of the worker's clean-up runs in it.
     """
     try:
         sweeper = Sweeper(worker=worker, needed=lambda: os.getppid() == parent)

@@ -22,9 +22,7 @@ class Wakeup:
             os.write(self._write, b"!")
 
     def wait(self, seconds: float, *others: int) -> Collection[int]:
-        """Wait for a wake-up or for input on the other descriptors; return those of the others with
-        input.
-        """
+        """Wait for a wake-up or for input; return those of the other descriptors with input."""
         ready, _, _ = select.select([self._read, *others], [], [], max(seconds, 0.0))
         if self._read in ready:
             os.read(self._read, 65536)

@@ -61,7 +61,7 @@ def prepare() -> None:
 def carry_out(action_id: UUID, *, settle: bool = True) -> bool:
     """Carry one action out and do the work after it; return True if this worker carried it out.
 
-    It raises nothing. The row says which work is left and the sweeper reads it, while a queue would
+    It raises nothing. The row says which work is left, and the sweeper reads it. A queue would
     store the text of an exception, or retry on its own.
     """
     try:

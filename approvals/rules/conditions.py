@@ -113,7 +113,7 @@ def token_revoked() -> Q:
 def rules_changed() -> Q:
     """Return the condition for recipient lists that changed since the approval.
 
-    If the new lists still allow the action, `rules_version` was raised with them.
+    If the new lists still allow the action, its `rules_version` follows them.
     """
     newer = ApprovalPolicy.objects.filter(
         mailbox=OuterRef("mailbox"), version__gt=OuterRef("rules_version")

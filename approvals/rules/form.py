@@ -21,9 +21,7 @@ YES_NO = ((True, _("may approve it")), (False, _("may not approve it")))
 
 
 class RecipientList(forms.CharField):
-    """Addresses and domains, one in each line or separated by commas; a domain includes its
-    subdomains.
-    """
+    """Addresses and domains, by line or comma; a domain includes its subdomains."""
 
     widget = forms.Textarea(attrs={"rows": 2})
 

@@ -115,8 +115,9 @@ def blocked(policy: ApprovalPolicy, addresses: Iterable[str]) -> Problem | None:
 
 
 def blocked_by(policy: ApprovalPolicy, addresses: Iterable[str]) -> list[str]:
-    """Return the addresses that the lists refuse: on the refused list, or not on a non-empty
-    allowed list.
+    """Return the addresses that the lists refuse.
+
+    They are on the refused list, or missing on an allowed list that is not empty.
     """
     return sorted(
         {

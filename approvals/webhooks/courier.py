@@ -75,9 +75,7 @@ def deliver_beside() -> None:
 
 
 def deliver() -> None:
-    """Deliver one webhook after the other, once the threads have ended; for a caller that waits for
-    it.
-    """
+    """Deliver one webhook after the other, once the threads have ended, for a waiting caller."""
     for thread in threading.enumerate():
         if thread.name == THREAD:
             thread.join()

@@ -29,7 +29,7 @@ def behind() -> QuerySet[WebhookCursor]:
 
 
 def gather() -> None:
-    """Make deliveries of the new events; in order, and each only once, by any worker."""
+    """Make deliveries of the new events, in order and each only once, by any number of workers."""
     for cursor_id in behind().values_list("pk", flat=True)[:BATCH]:
         try:
             _gather(cursor_id)

@@ -28,12 +28,11 @@ SECRET_BYTES = 32
 def add_webhook(
     caller: Caller, token: ApiToken, *, url: str, events: Collection[str]
 ) -> tuple[Webhook, str]:
-    """Add a webhook; return the row and the secret for checking signatures, which is known only
-    now.
+    """Add a webhook; return the row and the secret for checking signatures.
 
-    Raises `invalid_input` for an address to which nothing would be sent, and `conflict` if there
-    are enough. Raises `forbidden` for security events unless a member of staff adds it on the page:
-    a stolen token must not follow them.
+    The secret is known only now. Raises `invalid_input` for an address to which nothing would be
+    sent, and `conflict` if there are enough. Raises `forbidden` for security events unless a member
+    of staff adds it on the page: a stolen token must not follow them.
     """
     security = SECURITY in events
     if security and (

@@ -22,8 +22,7 @@ Waiting = Callable[[], Iterable[tuple[UUID, UUID]]]  # mailbox and action, the l
 
 
 class Beside:
-    """One sort of work: `waiting` lists it, `act` does it for one action and records that it is
-    done.
+    """One sort of work: `waiting` lists it, `act` does it for one action and records the end.
 
     At most AT_ONCE mailboxes are served at a time, each by one thread.
     """

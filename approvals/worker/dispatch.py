@@ -61,9 +61,7 @@ _place = Select(
 
 
 def heads() -> list[Due]:
-    """Return the longest waiting action of each mailbox that may leave now, the longest waiting
-    first.
-    """
+    """Return the longest waiting action of each mailbox that may leave now, longest first."""
     return [Due(action=action, mailbox=mailbox, owner=owner) for action, mailbox, owner in _heads()]
 
 
@@ -74,12 +72,11 @@ def places(action_ids: Sequence[UUID]) -> list[Due]:
 
 
 def some_wait_too_long() -> bool:
-    """Return True if a mailbox has mail that could leave, and nothing has left it for
-    MAILHUB_READY_WAIT_SECONDS.
+    """Return True if a mailbox has mail that could leave, and none has left it for too long.
 
-    Mail that is held back does not count, nor mail that a cool-down or a send window held back
-    within that time. Mail does not count either if its owner has other mail under way: a worker
-    lets an owner's slow servers wait for each other.
+    The limit is MAILHUB_READY_WAIT_SECONDS. Mail that is held back does not count, nor mail that a
+    cool-down or a send window held back within that time. Mail does not count either if its owner
+    has other mail under way: a worker lets an owner's slow servers wait for each other.
     """
     since = Now() - timedelta(seconds=settings.MAILHUB_READY_WAIT_SECONDS)
     mine = OuterRef("mailbox")

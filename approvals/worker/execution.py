@@ -60,8 +60,7 @@ NOT_LOOKED_IN_SENT = (
 
 
 def _held() -> QuerySet[Attempt]:
-    """Return the attempt of a claim whose lease has not run out; the action's row is locked
-    meanwhile.
+    """Return the attempt of a claim whose lease has not run out, and lock the action's row.
 
     It is the only attempt of its action without a verdict: a claim ends before the next one begins.
     The result is empty if an earlier attempt turned out to have been accepted.
@@ -259,9 +258,7 @@ def _run(claim: Claim, read: Read) -> Outcome:
 
 
 def _wire_started(claim: Claim) -> None:
-    """Commit that from now on the effect may have happened; raises LeaseLost if the lease has run
-    out.
-    """
+    """Commit that the effect may happen from now on; raises LeaseLost if the lease has run out."""
     if not _marked(pk=claim.action_id, fence=claim.fence):
         raise LeaseLost
     # After the commit and before the wire: the journal never knows less than the mail server, or

@@ -1,6 +1,4 @@
-"""After a restore: approved actions are looked up in Sent, and only a person can let them leave
-again.
-"""
+"""After a restore: approved actions are looked up in Sent, and only a person lets them leave."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
