@@ -32,7 +32,7 @@ class Pause(models.Model):
 
 
 class Rest(models.Model):
-    """A cool-down that the provider asked for (429, 421, Retry-After): nothing leaves until then."""
+    """A cool-down that the provider asked for (429, 421, Retry-After): no mail leaves before."""
 
     mailbox = models.OneToOneField(Mailbox, models.CASCADE, primary_key=True, related_name="+")
     until = models.DateTimeField()

@@ -50,7 +50,7 @@ def peek(request: HttpRequest, action_id: UUID) -> HttpResponse:
 
 
 def visible_action(request: HttpRequest, action_id: UUID) -> PendingAction:
-    """Return an action of this person's mailboxes; raises 404 for foreign and missing ones alike."""
+    """Return an action of this person's mailboxes; raises 404 for foreign and missing ones."""
     action = queries.find(queries.visible_to(cast(User, request.user)), action_id)
     if action is None:
         raise Http404
