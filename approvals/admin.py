@@ -1,4 +1,4 @@
-"""The admin looks at actions; it decides nothing and changes nothing."""
+"""Read-only admin pages for actions: nothing can be decided or changed there."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""REST for what belongs to the gate itself: webhooks."""
+"""REST endpoints of the gate itself: webhooks."""
 
 from typing import Any, Literal
 from uuid import UUID

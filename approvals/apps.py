@@ -5,7 +5,7 @@ class ApprovalsConfig(AppConfig):
     name = "approvals"
 
     def ready(self) -> None:
-        # Registered by being imported; models must be loaded first.
+        # Importing the module registers the checks. The models must be loaded first.
         from accounts.audit_hook import audit_event
         from approvals import checks  # noqa: F401
         from approvals.audit.chain import record_from_accounts

@@ -1,4 +1,4 @@
-"""What must be true before anything starts."""
+"""System checks that must pass before any process starts."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,15 +14,18 @@ from accounts.people import own_mail
 
 SQLITE_FULL = 2  # PRAGMA synchronous: 0 OFF, 1 NORMAL, 2 FULL, 3 EXTRA
 DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
-GATE = "gate"  # the tag of what a worker needs, which serves no address and need not load them
+GATE = "gate"  # the tag of checks for workers: they serve no address, so they skip the others
 
 
 @register(GATE)
 def every_kind_resolves(**_: Any) -> list[CheckMessage]:
-    """A kind that cannot be imported would be found out only after somebody approved one."""
+    """Return an error for each kind or queue that cannot be imported.
+
+    Without this check the first approval of such a kind would find it out.
+    """
     errors: list[CheckMessage] = []
     named = [("MAILHUB_KINDS", name, path) for name, path in settings.MAILHUB_KINDS.items()]
-    # The other queues are left alone: what is not used need not be importable, and costs no time.
+    # Only the chosen queue is imported: the others need not be installed, and importing costs time.
     chosen = settings.MAILHUB_QUEUES.get(settings.MAILHUB_QUEUE)
     if chosen is None:
         known = ", ".join(sorted(settings.MAILHUB_QUEUES))
@@ -49,7 +52,10 @@ def every_kind_resolves(**_: Any) -> list[CheckMessage]:
 
 @register(GATE)
 def the_queue_has_its_server(**_: Any) -> list[CheckMessage]:
-    """Without it every approval would wait for a sweep, and nobody would be told why."""
+    """Return an error if the chosen queue has no server address.
+
+    Without a server every approval would wait for a sweep, and nobody would know why.
+    """
     needed = {
         "rq": ("REDIS_URL", settings.REDIS_URL),
         "celery": ("CELERY_BROKER_URL", settings.CELERY_BROKER_URL),
@@ -68,8 +74,7 @@ def the_queue_has_its_server(**_: Any) -> list[CheckMessage]:
 
 @register(Tags.database)
 def database_is_durable(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Warn if a crash or a power cut may forget a commit: a mail that was handed over would be sent
-    again.
+    """Warn if a crash or a power cut may lose a commit, so that a mail would be sent again.
 
     `migrate` and `check --database default` run it.
     """
@@ -88,11 +93,10 @@ def database_is_durable(databases: Sequence[str] | None = None, **_: Any) -> lis
 def own_mail_has_its_own_sender(
     databases: Sequence[str] | None = None, **_: Any
 ) -> list[CheckMessage]:
-    """Warn if mailhub mails codes from the address of a connected mailbox: its ordinary mail has
-    that address too.
+    """Warn if mailhub sends its codes from the address of a connected mailbox.
 
-    Programs are then kept from own mail by its mark only. Before the first migration there is no
-    mailbox.
+    The ordinary mail of that mailbox has the same address, so only the mark of own mail keeps
+    programs away from it. Before the first migration there is no mailbox.
     """
     tables = (
         connections[alias].introspection.table_names()
@@ -114,7 +118,7 @@ def own_mail_has_its_own_sender(
 
 
 def _forgetful(connection: BaseDatabaseWrapper) -> Iterator[tuple[str, str]]:
-    """Yield the settings of this connection that let the database forget a commit."""
+    """Yield the settings of this connection that let the database lose a commit."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute(

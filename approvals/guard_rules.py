@@ -1,4 +1,4 @@
-"""What the database refuses, whoever asks: one rule for each trigger."""
+"""Rules that the database enforces for every client: one rule for each trigger."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ from approvals.core.states import FINAL, TRANSITIONS
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """`refused_when` is SQL over OLD and NEW; the names in braces are words of the database's
-    dialect.
+    """A change that the database refuses.
+
+    `refused_when` is SQL over OLD and NEW. The names in braces are words of the database's dialect.
     """
 
     name: str
@@ -50,8 +51,8 @@ _PEOPLE = """(
     ))))"""
 
 
-# An accepted attempt closes the action, whichever it was. Everything else is what the latest
-# attempt says; out of unknown a person's word leads to a new round of approvals and no further.
+# An accepted attempt closes the action, even if it is not the latest one. Otherwise the latest
+# attempt decides. A person's ruling moves an unknown action only to a new round of approvals.
 _BACKED = """EXISTS (
     SELECT 1 FROM approvals_attempt AS tried
     WHERE tried.action_id = NEW.id AND CASE NEW.status
@@ -73,14 +74,14 @@ def _action(name: str, refused_when: str, says: str, event: str = "UPDATE") -> R
 
 
 def _child(row: str, condition: str) -> str:
-    """No such action for this row."""
-    # All of it is our own text: nothing here comes from outside.
+    """Return SQL that is true if this row has no action that meets the condition."""
+    # No part of this text comes from outside, so it needs no parameters.
     of_row = f"FROM approvals_pendingaction AS a WHERE a.id = {row}.action_id"
     return f"NOT EXISTS (SELECT 1 {of_row} AND {condition})"
 
 
 def _only_sealed() -> str:
-    """The preview is encrypted, and what stays readable of it is what it was."""
+    """Return SQL that is true if the preview is encrypted and its readable part did not change."""
     same = [
         f"NOT ({{member}}(NEW.preview, '{{at}}{name}') {{differs}} {{member}}(OLD.preview, '{{at}}{name}'))"
         for name in READABLE
@@ -89,9 +90,9 @@ def _only_sealed() -> str:
 
 
 def _in_clear(column: str) -> str:
-    """Say that a column takes bytes that are not encrypted; NULL is not such a value."""
+    """Return SQL that is true if a column takes bytes that are not encrypted; NULL is ignored."""
     begins = f"{{hex}}substr(NEW.{column}, 1, {len(MAGIC)}){{end}}"
-    # SQLite's hex of NULL is an empty text
+    # SQLite's hex of NULL is an empty text.
     return f"NEW.{column} IS NOT NULL AND {begins} <> '{MAGIC.hex()}'"
 
 
@@ -109,8 +110,7 @@ def _never(table: str, event: str) -> Rule:
 _ENDED = f"a.status IN ({_listed(FINAL)})"
 
 
-# What a person said gives way to the provider's word, and so does the proof that a look seemed to
-# give.
+# Evidence of the provider replaces a person's ruling, and the proof that a lookup seemed to give.
 _CORRECTED = (
     "OLD.verdict = 'not_sent' AND OLD.evidence IN ('person', 'probe') AND NEW.evidence IN ('answer', 'probe')"
     f" AND NOT ({_changed('phase', 'wire_started_at')})"
@@ -201,9 +201,9 @@ RULES = (
         name="revision_final",
         table="approvals_revision",
         event="UPDATE",
-        # A sealed column may take another record: only the holder of a key can make one that opens,
-        # and a row has one content for ever, so that is encryption with another key or damage, and
-        # what is damaged never leaves.
+        # An encrypted column may take another record, because only the holder of a key can make one
+        # that opens. A row keeps one content for ever, so the new record is the same content under
+        # another key, or damage. Damaged content never leaves.
         refused_when=_changed(
             "id", "action_id", "number", "author_id", "changed", "digest", "created_at"
         )
@@ -268,7 +268,7 @@ RULES = (
             "created_at",
             "method",
         )
-        # A seal of another key may take the place of one; nobody seals later what had none.
+        # A signature may be replaced by one of another key. A decision without one never gets one.
         + f" OR (({_changed('seal')}) AND (OLD.seal = '' OR NEW.seal = ''))"
         + f" OR (({_changed('note')}) AND substr(NEW.note, 1, {len(TEXT_MARK)}) <> '{TEXT_MARK}'"
         f" AND (NEW.note <> '' OR {_child('NEW', _ENDED)}))",

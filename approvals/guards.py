@@ -1,13 +1,13 @@
-"""What the database itself refuses, whoever asks: rules over a row before and after, as triggers.
+"""Rules that the database itself enforces over a row before and after a change, as triggers.
 
-One list for both databases: on PostgreSQL a function for each table and event, on SQLite a trigger
-for each rule. The ways from state to state come from `states.TRANSITIONS`. A migration that changes
-a guarded table removes the guards first and installs them last, and so does one that follows a
-change here: SQLite drops a table's triggers when Django rebuilds it, and a test compares what
-stands in the database with this list.
+There is one list for both databases. PostgreSQL gets a function for each table and event, SQLite a
+trigger for each rule. The transitions come from `states.TRANSITIONS`. SQLite drops the triggers of
+a table when Django rebuilds it. So a migration that changes a guarded table removes the guards
+first and installs them last. A change of the rules needs such a migration too: a test compares the
+triggers in the database with this list.
 
-TRUNCATE on PostgreSQL is not guarded: take that right, and that of changing tables, from the role
-of the programs.
+TRUNCATE on PostgreSQL is not guarded. Revoke that right, and the right to change tables, from the
+role of the programs.
 """
 
 from collections.abc import Iterator
@@ -33,13 +33,11 @@ POSTGRESQL = {
     "hex": "encode(",
     "end": ", 'hex')",
 }
-NEWEST_COLUMN = "sealed_payload"  # of the revisions: the newest column that a rule names
+NEWEST_COLUMN = "sealed_payload"  # the newest column of the revisions that a rule names
 
 
 def statements(vendor: str) -> tuple[list[str], list[str]]:
-    """The SQL that installs the guards and the SQL that removes them; the second does no harm where
-    none are.
-    """
+    """Return the SQL that installs the guards, and the SQL that removes them if they exist."""
     if vendor == "postgresql":
         return _for_postgresql()
     return _for_sqlite()
@@ -76,7 +74,7 @@ def _for_postgresql() -> tuple[list[str], list[str]]:
 
 
 def install(connection: BaseDatabaseWrapper) -> None:
-    """Put the guards up, in the place of those that stand."""
+    """Install the guards, and replace those that exist."""
     to_install, to_remove = statements(connection.vendor)
     _run(connection, [*to_remove, *to_install])
 
@@ -87,8 +85,10 @@ def remove(connection: BaseDatabaseWrapper) -> None:
 
 @contextmanager
 def lifted(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Without guards, for what empties the whole database and for tests that play somebody who has
-    the database.
+    """Remove the guards, and install them again at the end of the block.
+
+    Only code that empties the whole database uses it, and tests that play an attacker with access
+    to the database.
     """
     with transaction.atomic(using=connection.alias):
         remove(connection)
@@ -108,7 +108,7 @@ def _run(connection: BaseDatabaseWrapper, sql: list[str]) -> None:
 def install_in_migration(apps: Any, schema_editor: Any) -> None:
     """Install the guards if the tables have the columns that the rules name.
 
-    A later migration that adds such a column installs them again: until then SQLite would refuse
+    A later migration that adds such a column installs them again. Until then SQLite would refuse
     every rename of a table.
     """
     connection = schema_editor.connection

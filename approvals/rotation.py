@@ -1,4 +1,4 @@
-"""Moving what the gate keeps to the first encryption key, in batches.
+"""Encryption of the gate's content with the first key, in batches.
 
 It may be interrupted and run again.
 """
@@ -20,16 +20,15 @@ from approvals.core.states import Status
 from approvals.models import Decision, PendingAction, Revision
 
 BATCH = 500
-ROWS = 20  # of which each may hold a large file
+ROWS = 20  # each row may hold a large file
 PARTS = ("payload", "preview")
 SAID = ("method", "verdict", "revision", "approval_round", "digest", "created_at")
 
 
 def reseal() -> list[str]:
-    """Seal decisions and open orders with the first key; return the names of those whose seal does
-    not hold.
+    """Sign decisions and open orders with the first key; return the names of invalid ones.
 
-    What carries no seal gets none: nobody can prove any more that mailhub wrote it.
+    A row without a signature gets none, because nobody can prove any more that mailhub wrote it.
     """
     lost = []
     for decision in _batches(Decision.objects.exclude(seal="")):
@@ -44,7 +43,7 @@ def reseal() -> list[str]:
         PendingAction.objects.filter(status=Status.APPROVED).exclude(order_seal="")
     ):
         if order_holds(action):
-            # A worker may claim it meanwhile, and then it has no order any more.
+            # If a worker claims the action meanwhile, it has no order any more.
             mine = PendingAction.objects.filter(
                 pk=action.pk, status=Status.APPROVED, order_seal=action.order_seal
             )
@@ -55,7 +54,7 @@ def reseal() -> list[str]:
 
 
 def _batches(rows: QuerySet[Any]) -> Iterator[Any]:
-    """The rows that another key has sealed, without one long transaction or statement."""
+    """Yield the rows signed with another key, without one long transaction or statement."""
     name = "seal" if rows.model is Decision else "order_seal"
     rows = rows.exclude(**{f"{name}__startswith": f"{first_key_id().hex()}:"}).order_by("pk")
     batch = list(rows[:BATCH])
@@ -65,10 +64,10 @@ def _batches(rows: QuerySet[Any]) -> Iterator[Any]:
 
 
 def encrypt_content() -> list[str]:
-    """Encrypt with the first key all content that is not, in every encrypted column; return what no
-    key opens.
+    """Encrypt all content with the first key; return the names of rows that no key opens.
 
-    It reads the beginning of each value only, so a second run over what is done is quick.
+    It covers every encrypted column. It reads only the beginning of each value, so a second run is
+    quick.
     """
     lost = [f"revision {pk}" for pk in _each_revision() if not _revision_encrypted(pk)]
     for model in apps.get_models():
@@ -79,7 +78,7 @@ def encrypt_content() -> list[str]:
 
 
 def _revision_encrypted(key: int) -> bool:
-    """Encrypt one revision; a purge that comes meanwhile is not undone."""
+    """Encrypt one revision; return False if no key opens it. A purge meanwhile is not undone."""
     columns = ("action_id", "number", "payload", "preview", "sealed_payload", "sealed_preview")
     action_id, number, *parts = Revision.objects.values_list(*columns).get(pk=key)
     row = SimpleNamespace(
@@ -109,7 +108,7 @@ def _revision_encrypted(key: int) -> bool:
 
 
 def _each_revision() -> Iterator[int]:
-    """The revisions of which a part is not encrypted with the first key."""
+    """Yield the ids of revisions that are not fully encrypted with the first key."""
     head = MAGIC + first_key_id()
     begins = {
         part: Substr(f"sealed_{part}", 1, HEAD_BYTES, output_field=BinaryField()) for part in PARTS
@@ -125,7 +124,10 @@ def _each_revision() -> Iterator[int]:
 
 
 def _column_encrypted(model: type[Model], column: Encrypted) -> list[str]:
-    """Encrypt a column; a row that is emptied or written anew meanwhile is left as it is."""
+    """Encrypt a column, and return the names of rows that no key opens.
+
+    A row that another process empties or writes meanwhile is left as it is.
+    """
     lost, last = [], None
     rows: QuerySet[Any] = model._default_manager.order_by("pk").only(
         "pk", column.name, *column.bound_by

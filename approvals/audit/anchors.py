@@ -1,16 +1,15 @@
-"""Heads of the audit chains, written outside the database: MAILHUB_HOME/audit-heads*.jsonl, each
-line with a seal.
+"""Heads of the audit chains, outside the database: MAILHUB_HOME/audit-heads*.jsonl, signed lines.
 
-Each approval appends the head that it made, after its COMMIT: a head that was anchored before a
-rollback would be a false alarm. The line is one write(2) to a file in append mode, without a lock
-and without fsync, so it costs an approval microseconds. It is safe from somebody who rewrites the
-database at once; a power cut can take the lines of the last sweep, and since the chain is longer
-then, the next round writes its head again. The sweeper syncs the file, adds the heads of all other
-chains every ANCHOR_SECONDS, and copies every line to MAILHUB_AUDIT_ANCHORS_COPY.
+Each approval appends its head after its COMMIT: a head that was anchored before a rollback would be
+a false alarm. The line is one write(2) to a file in append mode, without a lock and without fsync,
+so it costs an approval microseconds. From that moment nobody can change it by rewriting the
+database. A power cut can lose the lines of the last sweep; the chain is longer then, so the next
+round writes its head again. The sweeper syncs the file, adds the heads of all other chains every
+ANCHOR_SECONDS, and copies every line to MAILHUB_AUDIT_ANCHORS_COPY.
 
 A full file is followed by a new one with the next number, which begins with the head of each chain.
-So the newest file alone says what each chain must hold, and a reader remembers how far it has come
-in it.
+So the newest file is enough to know the required content of each chain, and a reader remembers its
+position in it.
 """
 
 import fcntl
@@ -40,7 +39,7 @@ NAME = re.compile(r"audit-heads(?:-(\d{6}))?\.jsonl")
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """How long a chain was at some time, and the hash of its last event then."""
+    """The length of a chain at some time, and the hash of its last event then."""
 
     chain: UUID
     length: int
@@ -52,7 +51,7 @@ class Head:
 
 
 def heads_file() -> Path:
-    """Return the newest file of heads, which is the one that is written to."""
+    """Return the newest file of heads, to which new heads are written."""
     home = Path(settings.MAILHUB_HOME)
     return max(_files(home), key=_number, default=home / "audit-heads.jsonl")
 
@@ -63,7 +62,7 @@ def append(*heads: Head) -> None:
 
 
 def anchor(*, at_most_every: float = 0) -> int:
-    """Append the heads of all chains that have moved; returns how many.
+    """Append the heads of all chains that have moved; return how many.
 
     With `at_most_every` it does nothing if any process did it less than so many seconds ago, or is
     just doing it.
@@ -95,7 +94,7 @@ def anchor(*, at_most_every: float = 0) -> int:
 
 
 def sync() -> None:
-    """Sync what was appended to disk, and copy it to where MAILHUB_AUDIT_ANCHORS_COPY says."""
+    """Sync the appended lines to disk, and copy them to MAILHUB_AUDIT_ANCHORS_COPY."""
     for path in _files(Path(settings.MAILHUB_HOME)):
         size = path.stat().st_size
         if _synced.get(path) == size:
@@ -108,14 +107,15 @@ def sync() -> None:
 
 
 def anchored(only: Collection[UUID] | None = None) -> Iterator[tuple[Head, bool]]:
-    """Yield every head in the files and their copies, of these chains or all, and whether it
-    carries our seal.
+    """Yield every head in the files and their copies, with True if its signature is ours.
+
+    With `only`, heads of other chains are left out.
     """
     folders = {str(settings.MAILHUB_HOME), settings.MAILHUB_AUDIT_ANCHORS_COPY} - {""}
     seen: set[str] = set()
     for path in sorted(path for folder in folders for path in _files(Path(folder))):
         for line in path.read_text(errors="replace").splitlines():
-            if line in seen:  # the copy says the same
+            if line in seen:  # the copy has the same lines
                 continue
             seen.add(line)
             head, genuine = _head_of(line, only)
@@ -124,20 +124,20 @@ def anchored(only: Collection[UUID] | None = None) -> Iterator[tuple[Head, bool]
 
 
 class Reader:
-    """The newest file of heads, read on from where this process has read before."""
+    """Reader of the newest file of heads; it goes on from its last position."""
 
     def __init__(self) -> None:
         self._read = _Read()
 
     def newest(self) -> dict[UUID, Head]:
-        """Return the longest sealed head of each chain in the newest file."""
+        """Return the longest head with our signature of each chain in the newest file."""
         path = heads_file()
         try:
             file = path.open("rb")
         except FileNotFoundError:
             return {}
         with file:
-            # Not its inode: a file that takes the place of a deleted one may have the same.
+            # Not its inode: a file that replaces a deleted one may have the same.
             beginning = file.readline()
             size = os.fstat(file.fileno()).st_size
             if (self._read.path, self._read.beginning) != (
@@ -160,7 +160,7 @@ class Reader:
 @dataclass(kw_only=True)
 class _Read:
     path: Path = Path()
-    beginning: bytes = b""  # its first line, which has a time and a seal
+    beginning: bytes = b""  # its first line, which has a time and a signature
     offset: int = 0
     heads: dict[UUID, Head] = field(default_factory=dict)
 
@@ -182,7 +182,7 @@ def _head_of(line: str, only: Collection[UUID] | None) -> tuple[Head | None, boo
         TypeError,
         AttributeError,
         RecursionError,
-    ):  # nobody can say of which chain it was
+    ):  # its chain is unknown
         head, at = Head(chain=NO_MAILBOX, length=0, hash=""), ""
     if only is not None and head.chain not in only:
         return None, False
@@ -213,7 +213,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def begin_another() -> None:
-    """Begin a new file with the present heads, once an operator has accepted an older database."""
+    """Begin a new file with the present heads, after an operator has accepted an older database."""
     chains = AuditChain.objects.filter(length__gt=0)
     _begin_another(
         [Head(chain=chain.pk, length=chain.length, hash=chain.head) for chain in chains.iterator()]
@@ -228,8 +228,9 @@ def _begin_another_if_full(heads: dict[UUID, Head]) -> None:
 
 
 def _begin_another(heads: Iterable[Head]) -> None:
-    """The next file appears whole, with the head of each chain; whoever appends to the old one just
-    now is read too.
+    """Create the next file, complete with the head of each chain.
+
+    A process that just now appends to the old file loses nothing: the old file is read too.
     """
     path = heads_file()
     following = path.with_name(f"audit-heads-{_number(path) + 1:06}.jsonl")
@@ -245,9 +246,7 @@ def _lines(heads: Iterable[Head]) -> str:
 
 
 def _copy(source: BinaryIO, target: Path) -> None:
-    """Append to the copy what it lacks, one process at a time; what it has already is never
-    changed.
-    """
+    """Append the missing lines to the copy, one process at a time, and change no other line."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("ab") as copy:
         try:

@@ -1,6 +1,4 @@
-"""The audit for people: what happened in the mailboxes they manage, as a file, and whether it is
-what it was.
-"""
+"""The audit pages: events of the mailboxes that a person manages, their export and verification."""
 
 import csv
 import json
@@ -29,8 +27,8 @@ from approvals.audit.words import words_of
 from approvals.models import AuditEvent
 
 PAGE = 50
-AT_MOST = 20_000  # events that one press of the button looks at
-SHOWN = 20  # of what is wrong with one chain
+AT_MOST = 20_000  # events that one press of the button verifies
+SHOWN = 20  # findings of one chain
 COLUMNS = (
     "chain", "mailbox", "sequence", "at", "event", "action_id", "actor", "who", "data", "previous", "hash",
 )  # fmt: skip
@@ -59,12 +57,12 @@ class Row:
 @never_cache
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """The newest first. Filters stand in the address."""
+    """Show the events, newest first. The address holds the filters."""
     chains = log.chains_of(cast(User, request.user))
     form = AuditForm(request.GET, chains=chains)
     try:
         logged = log.page(form.chains, form.wanted, cursor=request.GET.get("cursor"), limit=PAGE)
-    except Problem:  # an address somebody typed or shortened: the first page is what they want
+    except Problem:  # an address that somebody typed or cut: show the first page
         return redirect(f"{request.path}?{form.query}")
     names = log.names_of(logged.rows)
     rows = [
@@ -92,7 +90,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_POST
 def verify(request: HttpRequest) -> HttpResponse:
-    """Look whether the chains are what they were; of many or long ones at the newest events."""
+    """Verify the chains; of many or long ones only the newest events."""
     chains = log.chains_of(cast(User, request.user))
     if not chains:
         raise Http404
@@ -117,15 +115,17 @@ def verify(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def export(request: HttpRequest) -> HttpResponseBase:
-    """All that the filters leave, as a file with what it takes to verify the chain."""
+    """Export all events that match the filters, with the columns needed to verify the chain."""
     chains = log.chains_of(cast(User, request.user))
     form, kind = AuditForm(request.GET, chains=chains), request.GET.get("format", "csv")
     if not chains or kind not in FORMATS:
         raise Http404
     if not form.is_valid():
-        return redirect(f"{request.path.removesuffix('export/')}?{form.query}")  # where it is said
-    # Asked here, since the days are those of the person's zone, which is over when the pieces are
-    # made.
+        return redirect(
+            f"{request.path.removesuffix('export/')}?{form.query}"
+        )  # it shows the errors
+    # Read here, because the days are in the person's time zone, which is no longer set when the
+    # pieces are made.
     batches = log.exported(form.chains, form.wanted)
     pieces = _pieces(batches, chains, kind)
     response = StreamingHttpResponse(
@@ -158,11 +158,11 @@ def _pieces(
         yield lines.getvalue()
         lines.seek(0)
         lines.truncate()
-    yield lines.getvalue()  # the names of the columns, when there is nothing else
+    yield lines.getvalue()  # at least the names of the columns
 
 
 def _record(event: AuditEvent, mailbox: Mailbox | None, who: str) -> dict[str, Any]:
-    """What the hash is made of, exactly as it went in, and beside it what people can read."""
+    """Return the exact input of the hash, and readable columns beside it."""
     return {
         "chain": str(event.chain_id),
         "mailbox": mailbox.address if mailbox else "",
@@ -179,7 +179,7 @@ def _record(event: AuditEvent, mailbox: Mailbox | None, who: str) -> dict[str, A
 
 
 def _harmless(value: Any) -> Any:
-    """A spreadsheet takes what begins like this for a formula and runs it."""
+    """Return the value with a quote if a spreadsheet would run it as a formula."""
     return (
         f"'{value}"
         if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
@@ -188,13 +188,13 @@ def _harmless(value: Any) -> Any:
 
 
 async def _later(pieces: Iterator[str]) -> AsyncIterator[str]:
-    """Under ASGI Django would gather a plain iterator in memory before the first byte leaves."""
+    """Yield the pieces under ASGI, where Django would gather a plain iterator in memory first."""
 
     def following() -> str | None:
         try:
             return next(pieces, None)
         finally:
-            connection.close()  # others need it while this reader takes their time
+            connection.close()  # a slow reader must not occupy it
 
     while (piece := await sync_to_async(following)()) is not None:
         yield piece

@@ -1,4 +1,4 @@
-"""Writing the chain of what happened, in the same transaction as what happened."""
+"""Writing of the audit chain, in the same transaction as the recorded change."""
 
 import hashlib
 import hmac
@@ -39,7 +39,7 @@ def record_from_accounts(
     data: dict[str, Any],
     **_: object,
 ) -> None:
-    """Receive `accounts.audit_hook.audit_event`. An error rolls the change back with it."""
+    """Receive `accounts.audit_hook.audit_event`. An error also rolls the change back."""
     record(mailbox=mailbox, event=name, actor=actor, of_people=of_people, **data)
 
 
@@ -52,17 +52,16 @@ def record(
     of_people: bool = False,
     **data: Any,
 ) -> AuditEvent:
-    """Append one event to the chain of the mailbox; without a mailbox, to the chain of people or of
-    the server. Returns the event.
+    """Append one event to the chain of the mailbox, and return it.
 
-    `actor` is `user:<id>`, `token:<id>`, `worker` or `command`; `data` holds ids, codes, counts and
-    hashes.
+    Without a mailbox it goes to the chain of people or of the server. `actor` is `user:<id>`,
+    `token:<id>`, `worker` or `command`; `data` holds ids, codes, counts and hashes.
     """
     mailbox_id = mailbox.id if isinstance(mailbox, Mailbox) else mailbox
     chain_id = mailbox_id or (PEOPLE if of_people else NO_MAILBOX)
-    with transaction.atomic(savepoint=False):  # part of what happened, or it did not happen
-        # A row lock on PostgreSQL; on SQLite the transaction has the write lock already. A fork is
-        # impossible.
+    with transaction.atomic(savepoint=False):  # the event and the change are committed together
+        # A row lock on PostgreSQL; on SQLite the transaction has the write lock already. So the
+        # chain cannot fork.
         chain = _end_of_chain.first(pk=chain_id)
         if chain is None:
             AuditChain.objects.get_or_create(pk=chain_id, defaults={"mailbox_id": mailbox_id})
@@ -98,7 +97,7 @@ def record(
 
 
 def hash_of(link: AuditEvent) -> str:
-    """The keyed hash of a link; without the key a rewritten chain cannot be made to fit."""
+    """Return the keyed hash of a link; without the key nobody can make a rewritten chain fit."""
     said = [
         str(link.chain_id),
         link.sequence,
@@ -113,6 +112,6 @@ def hash_of(link: AuditEvent) -> str:
 
 
 def seal(text: str) -> str:
-    """The keyed hash of a text, as 64 hex digits."""
+    """Return the keyed hash of a text, as 64 hex digits."""
     key = hashlib.sha256(b"mailhub audit chain" + settings.SECRET_KEY.encode()).digest()
     return hmac.new(key, text.encode(), "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""What a verification finds."""
+"""Findings of a verification."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ Wrong = Literal["altered", "removed", "cut", "rewritten", "unapproved", "unclaim
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What is wrong with a chain, and at which of its events; 0 for what stands in no event."""
+    """A defect of a chain, with the number of its event; 0 if no event holds it."""
 
     chain: UUID
     sequence: int

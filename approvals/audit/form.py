@@ -1,4 +1,4 @@
-"""What the page of the audit and its export are asked to hold."""
+"""The filter form of the audit page and its export."""
 
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
@@ -15,7 +15,7 @@ from accounts.models import Mailbox
 from approvals.audit.log import Wanted
 from approvals.audit.words import WORDS
 
-# What lies outside is no day of ours, and in some zones no time that can be told at all.
+# Days outside this range are typing errors, and some time zones cannot express them.
 DAY: dict[str, Any] = {
     "required": False,
     "widget": forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}),
@@ -25,7 +25,7 @@ DAY: dict[str, Any] = {
 
 
 class AuditForm(forms.Form):
-    """Filters, as they stand in the address. Days are those of where the person is."""
+    """Filters, as in the address. Days are in the person's time zone."""
 
     NO_MAILBOX = "none"
 
@@ -79,7 +79,7 @@ class AuditForm(forms.Form):
 
     @property
     def chains(self) -> list[UUID]:
-        """Those that are asked for; none when something was asked that cannot be understood."""
+        """Return the chains that are asked for; empty if the filters are not valid."""
         if not self.is_valid():
             return []
         asked = self.cleaned_data["mailbox"]
@@ -101,15 +101,15 @@ class AuditForm(forms.Form):
 
     @property
     def query(self) -> str:
-        """What was asked, to be put behind another address."""
+        """Return the filters as a query string for another address."""
         return urlencode({name: value for name in self.fields if (value := self.data.get(name))})
 
 
 def midnight(day: date) -> datetime:
-    """Return when a day begins where the person is."""
+    """Return when a day begins in the person's time zone."""
     return datetime.combine(day, time.min, tzinfo=get_current_timezone())
 
 
 def day_after(day: date) -> datetime:
-    """Return when a day has ended where the person is."""
+    """Return when a day has ended in the person's time zone."""
     return midnight(day + timedelta(days=1))

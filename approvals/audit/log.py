@@ -1,9 +1,8 @@
-"""Reading the audit: whose chains somebody may see, pages of them by keyset, and all of them for an
-export.
+"""Queries of the audit: the chains that a person may see, pages by keyset, and exports.
 
-The index (chain, at, id) gives the newest events of each chain in order, and these are merged. What
-it does not serve, the kind of event and who did it, is looked for among the next `WINDOW` events,
-and the page says where it stopped.
+The index (chain, at, id) gives the newest events of each chain in order, and these are merged. It
+does not serve the kind of event and the actor. These are searched among the next `WINDOW` events,
+and the page says where the search stopped.
 """
 
 import json
@@ -25,16 +24,16 @@ from approvals.models.audit import NO_MAILBOX
 WINDOW = 2000
 BATCH = 1000
 SHORT = 10  # characters of a hash that a row shows
-LONG = 200  # characters of anything else
+LONG = 200  # characters of any other value
 
 Kind = Literal["user", "token", "worker", "command"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a page or an export is to hold; everything given must hold.
+    """The filters of a page or an export; an event must match all of them.
 
-    `until` itself is no longer in it.
+    `until` itself is excluded.
     """
 
     event: str = ""
@@ -43,7 +42,7 @@ class Wanted:
     who: str = ""
     since: datetime | None = None
     until: datetime | None = None
-    also: Q = field(default_factory=Q)  # looked for among the events, like kind and who
+    also: Q = field(default_factory=Q)  # searched among the events, like kind and who
 
     @property
     def by_index(self) -> Q:
@@ -69,8 +68,9 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Logged:
-    """`next_cursor` leads on; `stopped_early` when a search had looked through its window before
-    the page was full.
+    """One page of events; `next_cursor` leads to the next.
+
+    `stopped_early` is True if a search reached the end of its window before the page was full.
     """
 
     rows: list[AuditEvent]
@@ -79,8 +79,10 @@ class Logged:
 
 
 def chains_of(person: User) -> dict[UUID, Mailbox | None]:
-    """The chains that are for this person to see: of the mailboxes they manage, connected or not;
-    for who runs this server, that of no mailbox too.
+    """Return the chains that this person may see.
+
+    They are those of the mailboxes they manage, connected or not. Staff also see the chain without
+    a mailbox.
     """
     managed = Mailbox.objects.filter(memberships__user=person, memberships__role=Role.MANAGER).only(
         "id", "address"
@@ -92,7 +94,7 @@ def chains_of(person: User) -> dict[UUID, Mailbox | None]:
 
 
 def page(chains: Collection[UUID], what: Wanted, *, cursor: str | None, limit: int) -> Logged:
-    """One page, the newest first. Raises `invalid_input` for a cursor that no page has given."""
+    """Return one page, newest first. Raises `invalid_input` for a cursor that no page has given."""
     take = WINDOW if what.by_looking else limit + 1
     keys = _newest(chains, what.by_index & _beyond(cursor), take)
     found = AuditEvent.objects.filter(what.by_looking, pk__in=[key for _, key in keys]).order_by(
@@ -110,10 +112,9 @@ def page(chains: Collection[UUID], what: Wanted, *, cursor: str | None, limit: i
 
 
 def exported(chains: Collection[UUID], what: Wanted) -> Iterator[list[AuditEvent]]:
-    """All of it, chain by chain and the oldest first, as a verifier reads it.
+    """Yield all events, chain by chain and oldest first, as a verifier reads them.
 
-    Each batch is a statement of its own: nothing stays open in the database while somebody
-    downloads slowly.
+    Each batch is its own statement, so no query stays open while somebody downloads slowly.
     """
     for chain in chains:
         after, full = 0, True
@@ -129,7 +130,7 @@ def exported(chains: Collection[UUID], what: Wanted) -> Iterator[list[AuditEvent
 
 
 def names_of(events: Iterable[AuditEvent]) -> dict[str, str]:
-    """Who the actors of these events are, in words, and whom they were about; asked once for all."""
+    """Return the names of the actors and members in these events, looked up once for all."""
     actors = {event.actor for event in events}
     actors |= {f"user:{key}" for event in events for key in _concerned(event)}
     people = User.objects.in_bulk([key for actor in actors if (key := _user_id(actor))])
@@ -154,9 +155,9 @@ def names_of(events: Iterable[AuditEvent]) -> dict[str, str]:
 
 
 def details_of(event: AuditEvent, names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The rest of what an event says, one short value for each name."""
-    # Whoever has the database can have written anything into it; the page that shows it stands
-    # nevertheless.
+    """Return the other data of an event, one short value for each name."""
+    # Somebody with access to the database can have written anything into it. The page must still
+    # work.
     data: dict[str, Any] = event.data if isinstance(event.data, dict) else {"data": event.data}
     found = [
         (name, _short(value))
@@ -175,15 +176,14 @@ def _short(value: Any) -> str:
 
 
 def _newest(chains: Collection[UUID], conditions: Q, take: int) -> list[tuple[datetime, int]]:
-    """Where the first `take` of these chains together stand."""
+    """Return the keys of the first `take` events of these chains together."""
     order = ("-at", "-id")
     firsts = [
         AuditEvent.objects.filter(conditions, chain=chain).order_by(*order)[:take]
         for chain in chains
     ]
     if len(firsts) > 1 and not connection.features.supports_slicing_ordering_in_compound:
-        # SQLite takes no LIMIT in a part of a UNION, so there each part names its rows by their
-        # keys.
+        # SQLite accepts no LIMIT in a part of a UNION, so each part selects its rows by their keys.
         firsts = [
             AuditEvent.objects.filter(pk__in=first.values("pk")).order_by() for first in firsts
         ]
@@ -210,11 +210,11 @@ def _beyond(cursor: str | None) -> Q:
         raise Problem("invalid_input", "The cursor is not one that this list gave.")
     return Q(at__lte=at) & (
         Q(at__lt=at) | Q(id__lt=int(key))
-    )  # said twice: an index serves the first part alone
+    )  # both conditions, because the index serves only the first
 
 
 def _actors_called(name: str) -> list[str]:
-    """A person by their address, with their tokens; or the tokens of that name."""
+    """Return a person with this address and their tokens, or the tokens with this name."""
     people = User.objects.filter(email=name.strip().lower()).values_list("pk", flat=True)
     tokens = ApiToken.objects.filter(Q(user__in=people) | Q(name=name.strip())).values_list(
         "pk", flat=True

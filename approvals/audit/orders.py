@@ -1,7 +1,6 @@
-"""Does every claim have its approvals, every attempt its claim, every decision its seal?
+"""Checks that every claim has its approvals, every attempt its claim, every decision its signature.
 
-The chain is keyed, so it is the witness: rows of other tables can be written by somebody who has no
-key.
+The chain is keyed, so it is the evidence. Somebody without a key can write rows of other tables.
 """
 
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from approvals.core.seals import decision_holds
 from approvals.models import Attempt, AuditEvent, Decision
 
 BATCH = 1000
-# After these an approval that was given before counts no more.
+# After these events an earlier approval no longer counts.
 VOIDED = frozenset({"undone", "edited", "changes_requested", "noticed", "returned"})
 ENDED = frozenset(
     {"outcome_accepted", "outcome_refused", "rejected", "cancelled", "expired", "superseded"}
@@ -25,7 +24,7 @@ VERDICTS = ("approved", "rejected", "changes_requested")  # each is the name of 
 
 
 class History:
-    """What the events of one chain say about its actions so far."""
+    """The state of each action after the events of one chain so far."""
 
     def __init__(self, chain: UUID, *, whole: bool) -> None:
         self._chain = chain
@@ -34,7 +33,7 @@ class History:
         self._approved: set[UUID] = set()
 
     def after(self, link: AuditEvent) -> list[Finding]:
-        """Take the next event; return what it shows to be wrong."""
+        """Take the next event; return the defects that it shows."""
         action = link.action_id
         if action is None:
             return []
@@ -46,7 +45,7 @@ class History:
         elif link.event in VOIDED:
             self._approved.discard(action)
         elif link.event == "claimed" and action not in self._approved:
-            # Of the newest events only: the approval may lie before them.
+            # If only the newest events are checked, the approval may be before them.
             if self._whole or action in self._created:
                 detail = _("a worker took up what nobody had approved")
                 return [
@@ -61,7 +60,7 @@ class History:
 
 
 def unclaimed_attempts() -> Iterator[Finding]:
-    """Find the attempts for which no worker's claim stands in the audit."""
+    """Yield the attempts without a worker's claim in the audit."""
     attempts = Attempt.objects.order_by("pk").values_list(
         "pk", "action_id", "action__mailbox_id", "fence"
     )
@@ -80,9 +79,9 @@ def unclaimed_attempts() -> Iterator[Finding]:
 
 
 def unsealed_decisions() -> Iterator[Finding]:
-    """Find the decisions that mailhub did not write.
+    """Yield the decisions that mailhub did not write.
 
-    One from before there were seals has none; then its event in the audit is the proof.
+    A decision from an older version has no signature; then its event in the audit is the proof.
     """
     columns = (
         "pk",
@@ -140,7 +139,7 @@ def _enough(data: dict[str, Any]) -> bool:
 
 
 def _in_batches(rows: QuerySet[Any, Any]) -> Iterator[list[Any]]:
-    """The rows in order of their key, which is their first column, in statements of their own."""
+    """Yield the rows in order of their key, their first column, in separate statements."""
     batch = list(rows[:BATCH])
     while batch:
         yield batch

@@ -1,8 +1,8 @@
-"""Is the chain what it was? Its heads are anchored in files outside the database (`anchors`).
+"""Verification of the audit chains; their heads are anchored outside the database (`anchors`).
 
-A chain alone shows what was altered or taken out of its middle. That its end was cut off, or that
-all of it was written again by somebody who has the key, shows only against a head that was kept
-elsewhere: set MAILHUB_AUDIT_ANCHORS_COPY to where the database's owner cannot reach.
+The chain itself shows events that were altered, or removed from its middle. If its end was cut off,
+or somebody who has the key rewrote it, only a head that was kept elsewhere shows it. Set
+MAILHUB_AUDIT_ANCHORS_COPY to a place that the owner of the database cannot reach.
 """
 
 from collections.abc import Collection, Iterator
@@ -35,9 +35,7 @@ LOOKED_UP = 100  # events of so many chains in one statement
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """What was found in a chain: at how many of its events was looked, and how many older ones were
-    left out.
-    """
+    """The findings in a chain, and the numbers of checked and of skipped older events."""
 
     chain: UUID
     looked_at: int
@@ -46,17 +44,16 @@ class Checked:
 
 
 def verify() -> list[Finding]:
-    """Return all that is wrong with any chain, decision or attempt; an empty list when nothing is."""
+    """Return all defects of any chain, decision or attempt."""
     of_chains = [finding for chain in checked() for finding in chain.findings]
     return [*of_chains, *unsealed_decisions(), *unclaimed_attempts()]
 
 
 def compare_with_anchors() -> list[Finding]:
-    """Return the chains that are shorter or other than the newest file of anchors says: the
-    database was set back.
+    """Return the chains that do not fit the newest file of anchors: the database was set back.
 
-    It reads the heads of the chains and one event of each at most, so it is cheap enough for the
-    start of a process.
+    It reads only the heads of the chains and at most one event of each, so it is cheap enough for
+    the start of a process.
     """
     known = anchors.READER.newest()  # before the chains are read: they only grow
     chains = {
@@ -93,10 +90,10 @@ def _other_head(head: Head) -> Finding:
 
 
 def checked(only: Collection[UUID] | None = None, *, newest: int | None = None) -> list[Checked]:
-    """Each chain, or each of these, with what is wrong with it; of a long one only so many of the
-    newest events.
+    """Return each chain, or each of these, with its defects.
 
-    It takes no lock, and events may arrive meanwhile.
+    With `newest` it checks only so many events of each. It takes no lock, and events may arrive
+    meanwhile.
     """
     ours: dict[UUID, list[Head]] = {}
     strange: dict[UUID, list[Finding]] = {}
@@ -124,13 +121,15 @@ def _look(
     found: list[Finding],
     newest: int | None,
 ) -> Checked:
-    """1. Each link fits its hash, and the one before it. 2. The end is where the head says. 3.
+    """Check one chain.
 
-    So say the anchors.
+    1. Each link fits its hash, and the one before it.
+    2. The chain ends where its head says.
+    3. The anchors agree.
     """
     length, last = (chain.length, chain.head) if chain else (0, BEGINNING)
     sequence = skipped = 0 if newest is None else max(length - newest, 0)
-    previous = BEGINNING if not skipped else None  # what the first one follows was not looked at
+    previous = BEGINNING if not skipped else None  # the event before the first one was not read
     wanted: dict[int, set[str]] = {}
     for head in anchored:
         if head.length > skipped:
@@ -176,17 +175,17 @@ def _look(
 
 
 def _links(chain_id: UUID, *, after: int) -> Iterator[AuditEvent]:
-    """The events of a chain in order.
+    """Yield the events of a chain in order.
 
-    Each batch is one statement together with the head, so that an event that arrives between two of
-    them moves both; nothing holds writers up meanwhile, as a transaction would on SQLite.
+    Each batch is one statement together with the head, so an event that arrives between two batches
+    moves both. No lock delays writers meanwhile, as a transaction on SQLite would.
     """
     links = AuditEvent.objects.filter(chain=chain_id).select_related("chain").order_by("sequence")
     full = True
     while full:
         batch = list(links.filter(sequence__gt=after)[:BATCH])
         yield from batch
-        full = len(batch) == BATCH  # else that was the end, whoever writes on
+        full = len(batch) == BATCH  # else the end was reached, even if events are still added
         after = batch[-1].sequence if full else after
 
 

@@ -1,4 +1,4 @@
-"""The page of security events: its filters, and what a row says."""
+"""The page of security events: its filters and rows."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -24,7 +24,7 @@ SHOWN_BY_NAME = frozenset({"subject", "method", "network"})
 
 @dataclass(frozen=True, kw_only=True)
 class SecurityRow:
-    """One event in words: who did it, to whom, how, and from which network."""
+    """One event in words: the actor, the person, the method, and the network."""
 
     event: AuditEvent
     words: str
@@ -36,7 +36,7 @@ class SecurityRow:
 
 
 class SecurityForm(forms.Form):
-    """Filters, as they stand in the address. Days are those of the person who looks."""
+    """Filters, as in the address. Days are in the person's time zone."""
 
     event = forms.ChoiceField(
         label=_("What"),
@@ -57,11 +57,11 @@ class SecurityForm(forms.Form):
 
     @property
     def query(self) -> str:
-        """Return the filters, to be put behind another address."""
+        """Return the filters as a query string for another address."""
         return urlencode({name: value for name in self.fields if (value := self.data.get(name))})
 
     def events(self, cursor: str | None, *, limit: int) -> Logged:
-        """Return one page; it is empty if the filters cannot be understood.
+        """Return one page; it is empty if the filters are not valid.
 
         Raises Problem for a wrong cursor.
         """
@@ -79,7 +79,7 @@ class SecurityForm(forms.Form):
 
 
 def rows_of(logged: Logged) -> list[SecurityRow]:
-    """Return the events of a page in words; names are asked for once."""
+    """Return the events of a page in words; names are looked up once."""
     names = names_of(logged.rows) | _addresses_of(logged.rows)
     return [_row(event, names) for event in logged.rows]
 
@@ -94,7 +94,7 @@ def _addresses_of(events: Iterable[AuditEvent]) -> dict[str, str]:
 
 
 def _mailboxes_of(event: AuditEvent) -> list[UUID]:
-    """Return the ids of mailboxes in an event. What is written there may be anything."""
+    """Return the ids of mailboxes in an event. Any value may be stored there."""
     given = event.data.get("mailboxes") if isinstance(event.data, dict) else None
     found = []
     for each in given if isinstance(given, list) else []:
@@ -126,7 +126,7 @@ def _mailboxes_in_words(event: AuditEvent, names: Mapping[str, str]) -> str:
 
 
 def _about(email: str) -> Q:
-    """What a person or their tokens did, and what happened to them."""
+    """Return the condition for events by a person or their tokens, or about that person."""
     if not email.strip():
         return Q()
     people = User.objects.filter(email=email.strip().lower()).values_list("pk", flat=True)

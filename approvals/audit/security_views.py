@@ -1,4 +1,4 @@
-"""Security events for staff: who signed in, failed to, or changed a way in."""
+"""Security events for staff: sign-ins, failed sign-ins, and changes of sign-in methods."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -17,13 +17,13 @@ PAGE = 50
 @never_cache
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """The newest first. Filters stand in the address."""
+    """Show the events, newest first. The address holds the filters."""
     if not getattr(request.user, "is_staff", False):
         raise Http404
     form = SecurityForm(request.GET)
     try:
         logged = form.events(request.GET.get("cursor"), limit=PAGE)
-    except Problem:  # an address somebody typed or shortened
+    except Problem:  # an address that somebody typed or cut
         return redirect(f"{request.path}?{form.query}")
     context = {"form": form, "rows": rows_of(logged), "logged": logged, "window": log.WINDOW}
     return render(request, "approvals/security_events.html", context)

@@ -1,6 +1,4 @@
-"""What the audit can say, in words: each event that is recorded anywhere has its entry here, and
-nowhere else.
-"""
+"""The words of the audit: every recorded event has its only entry here."""
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -37,7 +35,7 @@ WORDS: dict[str, Promise] = {
     "ruling_refused": _("A ruling was refused"),
     "draft_changed": _("Draft changed"),
     "draft_deleted": _("Draft deleted"),
-    # A mailbox, who belongs to it, and its rules
+    # A mailbox, its members, and its rules
     "mailbox_connected": _("Mailbox connected"),
     "mailbox_reconnected": _("Mailbox reconnected"),
     "mailbox_disconnected": _("Mailbox disconnected"),
@@ -46,7 +44,7 @@ WORDS: dict[str, Promise] = {
     "restore_reconciled": _("An operator went through what was approved before a restore"),
     "policy_changed": _("Rules changed"),
 }
-# Of these the page of security events can be asked.
+# The page of security events can filter by these.
 PEOPLE_WORDS: dict[str, Promise] = {
     # Members
     "invited": _("Invited"),
@@ -91,7 +89,8 @@ WORDS |= PEOPLE_WORDS
 
 
 def words_of(event: str) -> str:
-    """In words; an event that nobody knows, as somebody with the database could write it, as it
-    stands.
+    """Return an event in words; an unknown name is returned as it is.
+
+    Somebody with access to the database can have written any name.
     """
     return str(WORDS.get(event, event))

@@ -1,8 +1,8 @@
-"""What a revision says, encrypted at rest.
+"""Encryption at rest for the content of revisions.
 
-The payload is encrypted whole. Of the preview, what lists and search need stays readable (READABLE:
-the subject, the addresses, the warnings); the rest, such as the beginning of the text, is encrypted
-beside it. Both are bound to the action and the number of the revision.
+The whole payload is encrypted. The preview keeps the fields that lists and search need readable
+(READABLE: the subject, the addresses, the warnings). Its other fields, such as the beginning of the
+text, are encrypted in a second column. Both are bound to the action and the number of the revision.
 """
 
 import json
@@ -19,9 +19,7 @@ READABLE = ("title", "targets", "fingerprint", "warnings")
 
 
 def seal_revision(revision: Any) -> None:
-    """Move what is to be encrypted from `payload` and `preview` to their sealed columns; what is
-    empty stays so.
-    """
+    """Move content from `payload` and `preview` to their encrypted columns, unless it is empty."""
     for part in ("payload", "preview"):
         plain = getattr(revision, part)
         if plain:
@@ -34,10 +32,9 @@ def seal_revision(revision: Any) -> None:
 def open_part(
     part: str, readable: Any, record: Any, action_id: UUID, number: int
 ) -> dict[str, Any]:
-    """Return the payload or preview that was sealed; raises CannotDecrypt."""
+    """Return the decrypted payload or preview; raises CannotDecrypt."""
     hidden = json.loads(decrypt_content(bytes(record), bound_to=_bound_to(part, action_id, number)))
-    # The order is that in which the preview was made; what is hidden does not take the place of
-    # what is readable.
+    # The order of the arguments matters: an encrypted member never replaces a readable one.
     return {**hidden, **readable} if part == "preview" else hidden
 
 

@@ -1,4 +1,4 @@
-"""The seal of what is approved."""
+"""The digest of the content that people approve."""
 
 import hashlib
 import json
@@ -7,6 +7,9 @@ from typing import Any
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """SHA-256, as 64 hex digits, of the canonical JSON: sorted keys, no white space, UTF-8."""
+    """Return the SHA-256 of the canonical JSON, as 64 hex digits.
+
+    Canonical means sorted keys, no white space, UTF-8.
+    """
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()

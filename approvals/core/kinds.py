@@ -1,4 +1,4 @@
-"""Finding the kind of an action by its name."""
+"""Lookup of the kind of an action by its name."""
 
 from functools import cache
 from typing import cast
@@ -11,7 +11,8 @@ from approvals.core.types import Kind
 
 @cache
 def kind_named(name: str) -> Kind:
-    """The kind that settings.MAILHUB_KINDS names; a system check proves at start that each path
-    resolves.
+    """Return the kind that settings.MAILHUB_KINDS names.
+
+    A system check proves at start that each path resolves.
     """
     return cast(Kind, import_string(settings.MAILHUB_KINDS[name])())

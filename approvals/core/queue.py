@@ -1,6 +1,6 @@
-"""The port to a queue: ring, and say whether anybody would hear it.
+"""The port to a queue: it sends notifications, and says whether its server answers.
 
-The row is the outbox; a queue only rings.
+The row of the action is the outbox. A queue carries notifications only.
 """
 
 from functools import cache
@@ -13,15 +13,15 @@ from django.utils.module_loading import import_string
 
 class Queue(Protocol):
     def ring(self, action_id: UUID) -> None:
-        """Wake a worker. May be lost and may be doubled; it carries the id and nothing else."""
+        """Wake up a worker. The notification carries only the id; it may be lost or doubled."""
         ...
 
     def answers(self) -> bool:
-        """Whether the server behind the bell is there, found out within about a second."""
+        """Return True if the server of the queue answers; it is known within about a second."""
         ...
 
 
 @cache
 def queue() -> Queue:
-    """The queue that settings.MAILHUB_QUEUE names."""
+    """Return the queue that settings.MAILHUB_QUEUE names."""
     return cast(Queue, import_string(settings.MAILHUB_QUEUES[settings.MAILHUB_QUEUE])())

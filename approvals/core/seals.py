@@ -1,10 +1,10 @@
-"""Keyed hashes that say: mailhub itself wrote this.
+"""Keyed signatures that prove that mailhub itself wrote a row.
 
 Somebody who can write to the database, but has no key, cannot make one.
 
-A decision carries one over the person, how they had signed in, and exactly what they decided about.
-An action carries one over its order to leave: it is made anew at each way to `approved` and names
-the fence, so it is good for one claim.
+The signature of a decision covers the person, how they had signed in, and exactly the content that
+they decided about. The signature of an order to leave is made again each time an action becomes
+`approved`. It covers the fence, so it is good for one claim.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ ORDER = "mailhub order to leave"
 
 
 def seal_of_decision(**said: Any) -> str:
-    """Return the seal of a decision; takes what `_decided` names."""
+    """Return the signature of a decision; takes the arguments of `_decided`."""
     return seal_of(*_decided(**said), purpose=DECISION)
 
 
@@ -28,13 +28,14 @@ def decision_holds(seal: str, **said: Any) -> bool:
 
 
 def seal_of_order(action: Any) -> str:
-    """Return the seal that lets an action leave once, from the state that it shows now."""
+    """Return the signature that lets an action leave once, from the state that it shows now."""
     return seal_of(*_ordered(action), purpose=ORDER)
 
 
 def order_holds(action: Any) -> bool:
-    """Return True if mailhub ordered this action to leave as it stands, and it has not been claimed
-    since.
+    """Return True if mailhub ordered this action to leave with its present content and fence.
+
+    A claim moves the fence, so an order is good for one claim.
     """
     return seal_holds(action.order_seal, *_ordered(action), purpose=ORDER)
 

@@ -1,4 +1,4 @@
-"""Every state of an action and every way from one to another, in one place."""
+"""All states of an action and all transitions between them, in one place."""
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -12,7 +12,7 @@ class Status(models.TextChoices):
     )  # undo window, send-at or back-off may still hold it
     EXECUTING = "executing", _("leaving now")
     SUCCEEDED = "succeeded", _("sent")
-    FAILED = "failed", _("not sent")  # a definite no
+    FAILED = "failed", _("not sent")  # the provider refused it for good
     UNKNOWN = "unknown", _("not known whether it was sent")  # handed over, the answer was lost
     REJECTED = "rejected", _("rejected")
     CANCELLED = "cancelled", _("cancelled")
@@ -46,5 +46,5 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 
 OPEN = (Status.PENDING, Status.APPROVED, Status.EXECUTING, Status.UNKNOWN)
 FINAL = tuple(status for status in Status if status not in TRANSITIONS)
-# Succeeded is left out: a late answer closes an action whose approvals were taken back.
+# SUCCEEDED is not in the list: a late answer closes an action whose approvals were taken back.
 NEEDS_APPROVALS = (Status.APPROVED, Status.EXECUTING, Status.FAILED, Status.UNKNOWN)

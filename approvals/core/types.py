@@ -1,4 +1,4 @@
-"""All that passes between approvals and a kind of action. Approvals knows no mail."""
+"""Types that pass between approvals and a kind of action. Approvals knows no mail."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Severity = Literal["notice", "risk"]
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Somebody the action reaches. `name` is only what the proposal claims."""
+    """A recipient that the action reaches. `name` is only a claim of the proposal."""
 
     address: str
     role: str
@@ -21,11 +21,11 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class PreviewWarning:
-    """Something a person should know before deciding; `text` is a sentence without mail content
-    beyond addresses.
+    """A fact that a person should know before they decide.
 
-    `mark` tells what was found, where the same code may be said again about something else: what a
-    person has been told once is no news at the next look.
+    `text` is a sentence without mail content beyond addresses. `mark` identifies the finding if the
+    same code can occur again for another one. A warning with a known code and mark is not shown as
+    news again.
     """
 
     code: str
@@ -37,11 +37,10 @@ class PreviewWarning:
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What every kind shows, and what the queue, the policy and the comparison of revisions work
-    on.
+    """The summary that every kind shows; queue, policy and comparison of revisions use it.
 
-    `fingerprint` is equal for actions a person would call the same. `parts` is the kind's own, for
-    its template.
+    `fingerprint` is equal for actions that a person would call the same. `parts` belongs to the
+    kind, for its template.
     """
 
     title: str
@@ -54,11 +53,11 @@ class Preview:
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """What a kind hands to `approvals.lifecycle.proposals.propose`.
+    """A proposal that a kind hands to `approvals.lifecycle.proposals.propose`.
 
-    `payload` is JSON and complete: nothing is derived anew after approval. `blobs` are bytes it
-    names by SHA-256. `message_id` is the marker by which the effect can be found again. With
-    `send_at` it leaves no earlier than then.
+    `payload` is JSON and complete: nothing is worked out again after the approval. `blobs` are
+    bytes that it names by SHA-256. `message_id` is the marker by which the effect can be found
+    again. `send_at` is the earliest time at which the action may leave.
     """
 
     kind: str
@@ -71,15 +70,14 @@ class Proposal:
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovedAction:
-    """What a kind gets to carry out: the frozen payload, and the call that marks the point of no
-    return.
+    """The frozen payload that a kind executes, and the call that marks the point of no return.
 
-    `wire_started()` commits that the effect may happen from now on; it raises LeaseLost when
-    another worker has taken over, and nothing may be sent then. `blob(sha256)` returns the bytes
-    that the payload names. `prepared` is what an earlier try, or an earlier step of this one, has
-    left on the other side to be used again, such as the id of a draft there; `keep(notes)` commits
-    it before it is needed, and raises LeaseLost like wire_started. `receipt` is there once it has
-    happened.
+    `wire_started()` commits that the effect may happen from now on. It raises LeaseLost if another
+    worker has taken over; then nothing may be sent. `blob(sha256)` returns the bytes that the
+    payload names. `prepared` names objects at the provider for reuse, such as the id of a draft. An
+    earlier attempt, or an earlier step of this one, left them there. `keep(notes)` commits such
+    notes before they are needed, and raises LeaseLost like wire_started. `receipt` is set once the
+    effect has happened.
     """
 
     id: UUID
@@ -116,7 +114,7 @@ class GivenFile:
 
 @dataclass(frozen=True, kw_only=True)
 class FilesGiven:
-    """Which of the present files stay, by SHA-256, and which are added."""
+    """The present files that stay, by SHA-256, and the files that are added."""
 
     kept: tuple[str, ...] = ()
     added: tuple[GivenFile, ...] = ()
@@ -127,11 +125,11 @@ FieldSort = Literal["addresses", "line", "text", "choice", "files"]
 
 @dataclass(frozen=True, kw_only=True)
 class EditField:
-    """One thing that a reviewer may change: its name, how it is typed in, and what it says now.
+    """A field that a reviewer may change: its name, its input and its present value.
 
-    `value` is as it is typed in (addresses one a line); `reading` is how a person reads it where
-    the two differ, such as HTML and its text. `choices` are the values and labels of a choice,
-    `files` what sort "files" holds now.
+    `value` is the text in the input (one address in each line). `reading` is the text that a person
+    reads, if it differs, such as the text of HTML. `choices` are the values and labels of a choice.
+    `files` are the present files of a field of sort "files".
     """
 
     name: str
@@ -143,7 +141,7 @@ class EditField:
     files: tuple[HeldFile, ...] = ()
 
 
-# What a reviewer typed in, by the names of the fields; what is left out stays as it is.
+# The reviewer's input by the names of the fields; a field that is missing stays as it is.
 Changes = Mapping[str, str | FilesGiven]
 
 
@@ -151,7 +149,7 @@ Changes = Mapping[str, str | FilesGiven]
 class Revisable:
     """The revision that is edited.
 
-    `preview` is that of now, as JSON; `blob(sha256)` returns what the payload names.
+    `preview` is the present one, as JSON; `blob(sha256)` returns the bytes that the payload names.
     """
 
     payload: Mapping[str, Any]
@@ -160,7 +158,7 @@ class Revisable:
 
 
 class LeaseLost(Exception):
-    """Another worker holds the action now."""
+    """Raised if another worker holds the action now."""
 
 
 Verdict = Literal["accepted", "refused", "not_sent", "unknown"]
@@ -168,13 +166,13 @@ Verdict = Literal["accepted", "refused", "not_sent", "unknown"]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What is known about the effect.
+    """The known facts about the effect of an attempt.
 
-    accepted: it happened. refused: a definite no. not_sent: it certainly did not happen and may be
-    tried again, after `retry_after` seconds if the other side said so. unknown: it may or may not
-    have happened. `reference`: under which id the other side has it, when that may differ from
-    ours. `pauses_mailbox`: the other side refuses everything of this mailbox for now (429, 421),
-    not only this action.
+    accepted: it happened. refused: a definite refusal. not_sent: it certainly did not happen and
+    may be retried, after `retry_after` seconds if the provider asked for that. unknown: it may or
+    may not have happened. `reference`: the provider's id of it, if it may differ from ours.
+    `pauses_mailbox`: the provider refuses everything of this mailbox for now (429, 421), not only
+    this action.
     """
 
     verdict: Verdict
@@ -197,12 +195,11 @@ class Passage:
 
 @dataclass(frozen=True, kw_only=True)
 class Rendered:
-    """An action as a person reads it: the text, the HTML if there is one, and the bytes that leave,
-    decoded.
+    """An action as a person reads it: text, HTML if there is one, and the decoded bytes that leave.
 
-    The HTML is shown in a sandbox without scripts and without network; `size` is that of the source
-    in bytes. `passages` is the text again if it says something else than the HTML: then both are
-    shown together. `unseen` are texts of the HTML that its reader would not see.
+    The HTML is shown in a sandbox without scripts and without network; `size` is the size of the
+    source in bytes. `passages` is the text again if it differs from the HTML: then both are shown
+    together. `unseen` are texts of the HTML that its reader would not see.
     """
 
     text: str
@@ -214,42 +211,40 @@ class Rendered:
 
 
 class Kind(Protocol):
-    """What a sort of action must be able to do.
+    """A kind of action, with the methods that each kind must have.
 
-    It is shown by `templates/approvals/previews/<kind>.html`.
+    The template `templates/approvals/previews/<kind>.html` shows it.
     """
 
     def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
-        """The content of a revision for the review page."""
+        """Return the content of a revision for the review page."""
         ...
 
     def execute(self, approved: ApprovedAction) -> Outcome:
-        """Do it, once.
+        """Execute the action, once.
 
-        Every exception counts as `unknown` after `wire_started`, as `not_sent` before.
+        An exception counts as `unknown` after `wire_started`, and as `not_sent` before.
         """
         ...
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
-        """Look for evidence of a lost answer; None when there is none yet."""
+        """Look for evidence of a lost answer; return None if there is no evidence yet."""
         ...
 
     def settle(self, approved: ApprovedAction) -> None:
-        """Idempotent work after success, such as the copy in Sent; raises to be called again."""
+        """Do idempotent work after success, such as the copy in Sent; raises to be called again."""
         ...
 
 
 @runtime_checkable
 class Rechecks(Protocol):
-    """A kind that looks once more before the claim: has the thread moved on, is the draft
-    unchanged?
-    """
+    """A kind that rechecks before the claim: has the thread moved on, is the draft unchanged?"""
 
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        """What a person should know before this leaves; anything sends the action back to them.
+        """Return warnings for a person; any warning sends the action back to them.
 
-        It may call the provider, outside any transaction; an exception says nothing, and the action
-        waits.
+        It may call the provider, outside any transaction. After an exception nothing is known, and
+        the action waits.
         """
         ...
 
@@ -259,27 +254,27 @@ class Revises(Protocol):
     """A kind whose actions a reviewer may edit."""
 
     def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:
-        """What may be changed, in the order of the form, with its present values. Pure."""
+        """Return the editable fields in the order of the form, with their present values. Pure."""
         ...
 
     def revise(self, current: Revisable, changes: Changes) -> Proposal:
-        """The action with these changes, composed and checked like a proposal, under the same
-        `message_id`.
+        """Return the action with these changes, composed and checked like a proposal.
 
-        It may call the provider, outside any transaction. Raises Problem, with the names of the
-        fields, for what cannot be; a name that is no field is such.
+        It keeps its `message_id`. It may call the provider, outside any transaction. Raises
+        Problem, with the names of the fields, for changes that are not possible and for names that
+        are not fields.
         """
         ...
 
 
 @runtime_checkable
 class Speaks(Protocol):
-    """A kind that is no mail, for which the pages have other words.
+    """A kind that is not mail, for which the pages use other words.
 
-    `words` may name each state and each verdict of a try, `question`, `approve`, `sealed` and
+    `words` may name each state and each verdict of an attempt, `question`, `approve`, `sealed` and
     `returned` of the review page, and `sort`, the word for one of them. `may_have_happened`,
     `did_happen`, `did_happen_twice` and `twice` are sentences about an attempt whose answer was
-    lost. What happened is told by `templates/approvals/states/<kind>.html` then.
+    lost. The template `templates/approvals/states/<kind>.html` then describes the outcome.
     """
 
     words: Mapping[str, Any]
@@ -287,21 +282,23 @@ class Speaks(Protocol):
 
 @runtime_checkable
 class Prepares(Protocol):
-    """A kind that leaves something on the other side before the effect, to be taken away when it
-    will not happen.
+    """A kind that leaves an object at the provider before the effect.
+
+    The object is removed if the effect will not happen.
     """
 
     def discard(self, approved: ApprovedAction) -> None:
-        """Take away what `approved.prepared` names, and nothing else; idempotent; raises to be
-        called again.
+        """Remove only the objects that `approved.prepared` names.
+
+        It is idempotent, and raises to be called again.
         """
         ...
 
     def destroy(self, approved: ApprovedAction) -> bool:
-        """Destroy for good what `approved.prepared` names, so that no order that names it can be
-        carried out any more.
+        """Destroy the objects that `approved.prepared` names, for good.
 
-        True only when the other side has confirmed that this call did it. What a person has changed
-        is left alone: False. Raises to be called again.
+        No order that names them can be carried out any more. Return True only if the provider has
+        confirmed that this call did it. An object that a person has changed is left in place:
+        return False. Raises to be called again.
         """
         ...

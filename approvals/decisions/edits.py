@@ -1,4 +1,4 @@
-"""What a reviewer does short of a decision: change the content, or ask the proposer back."""
+"""Actions of a reviewer other than a decision: edit the content, or ask the proposer back."""
 
 from dataclasses import asdict
 from uuid import UUID
@@ -29,13 +29,13 @@ from approvals.rules.policy import judge
 def edit(
     *, action_id: UUID, person: User, digest: str, revision: int, changes: Changes
 ) -> PendingAction:
-    """A reviewer changes what was shown: a new revision, under the same id, with every earlier
-    decision void.
+    """Store a reviewer's edit as a new revision under the same id; every earlier decision is void.
 
-    `changes` hold what was typed in, by the names of `edit_fields`. Who edits is an author from now
-    on: where the proposer may not approve, they may not either. Nothing changed: nothing happens.
-    Raises `forbidden`, `conflict` when something else is stored than was shown or it is decided,
-    `policy_blocked` when the rules refuse a target, and `invalid_input` with the names of the
+    `changes` hold the input by the names of `edit_fields`. The editor becomes an author: where the
+    proposer may not approve, the editor may not either. An edit that changes nothing is ignored.
+
+    Raises `forbidden`, and `conflict` if the stored content is not the shown one or is decided.
+    Raises `policy_blocked` if the rules refuse a target, and `invalid_input` with the names of the
     fields.
     """
     action = PendingAction.objects.select_related("mailbox").get(pk=action_id)
@@ -44,7 +44,7 @@ def edit(
     if not isinstance(kind, Revises):
         raise Problem("invalid_input", "This cannot be edited. Ask for another proposal.")
     current = action.current
-    # Outside any transaction: composing may ask the provider.
+    # Outside any transaction: composing may call the provider.
     proposal = kind.revise(
         Revisable(
             payload=current.payload,
@@ -91,8 +91,9 @@ def edit(
 
 
 def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
-    """What a reviewer may change, with its present values; nothing for a kind that cannot be edited
-    or once the content has been purged.
+    """Return the fields that a reviewer may change, with their present values.
+
+    It is empty if the kind cannot be edited or the content has been purged.
     """
     return _fields(action, action.revision)
 
@@ -107,12 +108,12 @@ def may_edit(person: User, action: PendingAction) -> bool:
 def ask_back(
     *, action_id: UUID, person: User, digest: str, revision: int, note: str, method: str = ""
 ) -> PendingAction:
-    """A reviewer asks the proposer for another proposal, with a note.
+    """Ask the proposer for another proposal, with a note.
 
-    It stays open; approvals given so far are void.
+    The action stays open; approvals given so far are void.
 
-    Raises `forbidden`, `conflict` when something else is stored than was shown or it is decided,
-    and `invalid_input` without a note.
+    Raises `forbidden`, `conflict` if the stored content is not the shown one or is decided, and
+    `invalid_input` without a note.
     """
     if not note.strip():
         raise Problem(
@@ -139,31 +140,31 @@ def ask_back(
             action_id=action.id,
             revision=revision,
         )
-    # Raised outside: the audit event of a refusal must stay.
+    # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:
         raise refusal
     return action
 
 
 def saw(*, action: PendingAction, person: User, revision: int) -> None:
-    """Note which revision this person has before them.
+    """Record the revision that this person sees now.
 
-    Their open page says so: a fetch is no look, and an old window does not take back what a newer
-    one has shown.
+    The open page reports it, because a fetch does not mean that somebody looks. An old window does
+    not take back a newer revision.
     """
     if (last_seen(action, person) or 0) < revision <= action.revision:
         Seen.objects.update_or_create(action=action, person=person, defaults={"revision": revision})
 
 
 def last_seen(action: PendingAction, person: User) -> int | None:
-    """The revision that this person had before them the last time; None before the first."""
+    """Return the revision that this person saw last; None before the first."""
     return (
         Seen.objects.filter(action=action, person=person).values_list("revision", flat=True).first()
     )
 
 
 def changes_since(action: PendingAction, revision: int) -> tuple[comparing.FieldChange, ...]:
-    """How the present content differs from that of an earlier revision; 1 is what was proposed."""
+    """Return how the present content differs from an earlier revision; 1 is the proposal."""
     return comparing.between(_fields(action, revision), _fields(action, action.revision))
 
 
@@ -206,7 +207,7 @@ def _refusal(
         return Problem("conflict", "It has expired.")
     if action.digest != digest or action.revision != revision:
         return Problem("conflict", STALE)
-    # Found later under its id, the first content would be taken for the edited one.
+    # The first content could still be found under its id and be taken for the edited one.
     if editing and (doubtful(action.pk).exists() or restored.warned_of(action.pk)):
         return Problem(
             "conflict",

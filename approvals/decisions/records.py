@@ -1,4 +1,4 @@
-"""Writing decisions, each with its seal, and reading back those that carry one."""
+"""Storage of decisions, each with its keyed signature, and reading of the approvals."""
 
 from datetime import datetime
 
@@ -36,7 +36,7 @@ def record_decision(
     note: str = "",
     at: datetime | None = None,
 ) -> None:
-    """Write what a person decided about the action as it stands.
+    """Write a person's decision about the action in its present state.
 
     `method` is how they had signed in, `at` the time by the database's clock, if it is known.
     """
@@ -56,9 +56,7 @@ def record_decision(
 
 
 def approvals_of(action: PendingAction) -> dict[int, bool]:
-    """Return who approved this revision, digest and round, and whether the seal of their decision
-    holds.
-    """
+    """Return who approved this revision, digest and round, with True if the signature is valid."""
     what = {
         "action": action.pk,
         "revision": action.revision,

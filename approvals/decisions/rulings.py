@@ -1,4 +1,4 @@
-"""A person's ruling where no evidence has come: it was sent, or it was not and is to be sent again."""
+"""A person's ruling without evidence: it was sent, or it was not and a copy shall leave."""
 
 from typing import Any, Literal, assert_never
 from uuid import UUID
@@ -37,14 +37,13 @@ ANOTHER_ATTEMPT = "It was handed over once more since this was shown to you. Loo
 def resolve(
     *, action_id: UUID, person: User, ruling: Ruling, fence: int, method: str = ""
 ) -> PendingAction:
-    """Rule about an unknown outcome; the caller has made sure that the person is really there
-    (step-up).
+    """Rule on an unknown outcome; the caller has checked that the person is really there (step-up).
 
-    `fence` names the attempt that the ruling is about. sent: it succeeded, and the receipt says who
-    ruled. not_sent: the ruling is an approval of another copy, in a new round: it counts for as
-    much as an approval of this person, and the mail leaves with the same Message-ID when enough
-    people have approved. Raises `forbidden`, and `conflict` when the outcome is known, when the
-    attempt is another one, or when the action has expired.
+    `fence` names the attempt that the ruling is about. sent: the action succeeded, and the receipt
+    says who ruled. not_sent: the ruling approves another copy, in a new round. It counts as an
+    approval of this person, and the mail leaves with the same Message-ID if enough people have
+    approved. Raises `forbidden`, and `conflict` if the outcome is known, if the attempt is another
+    one, or if the action has expired.
     """
     with transaction.atomic():
         action = locked(action_id)
@@ -65,7 +64,7 @@ def resolve(
             _order_again(action, person, policy, method)
         else:
             assert_never(ruling)
-    # Raised outside: the audit event of a refusal must stay.
+    # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:
         raise refusal
     action.refresh_from_db()
@@ -73,14 +72,14 @@ def resolve(
 
 
 def refusal_to_rule(action: PendingAction, person: User) -> Problem | None:
-    """The reason why this person cannot rule about any action of this mailbox; None if they can."""
+    """Return why this person cannot rule on any action of this mailbox; None if they can."""
     if has_role(person, action.mailbox, Role.APPROVER):
         return None
     return Problem("forbidden", "You may not decide for this mailbox.")
 
 
 def may_order_again(action: PendingAction, person: User) -> Problem | None:
-    """The reason why this person cannot have an unknown mail sent again; None when they can."""
+    """Return why this person cannot have an unknown mail sent again; None if they can."""
     return _refusal(action, person, policy_of(action.mailbox), "not_sent", action.fence)
 
 
@@ -110,10 +109,12 @@ def _close_as_sent(action: PendingAction, person: User) -> None:
 
 
 def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, method: str) -> None:
-    """1. The attempt counts as not sent, by this person's word. 2.
+    """Order another copy of the mail.
 
-    The action waits again, in a new round, and a new revision warns of the second copy: a page from
-    before approves nothing. 3. The ruling is the first approval.
+    1. The attempt counts as not sent, by this person's word.
+    2. The action waits again, in a new round. A new revision warns of the second copy, so a page
+       that was opened before cannot approve it.
+    3. The ruling is the first approval.
     """
     attempt = action.attempts.get(fence=action.fence)
     Attempt.objects.filter(pk=attempt.pk).update(

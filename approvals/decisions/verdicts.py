@@ -1,4 +1,4 @@
-"""What a person says about an action, and taking it back."""
+"""Decisions of a person about an action, and undo."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -49,11 +49,12 @@ NEWS = "Something has happened since this was shown to you. Look at it again."
 def approve(
     *, action_id: UUID, person: User, digest: str, revision: int, method: str = ""
 ) -> PendingAction:
-    """A signed-in person says yes to exactly what was shown; `method` is how they had signed in.
+    """Store the approval of a signed-in person for exactly the shown content.
 
-    Raises `forbidden` for who may not, `conflict` when something else is stored than was shown,
-    when the kind finds out something new about it (the page then shows it as a warning), or when it
-    is too late. A second yes of the same person changes nothing.
+    `method` is how they had signed in. Raises `forbidden` if they may not approve. Raises
+    `conflict` if the stored content is not the shown one, or if it is too late. Raises `conflict`
+    too if the kind finds something new about it, which the page then shows as a warning. A second
+    approval by the same person changes nothing.
     """
     _look_again(action_id, person, digest, revision)
     with transaction.atomic():
@@ -76,17 +77,16 @@ def approve(
             said_yes := _who_approved(action, policy)
         ):
             count_approval(action, person, policy, given=len(said_yes) + 1, method=method, at=now)
-    # Raised outside: the audit event of a refusal must stay.
+    # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:
         raise refusal
     return action
 
 
 def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> None:
-    """Let the kind look once more before the yes counts, where it has something to look at; outside
-    any transaction.
+    """Let the kind recheck the action before the approval counts; outside any transaction.
 
-    What cannot be found out now holds nobody up: it is looked at again before it leaves.
+    A recheck that fails does not block the approval: the worker rechecks before the mail leaves.
     """
     read = read_action(action_id)
     if read is None or (read.action.status, read.action.digest, read.action.revision) != (
@@ -94,15 +94,13 @@ def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> No
         digest,
         revision,
     ):
-        return  # this is answered with the row locked
+        return  # the caller answers this case with the row locked
     kind = kind_named(read.action.kind)
     if not isinstance(kind, Rechecks):
         return
     try:
         found = kind.recheck(read.approved())
-    except (
-        Exception
-    ):  # whatever a provider's library raises: nothing was found out, and the worker looks again
+    except Exception:  # a provider's library may raise anything; the worker rechecks later
         log.exception("recheck_failed", action=str(action_id))
         return
     news = untold(read.action, found) if found else ()
@@ -112,10 +110,10 @@ def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> No
 
 @transaction.atomic
 def _noticed(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
-    """Say the news in a revision of its own, with the same content: who has the page of before open
-    is shown it first.
+    """Add the news in a new revision with the same content.
 
-    False when the action has moved on from what `action` shows.
+    An open page of the earlier revision has to show it before an approval. Return False if the
+    action has moved on from the state of `action`.
     """
     current = locked(action.pk)
     if current.status != Status.PENDING or current.revision != action.revision:
@@ -141,9 +139,7 @@ def count_approval(
     method: str,
     at: datetime,
 ) -> None:
-    """Store the approval of a person who may give it; with the last one that is needed the action
-    leaves.
-    """
+    """Store the approval of a person who may give it; the last one needed moves the action."""
     if person.pk in approvals_of(action):
         _begin_round(action, person)
         given = 1
@@ -160,7 +156,7 @@ def count_approval(
             **leaving(action, policy),
         )
         assert moved, "the row is locked"
-        # The row is the outbox and the queue only a doorbell: a bell that fails costs a few
+        # The row is the outbox and the queue only notifies: a failed notification costs a few
         # seconds, never the mail.
         transaction.on_commit(lambda: queue().ring(action.id), robust=True)
     else:
@@ -198,8 +194,9 @@ def _begin_round(action: PendingAction, person: User) -> None:
 
 
 def leaving(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
-    """When what is approved now may leave, and until when; by the database's clock, as it is judged
-    by that.
+    """Return the times between which an approved action may leave, by the database's clock.
+
+    The claim compares them with the same clock.
     """
     undo_until, minutes = Now() + undo_of(policy), policy.approval_minutes
     leaves = undo_until if action.send_at is None else Greatest(undo_until, Value(action.send_at))
@@ -211,7 +208,7 @@ def leaving(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
 
 
 def _who_approved(action: PendingAction, policy: ApprovalPolicy) -> set[int]:
-    """The people whose approval counts."""
+    """Return the ids of the people whose approval counts."""
     proven = {person for person, holds in approvals_of(action).items() if holds}
     return (
         proven & set(counted(action, policy).values_list("person_id", flat=True))
@@ -221,7 +218,7 @@ def _who_approved(action: PendingAction, policy: ApprovalPolicy) -> set[int]:
 
 
 def may_decide(person: User, action: PendingAction) -> bool:
-    """Whether this person may reject or take back; who may approve is asked separately."""
+    """Return True if this person may reject or undo; the right to approve is checked separately."""
     return has_role(person, action.mailbox, Role.APPROVER)
 
 
@@ -269,7 +266,7 @@ def _refusal_of_stale(
 def refusal_of_unfit(
     action: PendingAction, policy: ApprovalPolicy, now: datetime
 ) -> Problem | None:
-    """The reason why nobody can approve the action any more, or not now; None when somebody can."""
+    """Return why nobody can approve the action any more, or not now; None if somebody can."""
     if action.expires_at <= now:
         return Problem("conflict", "It has expired. Ask for a new proposal.")
     if action.mailbox.status == Mailbox.Status.DISCONNECTED:
@@ -287,10 +284,9 @@ def reject(
     revision: int | None = None,
     method: str = "",
 ) -> PendingAction:
-    """A signed-in person says no, with a reason that the proposer will read.
+    """Reject an action, with a reason that the proposer will read.
 
-    With the digest and revision that were shown, something else that is stored is not rejected:
-    `conflict`.
+    Raises `conflict` if the stored digest and revision are not the given ones.
     """
     with transaction.atomic():
         action = locked(action_id)
@@ -327,9 +323,7 @@ def _refusal_of_another(
 
 @retry_if_rolled_back
 def undo(*, action_id: UUID, person: User) -> PendingAction:
-    """Take an approval back while the server still counts; the decisions are void and it waits
-    again.
-    """
+    """Take an approval back during the undo window; all decisions are void then."""
     with transaction.atomic():
         action = locked(action_id)
         if not has_role(person, action.mailbox, Role.APPROVER):
@@ -349,10 +343,10 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
 def cancel(
     *, action_id: UUID, caller: Caller, digest: str | None = None, revision: int | None = None
 ) -> PendingAction:
-    """Withdraw what has not left: the proposer, or who may approve. A second time changes nothing.
+    """Withdraw an action that has not left. A second call changes nothing.
 
-    With the digest and revision that were shown, something else that is stored is not withdrawn:
-    `conflict`.
+    Only the proposer or an approver may do it. Raises `conflict` if the stored digest and revision
+    are not the given ones.
     """
     with transaction.atomic():
         action = locked(action_id)

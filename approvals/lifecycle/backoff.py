@@ -1,4 +1,4 @@
-"""When to try again and when to look again: pure functions of what happened."""
+"""Waits before a retry or a lookup: pure functions of the outcome."""
 
 import math
 import re
@@ -9,19 +9,20 @@ from email.utils import parsedate_to_datetime
 from approvals.core.states import Status
 from approvals.core.types import Outcome
 
-FIRST_RETRY_SECONDS = 4  # with the worker's own delay, the first try again begins within 5 s
+FIRST_RETRY_SECONDS = 4  # with the worker's own delay, the first retry begins within 5 s
 LONGEST_RETRY_SECONDS = 15 * 60
 LONGEST_RETRY_AFTER_SECONDS = 60 * 60
 PROBES = (15, 60, 5 * 60, 15 * 60, 60 * 60)  # seconds since the answer was lost
 SHORTEST_PROBE_SECONDS = 15
-# What int() would take too: signs, underscores, other scripts' digits.
+# int() would also accept signs, underscores and digits of other scripts.
 _SECONDS = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Next:
-    """Where an outcome leads: `wait` until the next try or the next look, `rest` for the whole
-    mailbox.
+    """The state after an outcome.
+
+    `wait` is the time until the next attempt or lookup, `rest` the cool-down of the whole mailbox.
     """
 
     status: Status
@@ -30,10 +31,10 @@ class Next:
 
 
 def after(outcome: Outcome, *, tries: int) -> Next:
-    """What follows from the outcome of the last of `tries` tries.
+    """Return the state after the outcome of the last of `tries` attempts.
 
-    Only what certainly sent nothing is tried again. A Retry-After on anything else means nothing: a
-    202 may carry one.
+    Only an attempt that certainly sent nothing is retried. A Retry-After on any other outcome means
+    nothing: a 202 may carry one.
     """
     match outcome.verdict:
         case "accepted":
@@ -49,9 +50,9 @@ def after(outcome: Outcome, *, tries: int) -> Next:
 
 
 def next_try(tries: int, *, retry_after: int | None = None) -> timedelta:
-    """How long to wait after `tries` tries that certainly sent nothing: 4 s doubling to 15 min.
+    """Return the wait after `tries` attempts that certainly sent nothing: 4 s doubling to 15 min.
 
-    The other side's `retry_after`, in seconds, counts when it is longer, capped at an hour.
+    The provider's `retry_after`, in seconds, counts if it is longer, capped at an hour.
     """
     own = min(FIRST_RETRY_SECONDS * 2 ** min(max(tries, 1) - 1, 16), LONGEST_RETRY_SECONDS)
     asked = min(max(retry_after or 0, 0), LONGEST_RETRY_AFTER_SECONDS)
@@ -59,9 +60,10 @@ def next_try(tries: int, *, retry_after: int | None = None) -> timedelta:
 
 
 def parse_retry_after(value: str | None, *, now: datetime) -> int | None:
-    """The seconds that a Retry-After header asks for, 0 to an hour; None when it is not readable.
+    """Return the seconds that a Retry-After header asks for, 0 to an hour; None if not readable.
 
-    Seconds or an HTTP date (RFC 9110, 10.2.3); fractions, which some servers send, are rounded up.
+    It accepts seconds or an HTTP date (RFC 9110, 10.2.3). Fractions, which some servers send, are
+    rounded up.
     """
     text = (value or "").strip()
     if _SECONDS.fullmatch(text):
@@ -78,11 +80,10 @@ def parse_retry_after(value: str | None, *, now: datetime) -> int | None:
 def next_probe(
     probes_made: int, *, since_lost: timedelta, failed: bool = False
 ) -> timedelta | None:
-    """How long until the next look after `probes_made` looks, at least one, `since_lost` after the
-    answer was lost.
+    """Return the wait before the next lookup after `probes_made` lookups, at least one.
 
-    None when looking is over and a person has to rule. A look that failed has seen nothing, so it
-    never is the last.
+    `since_lost` is the time since the answer was lost. Return None if the lookups are over and a
+    person has to rule. A failed lookup has seen nothing, so it is never the last.
     """
     if probes_made < len(PROBES):
         due = timedelta(seconds=PROBES[probes_made]) - since_lost

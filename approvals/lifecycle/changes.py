@@ -1,4 +1,4 @@
-"""What differs between two revisions, field by field and word by word. Pure."""
+"""Differences between two revisions, field by field and word by word. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,19 +8,19 @@ from typing import Literal
 
 from approvals.core.types import EditField
 
-# A word, a run of white space, or one other character; scripts without spaces go character by
-# character.
+# A word, a run of white space, or one other character. Scripts without spaces are split into
+# characters.
 _ALONE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 TOKEN = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|\s+|.", re.DOTALL)
-# Comparing costs up to the product of both lengths: beyond these, a block is shown as replaced
-# whole.
+# Comparing costs up to the product of both lengths. Beyond these limits, a whole block is shown as
+# replaced.
 MOST_LINES = 5_000
 MOST_TOKENS = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A stretch of text that stayed, came, or went."""
+    """A stretch of text that stayed, was added, or was removed."""
 
     sort: Literal["same", "added", "removed"]
     text: str
@@ -30,7 +30,8 @@ class Piece:
 class FieldChange:
     """A field that differs.
 
-    The pieces that stayed and went make the text before, those that stayed and came the one after.
+    The pieces that stayed and were removed make the text before; those that stayed and were added
+    make the text after.
     """
 
     name: str
@@ -39,8 +40,9 @@ class FieldChange:
 
 
 def between(before: Sequence[EditField], after: Sequence[EditField]) -> tuple[FieldChange, ...]:
-    """The fields that differ, in the order of the form; what a person reads is compared where that
-    differs.
+    """Return the fields that differ, in the order of the form.
+
+    It compares the text that a person reads, if that differs.
     """
     old = {field.name: field for field in before}
     found = []
@@ -57,8 +59,9 @@ def between(before: Sequence[EditField], after: Sequence[EditField]) -> tuple[Fi
 
 
 def word_by_word(before: str, after: str) -> tuple[Piece, ...]:
-    """The pieces that lead from one text to the other: line by line first, then by words where
-    lines were replaced.
+    """Return the pieces that lead from one text to the other.
+
+    They are compared line by line first, then by words where lines were replaced.
     """
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     pieces: list[Piece] = []
@@ -90,7 +93,7 @@ def _plain(before: str, after: str, *, same: bool) -> list[Piece]:
 
 
 def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """Neighbours of one sort become one."""
+    """Yield the pieces; neighbours of one sort become one piece."""
     waiting: Piece | None = None
     for piece in pieces:
         if waiting is not None and waiting.sort == piece.sort:

@@ -1,4 +1,4 @@
-"""An action with the content that was approved, read in one go."""
+"""An action with its approved content, read in one query."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -48,8 +48,9 @@ def _nothing_to_be_kept(notes: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """A row as it was, the payload and the digest of its current revision, and what was prepared
-    for it before; `outdated` is what was prepared for an earlier revision.
+    """A row, the payload and digest of its current revision, and its preparation.
+
+    `outdated` is the preparation for an earlier revision.
     """
 
     action: PendingAction
@@ -64,9 +65,7 @@ class Read:
         wire_started: Callable[[], None] = _not_to_be_called,
         keep: Callable[[Mapping[str, Any]], None] = _nothing_to_be_kept,
     ) -> ApprovedAction:
-        """The frozen payload, checked against the digest that was approved; ValueError when it is
-        another.
-        """
+        """Return the frozen payload; raises ValueError if it does not fit the approved digest."""
         action = self.action
         if not action.digest == self.digest == digest_of(self.payload):
             raise ValueError("the revision is not the one that was approved")
@@ -85,21 +84,21 @@ class Read:
         )
 
     def _blob(self, sha256: str) -> bytes:
-        """Read when it is asked for: who only looks whether it is due needs no attachments."""
+        """Return the bytes, read on demand: checking whether it is due needs no attachments."""
         found = _blob.first(action=self.action.pk, sha256=sha256)
         if found is None:
             raise KeyError(sha256)
         row = Blob(action_id=self.action.pk, sha256=sha256, content=found[0])
         content = bytes(row.content)
-        # The digest names the bytes by their hash, so it says nothing about bytes that only stand
-        # under that name.
+        # The digest names the bytes by their hash, so bytes that are only stored under that name
+        # need this check.
         if hashlib.sha256(content).hexdigest() != sha256:
             raise ValueError("the bytes are not the ones that were approved")
         return content
 
 
 def read_action(action_id: UUID) -> Read | None:
-    """The action as it stands now; None when there is none."""
+    """Return the action as it is now, or None if it does not exist."""
     found = _with_content.first(pk=action_id)
     if found is None:
         return None
@@ -108,7 +107,7 @@ def read_action(action_id: UUID) -> Read | None:
     if sealed is not None:
         try:
             payload = open_part("payload", payload, sealed, action.pk, action.revision)
-        except CannotDecrypt:  # its digest is that of nothing that was approved
+        except CannotDecrypt:  # its digest is not one that was approved
             payload = {}
     current = notes is not None and prepared_for == action.digest
     return Read(
@@ -123,7 +122,7 @@ def read_action(action_id: UUID) -> Read | None:
 def approved_action(
     action_id: UUID, *, keep: Callable[[Mapping[str, Any]], None] = _nothing_to_be_kept
 ) -> ApprovedAction:
-    """The frozen payload of an action, as a kind gets it."""
+    """Return the frozen payload of an action, as a kind gets it."""
     read = read_action(action_id)
     assert read is not None, "an action is never deleted"
     return read.approved(keep=keep)

@@ -1,6 +1,4 @@
-"""Writing down what is known about an attempt, by whoever found it out: the worker, the sweeper, a
-probe, a person.
-"""
+"""Recording of the outcome of an attempt, for the worker, the sweeper, a lookup and a person."""
 
 from datetime import timedelta
 from typing import Any
@@ -21,10 +19,10 @@ from approvals.models import Attempt, PendingAction, Rest
 log = structlog.get_logger(__name__)
 
 SENT_AFTER_ALL = (
-    "sent_after_all"  # the code of an attempt that ended because an earlier one was accepted
+    "sent_after_all"  # code of an attempt that ended because an earlier one was accepted
 )
 LEASE = timedelta(minutes=1)  # of an attempt that is written and closed in one transaction
-# What an attempt that is cut off by an earlier one's late answer is known to have done.
+# The verdict for an open attempt that is closed by the late answer to an earlier one.
 LEFT_OPEN = {
     Attempt.Phase.PREPARED: Attempt.Verdict.NOT_SENT,
     Attempt.Phase.WIRE_STARTED: Attempt.Verdict.UNKNOWN,
@@ -42,8 +40,9 @@ _tried = Select(
 
 @transaction.atomic
 def close_as_sent(action_id: UUID, outcome: Outcome, *, worker: str, actor: str) -> bool:
-    """Write the attempt that the database has forgotten, with the evidence for it; returns whether
-    it still could.
+    """Write the attempt that the database has lost; return True if that was possible.
+
+    `outcome` is the evidence for it.
     """
     action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
     if not action.move(
@@ -77,8 +76,7 @@ def record_outcome(
     actor: str = "worker",
     **changes: Any,
 ) -> bool:
-    """Move the action to where the outcome leads, guarded by the fence; returns whether it still
-    could.
+    """Move the action to the state of the outcome, guarded by the fence; return True if it moved.
 
     A worker that lost its lease after the wire was started knows the truth: it may still turn
     `unknown` into it. An "accepted" that comes later still closes the action, whatever was ordered
@@ -95,7 +93,7 @@ def record_outcome(
     if source is Status.UNKNOWN and outcome.verdict == "unknown":
         return False
     _write(attempt, outcome, evidence)
-    # How often it was tried only counts for when it is tried again.
+    # The number of attempts only matters for the wait before a retry.
     following = backoff.after(
         outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1
     )
@@ -115,7 +113,7 @@ def record_outcome(
 
 
 def _changes(outcome: Outcome, following: backoff.Next) -> dict[str, Any]:
-    """The columns that go with the move; times by the database's clock."""
+    """Return the columns that go with the move; times by the database's clock."""
     error = {
         name: value
         for name, value in {
@@ -145,7 +143,7 @@ def _changes(outcome: Outcome, following: backoff.Next) -> dict[str, Any]:
 
 
 def _rest(action: PendingAction, following: backoff.Next) -> None:
-    """The whole mailbox waits; a shorter rest never ends a longer one."""
+    """Start a cool-down of the whole mailbox; a shorter one never ends a longer one."""
     until = Now() + following.rest
     row, created = Rest.objects.get_or_create(
         mailbox_id=action.mailbox_id, defaults={"until": until}
@@ -155,15 +153,14 @@ def _rest(action: PendingAction, following: backoff.Next) -> None:
 
 
 def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: str) -> bool:
-    """Write down what is found out about an attempt after a later claim or a ruling; returns
-    whether the action moved.
+    """Record an answer that came after a later claim or a ruling; return True if the action moved.
 
     The provider's word replaces a person's. "Accepted" closes an action that is still open.
     """
     if attempt.verdict == outcome.verdict and attempt.evidence != "person":
         return False
     if attempt.verdict == Attempt.Verdict.ACCEPTED:
-        return False  # a person ruled so, or the provider said so: it stays
+        return False  # a person ruled so, or the provider said so: it is final
     log.warning("late_outcome", action=str(action.pk), fence=attempt.fence, outcome=outcome.verdict)
     chain.record(
         mailbox=action.mailbox_id,
@@ -177,7 +174,7 @@ def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evid
     on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
     doubted = attempt.verdict == Attempt.Verdict.UNKNOWN or attempt.evidence in ("person", "probe")
     accepted = outcome.verdict == "accepted"
-    # A definite "no" is news only where nothing or a person has spoken so far.
+    # A definite refusal changes the verdict only if it was unknown or a person's ruling.
     if (
         not on_wire
         or not doubted
@@ -190,7 +187,7 @@ def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evid
 
 
 def _close(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: str) -> bool:
-    """Close as succeeded what an earlier attempt has sent.
+    """Close as succeeded an action whose earlier attempt was accepted.
 
     The latest attempt, if it is still open, ends with it.
     """

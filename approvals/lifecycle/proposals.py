@@ -1,4 +1,4 @@
-"""Storing a proposal for a person to decide."""
+"""Storage of a proposal until a person decides."""
 
 import hashlib
 from dataclasses import asdict
@@ -28,9 +28,9 @@ WAIT_SECONDS = 60  # nobody knows when a person decides
 def replay(
     *, caller: Caller, mailbox: Mailbox, tool: str, key: str | None, request_digest: str
 ) -> PendingAction | None:
-    """The action this key already led to, or None.
+    """Return the action that this key already led to, or None.
 
-    Raises `idempotency_mismatch` when the request was another.
+    Raises `idempotency_mismatch` if the request was another one.
     """
     if key is None:
         return None
@@ -65,17 +65,16 @@ def propose(
 ) -> tuple[PendingAction, bool]:
     """Store a proposal for a person to decide.
 
-    Returns the action, and whether the key had led to it before.
+    Returns the action, and True if the key had led to it before.
 
-    1. The action that it replaces, if any, is locked; `not_found` or `conflict` when it cannot be.
-    2. The action, its first revision and the bytes it names.
-    3. The idempotency record; when another request with this key was faster, its action is the
-       answer.
-    4. The one it replaces is superseded.
-    5. The audit events.
+    1. Lock the action that it replaces, if any; `not_found` or `conflict` if it cannot be replaced.
+    2. Store the action, its first revision and its blobs.
+    3. Store the idempotency record. If another request with this key was faster, return its action.
+    4. Supersede the action that it replaces.
+    5. Record the audit events.
 
-    Raises `policy_blocked` when the rules of the mailbox do not let mail go to all of its targets,
-    and `rate_limited` when too much of this caller waits already.
+    Raises `policy_blocked` if the rules of the mailbox refuse one of its targets, and
+    `rate_limited` if too many proposals of this caller wait already.
     """
     now = database_now()
     digest = digest_of(proposal.payload)
@@ -100,7 +99,7 @@ def propose(
             raise
         return earlier, True
     try:
-        with transaction.atomic():  # a savepoint: an IntegrityError must not poison the whole
+        with transaction.atomic():  # a savepoint: an IntegrityError must not end the whole
             action = _insert(caller, mailbox, tool, proposal, policy, digest, now, replaced)
             if key is not None:
                 IdempotencyRecord.objects.create(
@@ -157,7 +156,7 @@ def _insert(
         approvals_needed=policy.approvals_needed,
         created_at=now,
         send_at=proposal.send_at,
-        # Waiting for its moment is no reason to expire before it.
+        # The time before `send_at` does not count towards the expiry.
         expires_at=max(now, proposal.send_at or now) + lifetime_of(policy),
     )
 
@@ -193,8 +192,7 @@ def _supersede(replaced: PendingAction, action: PendingAction, *, actor: str, at
 
 
 def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
-    """Raise `rate_limited` when a token, or all tokens of its person, have too many proposals
-    waiting in a mailbox.
+    """Raise `rate_limited` if too many proposals of a token or its owner wait in a mailbox.
 
     It is one count by an index. Proposals that arrive in the same moment may exceed the limit by
     their number.
@@ -222,11 +220,10 @@ def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
 
 @transaction.atomic
 def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingAction:
-    """The caller's own action of this mailbox that a new proposal may take the place of; locked,
-    inside a transaction.
+    """Return the caller's own action of this mailbox that a new proposal may replace, locked.
 
-    Raises `not_found` for any other, and `conflict` when it is decided, or when a reviewer has
-    changed it and asks for nothing more.
+    Needs a transaction. Raises `not_found` for any other action. Raises `conflict` if it is
+    decided, or if a reviewer has edited it and has not asked for changes since.
     """
     found = queries.find(
         queries.of_caller(caller).filter(mailbox=mailbox, proposer=caller.user), action_id
@@ -248,14 +245,14 @@ def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingA
 
 
 def duplicates_of(*, mailbox: Mailbox, fingerprint: str, window: timedelta) -> bool:
-    """Whether somebody would call an action of this mailbox, within the window, the same."""
+    """Return True if an action with this fingerprint was proposed here within the window."""
     return PendingAction.objects.filter(
         mailbox=mailbox, fingerprint=fingerprint, created_at__gt=timezone.now() - window
     ).exists()
 
 
 def open_twin(*, mailbox: Mailbox, fingerprint: str) -> bool:
-    """Whether the same is waiting already, however long."""
+    """Return True if an action with this fingerprint is pending or approved, however old it is."""
     return PendingAction.objects.filter(
         mailbox=mailbox, fingerprint=fingerprint, status__in=(Status.PENDING, Status.APPROVED)
     ).exists()

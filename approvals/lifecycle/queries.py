@@ -1,4 +1,4 @@
-"""Reading actions: for programs in the contract's shape, for pages as rows."""
+"""Queries for actions: in the contract's shape for programs, as rows for pages."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,13 +29,15 @@ RULE_CHANGES = 20
 
 
 def visible_to(person: User) -> QuerySet[PendingAction]:
-    """The actions of mailboxes this person is a member of."""
+    """Return the actions of mailboxes that this person is a member of."""
     return PendingAction.objects.filter(mailbox__memberships__user=person)
 
 
 def of_caller(caller: Caller) -> QuerySet[PendingAction]:
-    """A token sees what was proposed under its own name in its mailboxes; a person sees their
-    mailboxes'.
+    """Return the actions that the caller may see.
+
+    A token sees the actions proposed under its own name in its mailboxes. A person sees all actions
+    of their mailboxes.
     """
     if caller.token is None:
         return visible_to(caller.user)
@@ -45,7 +47,7 @@ def of_caller(caller: Caller) -> QuerySet[PendingAction]:
 
 
 def find(actions: QuerySet[PendingAction], action_id: str | UUID) -> PendingAction | None:
-    """The action with this id among these; None for an unknown or malformed one."""
+    """Return the action with this id among these; None for an unknown or malformed id."""
     try:
         wanted = UUID(str(action_id))
     except ValueError:
@@ -54,10 +56,9 @@ def find(actions: QuerySet[PendingAction], action_id: str | UUID) -> PendingActi
 
 
 def with_preview(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
-    """Adds `shown`, what the current revision's preview says readably, in the same query and
-    without its payload.
+    """Add `shown`, the readable part of the current preview, without reading its payload.
 
-    `open_shown` adds what is encrypted of it.
+    It takes no second query. `open_shown` adds the encrypted part.
     """
     current = Revision.objects.filter(action=OuterRef("pk"), number=OuterRef("revision"))
     return actions.annotate(
@@ -67,7 +68,7 @@ def with_preview(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
 
 
 def open_shown(actions: Iterable[PendingAction]) -> list[PendingAction]:
-    """Open what is encrypted of the `shown` of these rows; what no key opens stays out."""
+    """Decrypt the rest of `shown` in these rows; a part that no key opens is left out."""
     found = list(actions)
     for action in found:
         action.shown = opened_preview(action.shown, action.sealed_shown, action.pk, action.revision)  # type: ignore[attr-defined]
@@ -91,7 +92,7 @@ def review_url(action: PendingAction) -> str:
 
 
 def described(action: PendingAction) -> dict[str, Any]:
-    """The contract's `action` object; members marked optional there are left out when empty."""
+    """Return the contract's `action` object; empty optional members are left out."""
     members: dict[str, Any] = {
         "id": str(action.pk),
         "state": str(action.status),
@@ -125,9 +126,9 @@ def _rfc3339(at: datetime) -> str:
 
 
 def review_of(action: PendingAction) -> dict[str, Any] | None:
-    """What people said or did last, in the contract's words; None before anybody has.
+    """Return the last decision or edit by a person, in the contract's words, or None.
 
-    `changed` names what a reviewer changed of what was proposed: the mail goes on like that, it
+    `changed` names the fields that a reviewer changed. The mail goes on with these changes, so it
     need not be proposed again.
     """
     counts = ~Q(verdict=Decision.Verdict.APPROVED) | Q(
@@ -147,9 +148,7 @@ def review_of(action: PendingAction) -> dict[str, Any] | None:
 
 
 def _last_edit(action: PendingAction) -> Revision | None:
-    """The newest revision with other content than the one before; the rest only adds what was found
-    out.
-    """
+    """Return the newest revision with other content than the one before; others add findings."""
     revisions = list(
         action.revisions.select_related("author").defer(
             "payload", "preview", "sealed_payload", "sealed_preview"
@@ -166,7 +165,7 @@ def _last_edit(action: PendingAction) -> Revision | None:
 
 
 def warnings_of(action: PendingAction) -> list[dict[str, str]]:
-    """The contract's warnings of the current revision; none once its content has been purged."""
+    """Return the contract's warnings of the current revision; empty after a purge."""
     found = action.current.preview.get("warnings", [])
     return [
         {"code": warning["code"], "text": f"{warning['title']} {warning['text']}".strip()}
@@ -177,7 +176,7 @@ def warnings_of(action: PendingAction) -> list[dict[str, str]]:
 def page(
     actions: QuerySet[PendingAction], *, cursor: str | None, limit: int, newest_first: bool
 ) -> tuple[list[PendingAction], str | None]:
-    """One keyset page by (created_at, id), and the cursor of the next.
+    """Return one keyset page by (created_at, id), and the cursor of the next.
 
     Raises `invalid_input` for a foreign cursor.
     """
@@ -191,14 +190,14 @@ def page(
 
 
 def cursor_of(at: datetime, action_id: UUID) -> str:
-    """Where a page ends that ends with this action."""
+    """Return the cursor of a page that ends with this action."""
     return f"{at.isoformat()}~{action_id.hex}"
 
 
 def beyond(cursor: str | None, *, newest_first: bool, by: str = "created_at") -> Q:
-    """What comes after a cursor in the order of `by` and id; all of it without one.
+    """Return the condition for rows after a cursor in the order of `by` and id; empty without one.
 
-    Raises `invalid_input` for what no list has given.
+    Raises `invalid_input` for a cursor that no list has given.
     """
     if not cursor:
         return Q()
@@ -214,7 +213,7 @@ def beyond(cursor: str | None, *, newest_first: bool, by: str = "created_at") ->
 
 
 def blob_of(action: PendingAction, sha256: str) -> bytes:
-    """Bytes that the action's payload names; raises KeyError when their content has been purged."""
+    """Return bytes that the action's payload names; raises KeyError if they have been purged."""
     blob = Blob.objects.filter(action=action, sha256=sha256).first()
     if blob is None:
         raise KeyError(sha256)
@@ -223,7 +222,7 @@ def blob_of(action: PendingAction, sha256: str) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class RuleChange:
-    """A change of a mailbox's rules: when, by whom, and what holds since."""
+    """A change of a mailbox's rules: the time, the person, and the rules since then."""
 
     at: datetime
     by: str
@@ -233,8 +232,9 @@ class RuleChange:
 def rule_changes(
     mailbox: Mailbox, *, since: datetime | None = None, until: datetime | None = None
 ) -> list[RuleChange]:
-    """The changes of a mailbox's rules, the newest first; for one action those between its proposal
-    and its end.
+    """Return the changes of a mailbox's rules, the newest first.
+
+    For one action these are the changes between its proposal and its end.
     """
     events = AuditEvent.objects.filter(mailbox=mailbox, event="policy_changed").order_by(
         "-sequence"
@@ -258,7 +258,7 @@ def rule_changes(
 
 
 def rule_changes_of(action: PendingAction) -> list[RuleChange]:
-    """The changes of the rules that this action has met, for its history."""
+    """Return the changes of the rules during the life of this action, for its history."""
     return rule_changes(action.mailbox, since=action.created_at, until=action.finished_at)
 
 
@@ -271,7 +271,7 @@ def _people_of(events: list[AuditEvent]) -> set[int]:
 
 
 def unfinished(mailbox: Mailbox) -> dict[str, int]:
-    """What there is in a mailbox that has not ended: waiting for a person, about to leave, unknown."""
+    """Return how many actions of a mailbox are pending, about to leave, or unknown."""
     of = PendingAction.objects.filter(mailbox=mailbox)
     return {
         "waiting": of.filter(status=Status.PENDING).count(),
@@ -281,9 +281,7 @@ def unfinished(mailbox: Mailbox) -> dict[str, int]:
 
 
 def named_by_open_actions(*members: str) -> set[str]:
-    """What stands as these members in the payloads of actions that have not ended, or have work
-    left to do.
-    """
+    """Return the values of these members in payloads of open or not yet settled actions."""
     open_ = Revision.objects.filter(
         ~Q(action__status__in=FINAL) | Q(action__settle_at__isnull=False)
     )
@@ -297,7 +295,7 @@ def named_by_open_actions(*members: str) -> set[str]:
 
 
 def _member(payload: Any, path: str) -> Any:
-    """The value at a path of names joined by `__`; None where there is none."""
+    """Return the value at a path of names joined by `__`; None if it is missing."""
     for name in path.split("__"):
         payload = payload.get(name) if isinstance(payload, dict) else None
     return payload

@@ -1,6 +1,4 @@
-"""Attempts after which it is not proven that nothing was sent, and what can still be found out
-about them.
-"""
+"""Attempts that may have sent a mail, and the search for proof about them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,21 +19,24 @@ from approvals.models import Attempt, AuditEvent, PendingAction
 
 log = structlog.get_logger(__name__)
 
-DESTROYED = "draft_destroyed"  # the code of an attempt whose order names nothing any more
+DESTROYED = "draft_destroyed"  # code of an attempt whose order names no object any more
 PROOFS = ("outcome_accepted", "outcome_refused", "outcome_not_sent", "proven_unsent")
-SEEN_UNSENT_TWICE = "still_a_draft"  # what older versions took for proof
+SEEN_UNSENT_TWICE = "still_a_draft"  # older versions took this code for proof
 
 
 class NotLookedAt(Exception):
-    """Whether the mail was sent already could not be looked up."""
+    """Raised if it could not be looked up whether the mail was sent already."""
 
 
 class SentAlready(Exception):
-    """An earlier attempt has sent the mail."""
+    """Raised if an earlier attempt has sent the mail."""
 
 
 def unproven() -> Q:
-    """Of an attempt: it was on the wire, and nothing but a person's word says that it did not send."""
+    """Return the condition for an unproven attempt.
+
+    It was on the wire, and only a person's word, or nothing, says that it did not send.
+    """
     not_proven = Q(evidence="person") | Q(code=SEEN_UNSENT_TWICE)
     unclear = Q(verdict=None) | Q(verdict=Attempt.Verdict.UNKNOWN)
     return Q(phase=Attempt.Phase.WIRE_STARTED) & (
@@ -44,15 +45,15 @@ def unproven() -> Q:
 
 
 def doubtful(action_id: UUID, *, before: int | None = None) -> QuerySet[Attempt]:
-    """The unproven attempts of an action, oldest first; with `before` those of an earlier claim."""
+    """Return the unproven attempts, oldest first; with `before` only those of earlier claims."""
     found = Attempt.objects.filter(unproven(), action=action_id).order_by("fence")
     return found if before is None else found.filter(fence__lt=before)
 
 
 def may_have_left(action: PendingAction) -> datetime | None:
-    """When the first unproven attempt began to hand the mail over; None when there is none.
+    """Return when the first unproven attempt began its handover, or None.
 
-    The attempt of a worker that is handing it over just now is no doubt yet.
+    The attempt of a worker that is handing it over just now is not in doubt yet.
     """
     if not action.fence:
         return None
@@ -61,9 +62,9 @@ def may_have_left(action: PendingAction) -> datetime | None:
 
 
 def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
-    """Return what `may_have_left` said at that time.
+    """Return the result of `may_have_left` at that time.
 
-    The audit tells it, so the answer stays the same later on.
+    It is computed from the audit, so the answer stays the same later on.
     """
     in_doubt: set[int] = set()
     for link in AuditEvent.objects.filter(action_id=action_id, at__lte=at).order_by(
@@ -83,10 +84,9 @@ def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
 
 
 def also_left(action: PendingAction) -> datetime | None:
-    """When a mail was handed over and accepted that the state does not tell of; None when there is
-    none.
+    """Return when a mail was handed over and accepted that the state does not show, or None.
 
-    That is one whose action ended otherwise, or a second copy.
+    That is a mail whose action ended otherwise, or a second copy.
     """
     if not action.fence:
         return None
@@ -96,25 +96,24 @@ def also_left(action: PendingAction) -> datetime | None:
 
 
 def sent_already(kind: Kind, approved: ApprovedAction) -> Outcome | None:
-    """Look for the mail in Sent, and touch nothing. Raises NotLookedAt."""
+    """Look the mail up in Sent and change nothing; return evidence or None. Raises NotLookedAt."""
     try:
         found = kind.reconcile(replace(approved, prepared={}))
-    except Exception:  # whatever a provider's library raises: nothing was found out
+    except Exception:  # a provider's library may raise anything; no evidence was found
         log.exception("look_failed", action=str(approved.id))
         raise NotLookedAt from None
     return found if found is not None and found.verdict == "accepted" else None
 
 
 def settle_doubts(kind: Kind, approved: ApprovedAction, *, fence: int) -> ApprovedAction:
-    """Look once more before a mail leaves again that may have left already; returns what is to be
-    carried out.
+    """Reconcile before a mail leaves again that may have left; return the action to execute.
 
-    1. Look in Sent. A mail that lies there closes the action: raises SentAlready.
-    2. Destroy what the earlier orders name. A confirmed destruction proves that they cannot be
-       carried out any more.
-    3. Whatever an earlier order names is not used again: without proof it could be sent twice.
+    1. Look in Sent. A mail that is found there closes the action: raises SentAlready.
+    2. Destroy the objects that the earlier orders name. A confirmed destruction proves that these
+       orders cannot be carried out any more.
+    3. Do not reuse an object that an earlier order names: without proof it could be sent twice.
 
-    Raises NotLookedAt when Sent could not be looked at.
+    Raises NotLookedAt if Sent could not be searched.
     """
     earlier = list(doubtful(approved.id, before=fence))
     if not earlier:
@@ -135,9 +134,7 @@ def settle_doubts(kind: Kind, approved: ApprovedAction, *, fence: int) -> Approv
 def destroy_order(
     kind: Kind, approved: ApprovedAction, fence: int, order: Mapping[str, Any]
 ) -> bool:
-    """Destroy what an unproven order names; returns whether the attempt is now proven to have sent
-    nothing.
-    """
+    """Destroy the object of an unproven order; return True if that proves that nothing was sent."""
     if not (
         order and isinstance(kind, Prepares) and kind.destroy(replace(approved, prepared=order))
     ):
@@ -147,7 +144,7 @@ def destroy_order(
 
 @transaction.atomic
 def record_destroyed(action_id: UUID, fence: int) -> bool:
-    """Note the proof that an attempt sent nothing; returns whether the attempt was still in doubt.
+    """Record the proof that an attempt sent nothing; return True if the attempt was still in doubt.
 
     An attempt that is still unknown is left to `record_outcome`, which moves the action as well.
     """

@@ -1,4 +1,4 @@
-"""Back to a person: what was approved and may not leave any more, with the reason."""
+"""Return of approved actions to a person, with the reason why they may not leave any more."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -36,8 +36,8 @@ _is_void = Select(
 
 
 def return_if_void(action_id: UUID) -> bool:
-    """Send an approved action back when its approval counts no more; returns whether it went."""
-    # Most that cannot be claimed is only held back: asked without a lock first.
+    """Send an approved action back if its approval is void; return True if it was sent back."""
+    # Most actions that cannot be claimed are only held back, so the first query takes no lock.
     return bool(_is_void(pk=action_id)) and _return_if_void(action_id)
 
 
@@ -55,11 +55,10 @@ def _return_if_void(action_id: UUID) -> bool:
 
 @transaction.atomic
 def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarning]) -> bool:
-    """Send back what the kind found changed since the approval that `action` shows; False when it
-    has moved since.
+    """Send an action back because the kind found a change since the approval that `action` shows.
 
-    The news stands in a new revision of the same content, so that the next approval is given in
-    view of it.
+    Return False if it has moved since. A new revision of the same content shows the finding, so the
+    next approver sees it.
     """
     moved = _returned(
         action,
@@ -75,9 +74,7 @@ def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarnin
 
 @transaction.atomic
 def return_unproven(action: PendingAction) -> bool:
-    """Send back what has no proof that mailhub's own code approved it; False when it has moved
-    since.
-    """
+    """Send back an action without proof of an approval; return False if it has moved since."""
     log.warning("approval_unproven", action=str(action.pk), fence=action.fence)
     return _returned(
         action,

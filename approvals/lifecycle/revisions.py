@@ -1,4 +1,4 @@
-"""Adding a revision to what waits: the row, the bytes it names, and every decision so far void."""
+"""New revisions of a pending action: the row and its blobs; earlier decisions become void."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,12 +22,10 @@ def add_revision(
     blobs: Iterable[bytes] = (),
     **more: Any,
 ) -> None:
-    """Put new content, or news about the same content, in the place of the present one.
+    """Replace the present content by new content, or add findings to the same content.
 
-    The row is locked.
-
-    Decisions count for the revision they name, so those given are void. `more` goes with the
-    update.
+    The row is locked. Decisions count for the revision they name, so earlier ones are void. `more`
+    goes with the update.
     """
     number, digest = action.revision + 1, digest_of(payload)
     Revision.objects.create(
@@ -54,11 +52,10 @@ def add_revision(
 
 
 def add_notice(action: PendingAction, warnings: Sequence[PreviewWarning], **more: Any) -> None:
-    """The same content once more, with what was found out about it since.
+    """Add a revision with the same content and new findings about it.
 
-    The row is locked and pending.
-
-    Its author is the proposer: nobody has written anything.
+    The row is locked and pending. The author is the proposer, because nobody has edited the
+    content.
     """
     current = action.current
     told = {warning.code for warning in warnings}
@@ -77,6 +74,6 @@ def add_notice(action: PendingAction, warnings: Sequence[PreviewWarning], **more
 
 
 def untold(action: PendingAction, warnings: Iterable[PreviewWarning]) -> tuple[PreviewWarning, ...]:
-    """Those of the warnings that the present revision does not show yet."""
+    """Return the warnings that the present revision does not show yet."""
     told = {(w["code"], w.get("mark", "")) for w in action.current.preview.get("warnings", [])}
     return tuple(warning for warning in warnings if (warning.code, warning.mark) not in told)

@@ -1,6 +1,4 @@
-"""A mailbox and its rules: what holds, who belongs to it, and what becomes of what waits when it is
-disconnected.
-"""
+"""The pages of a mailbox: its rules, its members, and disconnecting it."""
 
 from typing import cast
 from uuid import UUID
@@ -27,8 +25,9 @@ from approvals.rules.policy import policy_of
 
 
 def visible_mailbox(request: HttpRequest, mailbox_id: UUID, *, need: Role = Role.VIEWER) -> Mailbox:
-    """404 for a stranger's mailbox exactly as for none, connected or not; 403 when the role is too
-    small.
+    """Return a mailbox of this person, connected or not.
+
+    Raises 404 for a foreign mailbox exactly as for a missing one, and 403 if the role is too small.
     """
     membership = (
         Membership.objects.select_related("mailbox")
@@ -46,9 +45,7 @@ def visible_mailbox(request: HttpRequest, mailbox_id: UUID, *, need: Role = Role
 @never_cache
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """What is connected, and whether it works; what is disconnected too, since here it is connected
-    again.
-    """
+    """Show the mailboxes and whether they work; disconnected ones too, to be connected again."""
     mine = list(Mailbox.objects.filter(members=cast(User, request.user)))
     return render(
         request,
@@ -67,7 +64,7 @@ def page(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
 def render_mailbox(
     request: HttpRequest, mailbox: Mailbox, *, problem: Problem | None = None
 ) -> HttpResponse:
-    """The page, with what went wrong on top when something was refused."""
+    """Render the page, with the problem on top if an action was refused."""
     person = cast(User, request.user)
     policy = policy_of(mailbox)
     members = (
@@ -96,7 +93,7 @@ def render_mailbox(
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def rules(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
-    """Change the rules. What nobody could fulfil is said before it is kept."""
+    """Change the rules. Rules that nobody can meet are pointed out before they are saved."""
     try:
         mailbox = visible_mailbox(request, mailbox_id, need=Role.MANAGER)
     except Problem as problem:
@@ -122,8 +119,10 @@ def rules(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def leave_off(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
-    """Disconnect: the access is deleted here, what is approved comes back, what waits stays until
-    it expires.
+    """Disconnect the mailbox.
+
+    Its access data is deleted here. Approved actions go back to a person; pending ones stay until
+    they expire.
     """
     try:
         mailbox = visible_mailbox(request, mailbox_id, need=Role.MANAGER)
@@ -143,7 +142,7 @@ def leave_off(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
 @login_required
 @require_POST
 def pause(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
-    """The kill switch of one mailbox, there and back, for who manages it."""
+    """Pause or resume one mailbox, for its managers."""
     try:
         mailbox = visible_mailbox(request, mailbox_id, need=Role.MANAGER)
     except Problem as problem:

@@ -1,4 +1,4 @@
-"""Who belongs to a mailbox: inviting, joining, changing, leaving."""
+"""The pages of members: inviting, joining, changing roles, leaving."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -48,7 +48,7 @@ class RoleForm(forms.Form):
 @require_POST
 @sensitive_variables("secret")
 def invite(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
-    """Make an invitation and mail its link to the invited address.
+    """Create an invitation and mail its link to the invited address.
 
     The page never holds the link.
     """
@@ -81,12 +81,12 @@ def invite(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
 
 @sensitive_variables()
 def _mailed(letter: dict[str, Any], *, to: str) -> bool:
-    """Mail the invitation, with one attempt. Return whether the mail server took it."""
+    """Mail the invitation, with one attempt. Return True if the mail server took it."""
     subject = _("%(person)s invites you to %(mailbox)s in mailhub") % letter
     text = render_to_string("approvals/invitation_mail.txt", letter)
     try:
         return bool(EmailMessage(subject, text, to=[to]).send())
-    except OSError:  # smtplib's errors are
+    except OSError:  # smtplib's errors are subclasses
         log.exception("invitation_not_mailed")
         return False
 
@@ -123,7 +123,7 @@ def change_role(request: HttpRequest, mailbox_id: UUID, user_id: int) -> HttpRes
 @login_required
 @require_POST
 def remove(request: HttpRequest, mailbox_id: UUID, user_id: int) -> HttpResponse:
-    """Take a member out, or leave: who is gone sees nothing of the mailbox any more."""
+    """Remove a member, or leave: a former member sees nothing of the mailbox any more."""
     return _changed(
         request,
         mailbox_id,

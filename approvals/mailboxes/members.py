@@ -1,6 +1,6 @@
-"""Who belongs to a mailbox: inviting, joining, changing a role, leaving.
+"""Members of a mailbox: inviting, joining, changing a role, leaving.
 
-Each with its audit event.
+Each change has its audit event.
 """
 
 import hashlib
@@ -33,16 +33,16 @@ USED_UP = "This invitation was used already, was withdrawn, or is too old. Ask w
 
 
 def invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
-    """Invite a person by their address; return the secret part of the link, which is known only
-    now.
+    """Invite a person by their address; return the secret part of the link.
 
-    It is the same work whether the address has an account or not. Raises `forbidden`, `conflict`
-    for a member, and `rate_limited`. An earlier invitation of the address to this mailbox ends.
+    The secret is known only now. The function does the same work for addresses with and without an
+    account. Raises `forbidden`, `conflict` for a member, and `rate_limited`. An earlier invitation
+    of the address to this mailbox ends.
     """
     email = email.strip().lower()
     _refuse_others(
         mailbox, person
-    )  # an attempt of another member must not use up what the managers may do
+    )  # before the count: attempts of other members must not use up the managers' limit
     try:
         _count(mailbox, person, email)
     except Problem:
@@ -87,10 +87,9 @@ def _invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
 @retry_if_rolled_back
 @transaction.atomic
 def new_link(*, mailbox: Mailbox, email: str) -> str:
-    """Give the open invitation of this address a new secret, for an operator who hands it over; the
-    old one ends.
+    """Give the open invitation of this address a new secret, for an operator who hands it over.
 
-    Raises `not_found` when there is no open invitation.
+    The old secret ends. Raises `not_found` if there is no open invitation.
     """
     invitation = (
         Invitation.open()
@@ -125,8 +124,9 @@ def withdraw_invitation(*, mailbox: Mailbox, person: User, invitation_id: int) -
 
 
 def invitation_behind(secret: str) -> Invitation | None:
-    """The invitation as long as it can be used: its inviter still manages the mailbox, and that is
-    connected.
+    """Return the invitation if it can be used.
+
+    Its inviter must still manage the mailbox, and the mailbox must be connected.
     """
     invitation = (
         Invitation.open()
@@ -140,18 +140,17 @@ def invitation_behind(secret: str) -> Invitation | None:
 
 
 def has_account(email: str) -> bool:
-    """Whether a person is known here by this address, with an open account or a closed one."""
+    """Return True if a person has this address here, with an open or a closed account."""
     return User.objects.filter(email=email).exists()
 
 
 def accept_invitation(*, secret: str, person: User | None) -> tuple[Invitation, User]:
-    """Join by an invitation, as the person who is signed in, or as a new person whose account
-    begins now.
+    """Join by an invitation, as the signed-in person or as a new person with a new account.
 
-    Nobody is taken for an existing person because of a link. A new account has no password, and its
-    address is proven: the link reached that address only. Raises `conflict` when the invitation is
-    used up, `forbidden` when it is for another person, `unauthenticated` when the invited person
-    has to sign in first.
+    A link never signs anybody in as an existing person. A new account has no password, and its
+    address is proven, because only that address got the link. Raises `conflict` if the invitation
+    is used up, `forbidden` if it is for another person, `unauthenticated` if the invited person has
+    to sign in first.
     """
     invitation = invitation_behind(secret)
     if invitation is None:
@@ -179,7 +178,7 @@ def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User
         )
     if person is None and has_account(invitation.email):
         raise Problem("unauthenticated", f"Sign in as {invitation.email} first, then join.")
-    # Only one of two simultaneous uses gets in.
+    # If the link is used twice at the same time, only one use succeeds.
     if not Invitation.open().filter(pk=invitation.pk).update(used_at=timezone.now()):
         raise Problem("conflict", USED_UP)
     member = person or User.objects.create_user(invitation.email)
@@ -200,7 +199,7 @@ def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User
 @retry_if_rolled_back
 @transaction.atomic
 def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> None:
-    """Let a member do more or less.
+    """Change the role of a member.
 
     Raises `forbidden`, `not_found`, and `conflict` for the last manager.
     """
@@ -213,7 +212,7 @@ def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> 
         _another_manages(mailbox, member)
     gains = role.covers(Role.APPROVER) and not before.covers(Role.APPROVER)
     Membership.objects.filter(pk=member.pk).update(
-        # What they said in an earlier time as an approver does not come back to life.
+        # Approvals from an earlier time as an approver must not count again.
         role=role,
         created_at=Now() if gains else member.created_at,
     )
@@ -234,11 +233,10 @@ def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> 
 @retry_if_rolled_back
 @transaction.atomic
 def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
-    """Take somebody out of a mailbox, or leave it oneself; their approvals of what waits count no
-    more.
+    """Remove a member from a mailbox, or leave it; their approvals no longer count.
 
-    What is approved already comes back to a person at the claim. Raises `forbidden`, `not_found`,
-    `conflict`.
+    Actions that are approved already go back to a person at the claim. Raises `forbidden`,
+    `not_found`, `conflict`.
     """
     _locked(mailbox, None if person.pk == user_id else person)
     member = _member(mailbox, user_id)
@@ -252,10 +250,10 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
 
 
 def _forget_decisions(mailbox: Mailbox, user_id: int) -> list[UUID]:
-    """Count the approvals again of what waits and they had approved; return the actions that lost
-    one.
+    """Recount the approvals of pending actions that they approved; return those that lost one.
 
-    The audit comes after it: whoever approves holds an action and wants the chain.
+    The audit is written later: an approval locks the action first and then the chain, so the same
+    order here avoids a deadlock.
     """
     lost = []
     policy = policy_of(mailbox)
@@ -280,7 +278,7 @@ def _forget_decisions(mailbox: Mailbox, user_id: int) -> list[UUID]:
 
 
 def _record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
-    """Let the history of each action say that a voice was lost."""
+    """Record in the history of each action that an approval was lost."""
     for action_id in actions:
         chain.record(
             mailbox=mailbox,
@@ -292,7 +290,7 @@ def _record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
 
 
 def _locked(mailbox: Mailbox, person: User | None) -> None:
-    """One change of the members at a time; raises `forbidden` when this person may not make it."""
+    """Lock the mailbox for one change of its members; raises `forbidden` for a non-manager."""
     Mailbox.objects.select_for_update(no_key=True).get(pk=mailbox.pk)
     if person is not None:
         _refuse_others(mailbox, person)

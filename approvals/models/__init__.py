@@ -1,4 +1,4 @@
-"""The gate's tables. Only approvals imports them."""
+"""The tables of the gate. Only approvals imports them."""
 
 from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.models.audit import AuditChain, AuditEvent

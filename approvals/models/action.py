@@ -1,6 +1,4 @@
-"""The pending action, its revisions, the bytes they name, and the idempotency records that lead to
-it.
-"""
+"""The pending action, its revisions and blobs, and the idempotency records that lead to it."""
 
 from __future__ import annotations
 
@@ -25,17 +23,17 @@ log = structlog.get_logger(__name__)
 
 
 class PendingAction(models.Model):
-    """Something that may happen once a person has said yes to exactly this.
+    """An action that may happen once a person has approved exactly this content.
 
-    The payload lives in Revision rows, which are only added; `current` names the newest, `digest`
-    repeats its digest so that one row says what is approved. `approval_round` counts how often
-    decisions were made void, and `returned` says why the last time, when it was not a person:
-    `{"code", "detail", "warnings"}`. `send_at` is the moment that was asked for, `not_before` the
-    one that holds now: undo window and back-off included. `replaces` is the action that this one
-    took the place of; `fingerprint` stays that of what was proposed, whatever is edited.
-    `unsettled_at` is when the work after the send, such as the copy in Sent, was given up.
-    `rules_version` is that of the recipient rules under which it was approved. `order_seal` proves
-    that mailhub itself ordered it to leave (`approvals.core.seals`).
+    The payload is in Revision rows, which are only added. `revision` is the number of the newest,
+    and `digest` repeats its digest so that one row says which content is approved. `approval_round`
+    counts how often decisions were made void. `returned` is the last reason if it was not a person:
+    `{"code", "detail", "warnings"}`. `send_at` is the requested moment; `not_before` is the one
+    that holds now, with undo window and back-off. `replaces` is the action whose place this one
+    took. `fingerprint` is the one of the proposal, even after edits. `unsettled_at` is the time at
+    which the work after the send, such as the copy in Sent, was given up. `rules_version` is the
+    version of the recipient rules under which it was approved. `order_seal` proves that mailhub
+    itself ordered it to leave (`approvals.core.seals`).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -146,10 +144,10 @@ class PendingAction(models.Model):
         return f"{self.kind} {self.id} {self.status}"
 
     def move(self, source: Status, target: Status, *conditions: Q, **changes: Any) -> bool:
-        """The one way a state changes: one conditional UPDATE. False means somebody else was first.
+        """Change the state with one conditional UPDATE; return False if another process was first.
 
-        To `approved` it also seals the order to leave, for the row as `self` shows it: lock the row
-        first.
+        This is the only way to change it. A move to `approved` also signs the order to leave, for
+        the row as `self` shows it: lock the row first.
         """
         assert target in TRANSITIONS[source], f"{source} → {target} is not a transition"
         if target is not Status.EXECUTING:
@@ -170,15 +168,14 @@ class PendingAction(models.Model):
 
 
 class Revision(models.Model):
-    """One version of what is to happen; never changed, only followed by another.
+    """One version of an action's content; it is never changed, only followed by another one.
 
-    `changed` names the fields in which it differs from what was proposed. A revision with the
-    digest of the one before changes nothing: something new was found about the same content, and
-    its preview says what.
+    `changed` names the fields that differ from the proposal. A revision with the digest of the one
+    before has the same content; its preview shows a new finding about it.
 
-    The payload and what the preview says of the content are encrypted at rest
-    (`approvals.core.at_rest`): a row that is read whole has them in `payload` and `preview`.
-    `unreadable` says that no key opened them.
+    The payload and the content of the preview are encrypted at rest (`approvals.core.at_rest`). A
+    row that is read with all columns has them decrypted in `payload` and `preview`. `unreadable` is
+    True if no key opened them.
     """
 
     unreadable = False
@@ -247,7 +244,7 @@ class Blob(models.Model):
 
 
 class IdempotencyRecord(models.Model):
-    """Which action a key led to. The key answers as long as the action's row exists."""
+    """The action that an idempotency key led to. The key is valid as long as the action exists."""
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
     proposer = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")

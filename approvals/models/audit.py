@@ -1,6 +1,4 @@
-"""The chains of events, without personal data: one for each mailbox, one for people, one for the
-server.
-"""
+"""The audit chains, without personal data: one for each mailbox, for people, and for the server."""
 
 import uuid
 
@@ -9,14 +7,14 @@ from django.db import models
 from accounts.models import Mailbox
 
 NO_MAILBOX = uuid.UUID(int=0)
-# Of its own, so that a flood of sign-ins never holds up the chains that sending needs.
+# People have their own chain, so a flood of sign-ins never delays the chains that sending needs.
 PEOPLE = uuid.UUID(int=1)
 
 
 class AuditChain(models.Model):
-    """The head of a chain; its row lock puts writers in line.
+    """The head of a chain; its row lock makes writers wait for each other.
 
-    Its id is the mailbox's, PEOPLE or NO_MAILBOX.
+    Its id is the id of the mailbox, PEOPLE or NO_MAILBOX.
     """
 
     id = models.UUIDField(primary_key=True, editable=False)
@@ -29,7 +27,7 @@ class AuditChain(models.Model):
 
 
 class AuditEvent(models.Model):
-    """One link: `hash` covers everything else in the row, `previous` included."""
+    """One event of a chain: `hash` covers all other columns of the row, `previous` included."""
 
     chain = models.ForeignKey(AuditChain, models.PROTECT, related_name="events")
     mailbox = models.ForeignKey(Mailbox, models.PROTECT, null=True, related_name="+")

@@ -1,4 +1,4 @@
-"""What workers did: attempts, and signs of life."""
+"""The work of the workers: attempts, and signs of life."""
 
 from django.db import models
 from django.db.models import Q
@@ -10,16 +10,16 @@ from approvals.models.action import PendingAction
 class Attempt(models.Model):
     """One attempt to carry an action out.
 
-    Written before the provider is called, so that a crash leaves a trace.
+    It is written before the provider is called, so that a crash leaves a trace.
 
-    `notes` say what the order to send names at the provider, such as the id of a draft: those of
-    the Preparation at the moment when the wire started. `ruled_at` is when a person said that it
-    was not sent.
+    `notes` name the objects at the provider that the send uses, such as the id of a draft. They are
+    those of the Preparation at the moment when the wire started. `ruled_at` is the time of a
+    person's ruling that it was not sent.
     """
 
     class Phase(models.TextChoices):
         PREPARED = "prepared"  # nothing can have been sent
-        WIRE_STARTED = "wire_started"  # from here on it may have been
+        WIRE_STARTED = "wire_started"  # from here on the mail may have been sent
 
     class Verdict(models.TextChoices):
         ACCEPTED = "accepted"
@@ -72,10 +72,10 @@ class Attempt(models.Model):
 
 
 class Preparation(models.Model):
-    """What a kind has left on the other side for a mail that has not gone out yet; ids and hashes,
-    no content.
+    """The objects that a kind left at the provider for an unsent mail: ids and hashes.
 
-    It belongs to the revision with this digest: another one is prepared anew.
+    It holds no content, and belongs to the revision with this digest: another one needs a new
+    preparation.
     """
 
     action = models.OneToOneField(
@@ -90,7 +90,7 @@ class Preparation(models.Model):
 
 
 class Heartbeat(models.Model):
-    """When a worker was last seen."""
+    """The time at which a worker was last seen."""
 
     worker = models.CharField(primary_key=True, max_length=100)
     seen_at = models.DateTimeField()
@@ -100,9 +100,7 @@ class Heartbeat(models.Model):
 
 
 class DeadLetter(models.Model):
-    """An action that a chore of the sweeper could not work on: set aside for a while, and shown to
-    operators.
-    """
+    """An action that a task of the sweeper could not process: set aside, and shown to operators."""
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
     chore = models.CharField(max_length=30)

@@ -1,6 +1,4 @@
-"""What people keep on the pages: views they come back to, and that they are looking at something
-just now.
-"""
+"""State of the pages for each person: saved views, and the pages that they have open now."""
 
 from django.conf import settings
 from django.db import models
@@ -9,7 +7,7 @@ from approvals.models.action import PendingAction
 
 
 class SavedView(models.Model):
-    """A name for a filter of the queue; `query` is the part of its address after the question mark."""
+    """A name for a filter of the queue; `query` is the query string of its address."""
 
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     name = models.CharField(max_length=60)
@@ -27,7 +25,7 @@ class SavedView(models.Model):
 
 
 class Presence(models.Model):
-    """Somebody has the page of an action open; good for some seconds after `seen_at`."""
+    """A person who has the page of an action open; valid for some seconds after `seen_at`."""
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")

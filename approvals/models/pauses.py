@@ -1,4 +1,4 @@
-"""What holds mail back although it is approved. Both are read inside the claim's UPDATE."""
+"""Reasons to hold approved mail back. The claim's UPDATE reads both."""
 
 import uuid
 
@@ -9,10 +9,10 @@ from accounts.models import Mailbox
 
 
 class Pause(models.Model):
-    """The kill switch: for one mailbox, or for everything where there is none.
+    """The kill switch for one mailbox, or for all mailboxes if `mailbox` is empty.
 
-    A person sets it, or mailhub itself, with a `reason`, if the database does not know what was
-    sent. Only the command `after_restore` ends a pause that has a reason.
+    A person sets it, or mailhub itself, with a `reason`, if the database does not know which mail
+    was sent. Only the command `after_restore` ends a pause that has a reason.
     """
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, null=True, related_name="+")
@@ -32,9 +32,7 @@ class Pause(models.Model):
 
 
 class Rest(models.Model):
-    """The provider asked for a rest (429, 421, Retry-After): nothing leaves this mailbox until
-    then.
-    """
+    """A cool-down that the provider asked for (429, 421, Retry-After): no mail leaves before."""
 
     mailbox = models.OneToOneField(Mailbox, models.CASCADE, primary_key=True, related_name="+")
     until = models.DateTimeField()
@@ -44,9 +42,7 @@ class Rest(models.Model):
 
 
 class Instance(models.Model):
-    """The one row that says which mailhub this database belongs to; its home holds the same id in a
-    file.
-    """
+    """The one row that names the mailhub of this database; its home holds the same id in a file."""
 
     identity = models.UUIDField()
 

@@ -1,4 +1,4 @@
-"""What people decide, and what a mailbox asks of them."""
+"""Decisions of people, and the rules of a mailbox for them."""
 
 from django.conf import settings
 from django.db import models
@@ -11,13 +11,12 @@ from approvals.models.action import PendingAction
 
 
 class ApprovalPolicy(models.Model):
-    """The rules of a mailbox: who decides, how many of them, for how long, to whom and when mail
-    may leave.
+    """The rules of a mailbox: who decides, how many, how long, to whom and when mail may leave.
 
-    Without a row the defaults below hold; an empty number means what the environment says, or no
-    limit. There is no rule that approves. `version` counts changes of the recipient lists: an
-    approval counts for the lists it was given under. `opens_at` and `closes_at` are the present or
-    next send window, or none where mail may leave at any time.
+    Without a row the defaults below hold. An empty number means the value of the environment, or no
+    limit. No rule approves. `version` counts changes of the recipient lists: an approval counts
+    only for the lists under which it was given. `opens_at` and `closes_at` are the present or next
+    send window; both are empty if mail may leave at any time.
     """
 
     class Approvers(models.TextChoices):
@@ -66,16 +65,19 @@ class ApprovalPolicy(models.Model):
         return f"{self.approvals_needed} approval(s)"
 
     def lets_proposer_approve(self) -> bool:
-        """With two approvals asked for, the proposer's own is never one of them."""
+        """Return True if the proposer may approve.
+
+        If two approvals are needed, the proposer's own is never one of them.
+        """
         return self.self_approval and self.approvals_needed == 1
 
 
 class Decision(models.Model):
-    """What one person said about one revision; never changed. It counts for its round only.
+    """The decision of one person about one revision; never changed. It counts for its round only.
 
     `method` says how the person had signed in. `seal` proves that mailhub wrote the row
-    (`approvals.core.seals`); it is empty for decisions from before there were seals, and these let
-    nothing leave.
+    (`approvals.core.seals`). It is empty for decisions from older versions; such a decision lets no
+    mail leave.
     """
 
     class Verdict(models.TextChoices):
@@ -115,9 +117,7 @@ class Decision(models.Model):
 
 
 class Seen(models.Model):
-    """Which revision of an action a person had before them last, so that what has changed since can
-    be shown.
-    """
+    """The revision of an action that a person saw last, so that later changes can be shown."""
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")

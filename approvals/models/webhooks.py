@@ -1,6 +1,4 @@
-"""Where programs want to be told what becomes of actions, how far each has been told, and how that
-went.
-"""
+"""Webhooks: the addresses, how far each has been notified, and the result of each delivery."""
 
 import uuid
 
@@ -13,12 +11,12 @@ from approvals.models.audit import AuditEvent
 
 
 class Webhook(models.Model):
-    """An address of a token's.
+    """An address that belongs to a token.
 
-    It hears of all actions in the token's mailboxes of which the token's owner is a member.
-
-    `secret` is encrypted; `ended_at` is when the other side said that it is gone for good (410);
-    until `busy_until` somebody is telling it something, so that messages come one after the other.
+    It gets the events of all actions in the token's mailboxes of which the token's owner is a
+    member. `secret` is encrypted. `ended_at` is the time at which the receiver answered that it is
+    gone for good (410). Until `busy_until` a worker delivers to it, so that messages come one after
+    the other.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -38,7 +36,7 @@ class Webhook(models.Model):
 
     @classmethod
     def listened_to(cls) -> models.QuerySet["Webhook"]:
-        """Those whose token is still good for something."""
+        """Return the webhooks that have not ended and whose token is still valid."""
         return cls.objects.filter(
             models.Q(token__expires_at=None) | models.Q(token__expires_at__gt=Now()),
             ended_at=None,
@@ -48,7 +46,7 @@ class Webhook(models.Model):
 
 
 class WebhookCursor(models.Model):
-    """Up to which link of a chain a webhook has been told: the chain is the outbox.
+    """The last event of a chain that a webhook has seen: the chain is the outbox.
 
     Without a mailbox it is the chain of people.
     """
@@ -74,8 +72,8 @@ class WebhookCursor(models.Model):
 class WebhookDelivery(models.Model):
     """One event for one webhook: of an action, or `link`, a security event.
 
-    It waits while `next_at` is set, is done with `delivered_at`, and given up without both;
-    `answer` is the last status, or a word for why there was none.
+    It waits while `next_at` is set, is done with `delivered_at`, and given up without both.
+    `answer` is the last status, or a word for why there was no answer.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

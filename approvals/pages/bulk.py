@@ -1,6 +1,4 @@
-"""Approving several at once: of one sender and one asker, with the same warnings, and spelled out
-once more.
-"""
+"""Bulk approval: mails of one mailbox and proposer, with the same warnings, confirmed again."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -27,7 +25,7 @@ MOST = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """One of the list, with the seal of what the person saw when they chose it."""
+    """One chosen action, with the digest and revision that the person saw."""
 
     action: PendingAction
     digest: str
@@ -51,7 +49,7 @@ class Chosen:
 @never_cache
 @require_POST
 def confirm(request: HttpRequest) -> HttpResponse:
-    """The chosen ones spelled out, with one button for all of them; nothing is decided here."""
+    """Show the chosen actions, with one button for all of them; nothing is decided here."""
     chosen = _chosen(request)
     context = {"chosen": chosen, "refusal": _refusal(chosen), "people": _people(chosen)}
     return render(
@@ -63,9 +61,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_POST
 def approve(request: HttpRequest) -> HttpResponse:
-    """Each of them with its own digest and revision; what has changed meanwhile is left out and
-    said.
-    """
+    """Approve each with its own digest and revision; changed ones are left out and reported."""
     chosen = _chosen(request)
     refusal = _refusal(chosen)
     if refusal:
@@ -118,7 +114,7 @@ def _people(chosen: list[Chosen]) -> int:
 
 
 def _refusal(chosen: list[Chosen]) -> str:
-    """Why these may not be approved together; empty when they may."""
+    """Return why these may not be approved together; empty if they may."""
     if not chosen:
         return gettext("Nothing that still waits was chosen.")
     if len({each.action.mailbox_id for each in chosen}) > 1:

@@ -1,6 +1,4 @@
-"""The content of a message at addresses of its own: its HTML for the sandboxed frame, its whole
-text and source.
-"""
+"""Addresses for a message's content: HTML for the sandboxed frame, whole text and source."""
 
 from typing import Literal
 from uuid import UUID
@@ -15,8 +13,7 @@ from django.views.decorators.http import require_safe
 
 from approvals.pages.review import rendered, visible_action
 
-# The message may bring its own inline styles and pictures it carries along; nothing is fetched,
-# nothing runs.
+# The message may bring inline styles and pictures of its own; nothing is fetched and nothing runs.
 BODY_POLICY = {
     "default-src": ["'none'"],
     "script-src": ["'none'"],
@@ -37,7 +34,7 @@ BODY_POLICY = {
 @xframe_options_sameorigin
 @csp_replace(BODY_POLICY)  # type: ignore[arg-type]  # its types know views without arguments only
 def body(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    """The HTML of the message alone, for the sandboxed frame of the review page."""
+    """Return only the HTML of the message, for the sandboxed frame of the review page."""
     action = visible_action(request, action_id)
     content = rendered(action, action.current.payload)
     if content is None or content.html is None:
@@ -49,7 +46,7 @@ def body(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @never_cache
 @require_safe
 def whole(request: HttpRequest, action_id: UUID, part: Literal["text", "source"]) -> HttpResponse:
-    """All of the text or of the bytes, as a file that no browser interprets."""
+    """Return the whole text or source, as a file that no browser interprets."""
     action = visible_action(request, action_id)
     content = rendered(action, action.current.payload)
     if content is None:

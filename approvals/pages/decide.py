@@ -1,4 +1,4 @@
-"""What a signed-in person decides. POST alone, with a CSRF token, bound to what was shown."""
+"""Decisions of a signed-in person: only by POST with a CSRF token, bound to the shown content."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -98,7 +98,7 @@ def cancel(request: HttpRequest, action_id: UUID) -> HttpResponse:
 
 
 def _shown(said: dict[str, Any]) -> tuple[str, int] | None:
-    """What the posted page had shown, if it said so."""
+    """Return the digest and revision that the page had shown, if the form holds them."""
     return (said["digest"], said["revision"]) if said["digest"] and said["revision"] else None
 
 
@@ -114,11 +114,11 @@ def undo(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @login_required
 @require_POST
 def resolve(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    """A person's ruling about an unknown outcome."""
+    """Rule on an unknown outcome."""
     action = visible_action(request, action_id)
     form = ResolveForm(request.POST)
     if not form.is_valid():
-        # A person without the role is told so first, whatever the form holds.
+        # A person without the role gets that refusal first, whatever the form holds.
         problem = rulings.refusal_to_rule(action, cast(User, request.user))
         if problem is None and "ruling" in form.errors:
             problem = Problem("invalid_input", "Say whether it was sent or not.")
@@ -146,7 +146,7 @@ def decided(
     decide: Callable[[User], PendingAction],
     shown: tuple[str, int] | None = None,
 ) -> HttpResponse:
-    """Decide and go on; a refusal is shown on the page as it is now."""
+    """Decide and go on; a refusal is shown on the current page."""
     try:
         decide(cast(User, request.user))
     except Problem as problem:
@@ -156,9 +156,7 @@ def decided(
 
 
 def _onward(request: HttpRequest, action: PendingAction) -> str:
-    """Where the person wanted to go: the page itself, the next that waits, or back to the list they
-    came from.
-    """
+    """Return the next address: the page itself, the next pending action, or the list of before."""
     match request.POST.get("then"):
         case "next":
             following = listing.next_after(listing.mailboxes_of(cast(User, request.user)), action)

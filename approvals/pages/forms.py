@@ -1,17 +1,17 @@
-"""What the forms of the gate's pages carry."""
+"""The forms on the gate's pages."""
 
 from django import forms
 
 
 class ApproveForm(forms.Form):
-    """The seal and revision of what was shown; nothing else is needed to approve."""
+    """The digest and revision that were shown; nothing else is needed to approve."""
 
     digest = forms.RegexField(r"^[0-9a-f]{64}$")
     revision = forms.IntegerField(min_value=1)
 
 
 class CancelForm(forms.Form):
-    """What was shown, when the page has said it: then nothing else is withdrawn."""
+    """The digest and revision that were shown, if the page sent them: only those are withdrawn."""
 
     digest = forms.RegexField(r"^[0-9a-f]{64}$", required=False, empty_value=None)
     revision = forms.IntegerField(min_value=1, required=False)
@@ -22,7 +22,7 @@ class RejectForm(CancelForm):
 
 
 class ResolveForm(forms.Form):
-    """A ruling, and the fence of the attempt that it is about."""
+    """A ruling, and the fence of its attempt."""
 
     fence = forms.IntegerField(min_value=1)
     ruling = forms.ChoiceField(choices=[("sent", "sent"), ("not_sent", "not_sent")])

@@ -1,6 +1,4 @@
-"""What stands around every page of the gate: what leaves just now, and whether single keys do
-something.
-"""
+"""Parts around every page of the gate: the mail that is leaving, and the switch for single keys."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +17,7 @@ KEYS_COOKIE = "keys"
 
 @dataclass(frozen=True, kw_only=True)
 class Leaving:
-    """An approval that can still be taken back, and for how many seconds by the server's clock."""
+    """An approval that can still be undone, and for how many seconds by the server's clock."""
 
     action: PendingAction
     seconds: int
@@ -28,14 +26,14 @@ class Leaving:
 
 
 def keys_are_on(request: HttpRequest) -> bool:
-    """Single keys can be turned off (WCAG 2.1.4), for this browser."""
+    """Return True unless this browser has turned single keys off (WCAG 2.1.4)."""
     return request.COOKIES.get(KEYS_COOKIE) != "off"
 
 
 def leaving_now(
     mailboxes: Sequence[Mailbox], *, but: PendingAction | None = None
 ) -> Leaving | None:
-    """The approval of these mailboxes that leaves last and can still be undone, whoever gave it."""
+    """Return the approval of these mailboxes that leaves last and can be undone, by any person."""
     now = timezone.now()
     # Through the partial index over `not_before`, which is never before `undo_until`.
     held = PendingAction.objects.filter(
@@ -58,7 +56,7 @@ def leaving_now(
 
 
 def seconds_left(action: PendingAction) -> int:
-    """How long an approval can still be taken back; 0 when it cannot."""
+    """Return for how many seconds an approval can still be undone; 0 if it cannot."""
     if action.status != Status.APPROVED or action.undo_until is None:
         return 0
     return max(math.ceil((action.undo_until - timezone.now()).total_seconds()), 0)

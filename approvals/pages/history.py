@@ -1,6 +1,4 @@
-"""Everything that happened to one action, in order: what people said and changed, what was tried,
-what was refused.
-"""
+"""The history of one action, in order: decisions, edits, attempts and refusals."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +10,7 @@ from approvals.audit.words import words_of
 from approvals.lifecycle.queries import rule_changes_of
 from approvals.models import AuditEvent, PendingAction
 
-# Events that no row of their own tells; the others are told by decisions, revisions and attempts.
+# Events without a row of their own. Decisions, revisions and attempts show the others.
 TOLD = (
     "undone", "cancelled", "returned", "expired", "superseded", "approval_refused", "rejection_refused", "edit_refused",
     "ask_back_refused", "ruling_refused", "late_outcome", "proven_unsent", "approval_lost",
@@ -25,7 +23,7 @@ CONTENT = ("payload", "preview", "sealed_payload", "sealed_preview")
 
 @dataclass(frozen=True, kw_only=True)
 class Past:
-    """One thing that happened; `what` is the row that tells it."""
+    """One entry of the history; `what` is its row."""
 
     at: datetime
     sort: str
@@ -35,7 +33,7 @@ class Past:
 
 
 def of(action: PendingAction) -> list[Past]:
-    """Oldest first. Names of people are looked up once for all."""
+    """Return the history, oldest first. Names of people are looked up once for all."""
     revisions = list(action.revisions.select_related("author").defer(*CONTENT))
     found = [
         Past(at=after.created_at, sort="edited", what=after, who=str(after.author))

@@ -1,8 +1,8 @@
 """Pages of actions for people: by keyset, filtered, and bounded however many there are.
 
-One index (mailbox, status, created_at, id) serves everything: for each mailbox and state it gives
-the next few in order, and these are merged. A search looks through the next `WINDOW` of them and
-says where it stopped; a list never reads a payload.
+One index (mailbox, status, created_at, id) serves all lists: for each mailbox and state it gives
+the next few in order, and these are merged. A search covers the next `WINDOW` of them and says
+where it stopped. A list never reads a payload.
 """
 
 import re
@@ -27,7 +27,7 @@ TERM = re.compile(r'(?:(from|to|warning):)?(?:"([^"]*)"|(\S+))')
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a list is to hold beside its states; everything given must hold."""
+    """The filters of a list beside its states; an action must match all of them."""
 
     words: tuple[str, ...] = ()
     asked_by: tuple[str, ...] = ()
@@ -42,8 +42,9 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """`next_cursor` leads on; `stopped_early` when a search had looked through its window before
-    the page was full.
+    """One page of actions; `next_cursor` leads to the next.
+
+    `stopped_early` is True if a search reached the end of its window before the page was full.
     """
 
     rows: list[PendingAction]
@@ -52,8 +53,9 @@ class Listed:
 
 
 def wanted(text: str, *, warned: bool = False) -> Wanted:
-    """What somebody typed: words, `from:agent`, `to:domain`, `warning:code`; quotes hold words
-    together.
+    """Return the search in a text: words, `from:agent`, `to:domain`, `warning:code`.
+
+    Quotes hold words together.
     """
     found: dict[str, list[str]] = {"": [], "from": [], "to": [], "warning": []}
     for field, quoted, bare in TERM.findall(text[:300]):
@@ -69,7 +71,7 @@ def wanted(text: str, *, warned: bool = False) -> Wanted:
 
 
 def mailboxes_of(person: User) -> list[Mailbox]:
-    """The mailboxes whose actions this person may see."""
+    """Return the mailboxes whose actions this person may see."""
     columns = ("id", "address", "name", "status", "provider")
     return list(Mailbox.objects.filter(memberships__user=person).only(*columns).order_by("address"))
 
@@ -83,7 +85,7 @@ def page(
     newest_first: bool,
     what: Wanted | None = None,
 ) -> Listed:
-    """One page, with `shown` on each row.
+    """Return one page, with `shown` on each row.
 
     Raises `invalid_input` for a cursor that no list has given.
     """
@@ -113,7 +115,7 @@ def page(
 def these(
     mailboxes: Sequence[Mailbox], ids: Sequence[UUID], *, what: Wanted
 ) -> list[PendingAction]:
-    """Those of these actions that belong to the mailboxes and match."""
+    """Return those of these actions that belong to the mailboxes and match."""
     if not ids:
         return []
     order = ("created_at", "id")
@@ -126,22 +128,21 @@ def these(
 
 
 def count(mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, at_most: int = 100) -> int:
-    """How many, counted no further than `at_most` in each mailbox: nobody reads 'pending 48,113' as
-    a number.
+    """Return the number of actions, counted up to `at_most` in each mailbox.
+
+    Nobody needs the exact number of 48,113 pending actions.
     """
     merged = _merged(mailboxes, statuses, after=Q(), order=("created_at", "id"), take=at_most)
     return 0 if merged is None else merged.count()
 
 
 def waiting_for(person: User) -> int:
-    """How many wait for a decision, as far as anybody counts."""
+    """Return how many actions wait for a decision, up to the limit of `count`."""
     return count(mailboxes_of(person), (Status.PENDING,))
 
 
 def next_after(mailboxes: Sequence[Mailbox], action: PendingAction) -> PendingAction | None:
-    """The next that waits, oldest first: what came after this one, else what is left from before
-    it.
-    """
+    """Return the next pending action, oldest first: one after this, else one from before it."""
     for cursor in (cursor_of(action.created_at, action.pk), None):
         listed = page(mailboxes, (Status.PENDING,), cursor=cursor, limit=2, newest_first=False)
         for row in listed.rows:
@@ -151,14 +152,16 @@ def next_after(mailboxes: Sequence[Mailbox], action: PendingAction) -> PendingAc
 
 
 def place_of(mailboxes: Sequence[Mailbox], action: PendingAction, *, at_most: int = 99) -> int:
-    """Where it stands among what waits, 1 for the oldest; 0 when that is too far down to say."""
+    """Return its place among the pending actions, 1 for the oldest; 0 if it is too far down."""
     keys = _keys(mailboxes, (Status.PENDING,), after=Q(), order=("created_at", "id"), take=at_most)
     return next((number for number, (_, key) in enumerate(keys, start=1) if key == action.pk), 0)
 
 
 def _with_what_a_row_shows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
-    """Adds `shown`; `needed`, how many must approve by the rules of now, as `policies.needed_for`
-    says of one; and `doubtful`, whether it may have been sent without proof of either.
+    """Add `shown`, `needed` and `doubtful`.
+
+    `needed` is how many must approve by today's rules, like `policy.needed_for` for one action.
+    `doubtful` is True if it may have been sent, without proof of either.
     """
     now = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values("approvals_needed")[:1]
     doubtful = Exists(Attempt.objects.filter(unproven(), action=OuterRef("pk")))
@@ -186,9 +189,9 @@ def _merged(
     order: tuple[str, str],
     take: int,
 ) -> QuerySet[PendingAction, tuple[Any, UUID]] | None:
-    """The first `take` of each mailbox and state, together.
+    """Return the first `take` of each mailbox and state, together.
 
-    SQLite takes no LIMIT in a part of a UNION, so each part names its rows by their keys.
+    SQLite accepts no LIMIT in a part of a UNION, so each part selects its rows by their keys.
     """
     parts = []
     for mailbox in mailboxes:
@@ -204,7 +207,7 @@ def _merged(
 def _matching(
     ids: Sequence[UUID], what: Wanted, *, at_most: int, order: tuple[str, str]
 ) -> QuerySet[PendingAction]:
-    """Those of these actions that match, the first `at_most` of them.
+    """Return those of these actions that match, at most the first `at_most`.
 
     The beginning of the text is encrypted, so the rows are compared here and not in the database.
     """
@@ -238,9 +241,7 @@ def _matches(
     proposer: Sequence[str],
     whole: Callable[[], Mapping[str, Any]],
 ) -> bool:
-    """Return True if the current revision of an action is what is wanted; `whole` opens its
-    encrypted part.
-    """
+    """Return True if the current revision of an action matches; `whole` decrypts its preview."""
     warnings = preview.get("warnings") or ()
     if what.warned and not warnings:
         return False

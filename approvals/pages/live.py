@@ -1,9 +1,8 @@
-"""What happens while a page is open: who else is looking, what has changed, and a bell for every
-open page.
+"""Live updates of open pages: other viewers, changes, and a notification for every open page.
 
-The ids of audit events are the clock: a page knows the last one it has seen and asks for what
-changed since. The hub only rings. One thread in a process looks into the database for all pages
-that are open there, and none when none is.
+The ids of audit events are the clock: a page knows the last one it has seen and asks for later
+changes. The hub only notifies. One thread in a process queries the database for all pages that are
+open there, and it ends if no page is open.
 """
 
 import asyncio
@@ -23,13 +22,13 @@ from approvals.models import AuditEvent, Presence
 
 log = structlog.get_logger(__name__)
 
-# each second look is also one at who is there or at who may see what: one statement a second
+# every second round also queries presence or memberships: one statement a second
 LOOK_SECONDS = 1.5
-MEMBERS_EVERY = 8  # looks
+MEMBERS_EVERY = 8  # rounds
 PING_SECONDS = 15.0
-STREAM_SECONDS = 300.0  # then the browser asks again, and is asked again who it is
-# Transactions end in another order than they took their ids: an event may show itself after a later
-# one.
+STREAM_SECONDS = 300.0  # then the browser reconnects, and its session is checked again
+# Transactions commit in another order than they took their ids, so an event may appear after a
+# later one.
 OVERLAP = 20
 PRESENT = timedelta(seconds=30)
 FORGET = timedelta(hours=1)
@@ -37,14 +36,12 @@ MOST_CHANGES = 200
 
 
 def last_event() -> int:
-    """The id of the newest audit event; 0 before the first."""
+    """Return the id of the newest audit event; 0 before the first."""
     return AuditEvent.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
 def changed_since(mailboxes: Sequence[Mailbox], event: int) -> tuple[list[UUID], int]:
-    """The actions of these mailboxes that something happened to, and the event up to which that is
-    the answer.
-    """
+    """Return the changed actions of these mailboxes, and the last event that this answer covers."""
     newer = AuditEvent.objects.filter(pk__gt=max(event - OVERLAP, 0)).order_by("pk")
     rows = list(newer.values_list("pk", "mailbox_id", "action_id")[:MOST_CHANGES])
     mine = {mailbox.pk for mailbox in mailboxes}
@@ -55,7 +52,7 @@ def changed_since(mailboxes: Sequence[Mailbox], event: int) -> tuple[list[UUID],
 
 
 def come(person: User, action_id: UUID) -> None:
-    """Say that this person has the action open; to be said again while they have."""
+    """Record that this person has the action open; repeat it while they have."""
     now = timezone.now()
     Presence.objects.update_or_create(action_id=action_id, person=person, defaults={"seen_at": now})
     Presence.objects.filter(seen_at__lt=now - FORGET).delete()
@@ -68,7 +65,7 @@ def go(person: User, action_id: UUID) -> None:
 def present(
     action_ids: Iterable[UUID], *, mailboxes: Sequence[Mailbox], but: User
 ) -> dict[UUID, list[str]]:
-    """Who else has each of these open, as far as they belong to these mailboxes."""
+    """Return the names of others who have each of these open, only within these mailboxes."""
     fresh = Presence.objects.filter(
         action__in=list(action_ids),
         action__mailbox__in=mailboxes,
@@ -84,7 +81,7 @@ def present(
 class Listener:
     """One open page.
 
-    `mailboxes` is kept up to date by the hub; `bell` holds the newest event, if any.
+    The hub keeps `mailboxes` up to date; `bell` holds the newest event, if any.
     """
 
     person_id: int
@@ -93,7 +90,7 @@ class Listener:
     bell: "asyncio.Queue[int]"
 
     def ring(self, event: int) -> None:
-        """From the hub's thread."""
+        """Notify the page of an event, from the hub's thread."""
         self.loop.call_soon_threadsafe(self._put, event)
 
     def _put(self, event: int) -> None:
@@ -103,7 +100,7 @@ class Listener:
 
 
 class Hub:
-    """The pages that are open in this process, and the thread that looks for them."""
+    """The open pages of this process, and the thread that queries for them."""
 
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
@@ -122,7 +119,7 @@ class Hub:
             self._listeners.discard(listener)
 
     def _current(self) -> list[Listener]:
-        """The open pages; an empty answer ends the thread."""
+        """Return the open pages; an empty list ends the thread."""
         with self._lock:
             if not self._listeners:
                 self._thread = None
@@ -144,7 +141,7 @@ class Hub:
                         _refresh(listeners)
                     elif looks % 2:
                         here = _ring_for_people(listeners, floor, here)
-                except DatabaseError:  # the pages look by themselves meanwhile
+                except DatabaseError:  # the pages poll meanwhile
                     log.exception("live_failed")
                     connection.close()
                 time.sleep(LOOK_SECONDS)
@@ -158,8 +155,9 @@ HUB = Hub()
 async def stream(
     person: User, mailboxes: frozenset[UUID], *, since: int, now: int
 ) -> AsyncIterator[str]:
-    """Server-sent events for one page: the id of the newest event of its mailboxes, and a ping when
-    it is quiet.
+    """Yield server-sent events for one page.
+
+    They are the id of the newest event of its mailboxes, and a ping when it is quiet.
     """
     listener = Listener(
         person_id=person.pk,
@@ -171,8 +169,8 @@ async def stream(
     ends = time.monotonic() + STREAM_SECONDS
     try:
         yield "retry: 3000\n\n"
-        # What was missed while the connection was lost; a page that missed nothing asks once for
-        # nothing.
+        # Events that were missed while the connection was lost; if none was missed, the page asks
+        # once in vain.
         yield f"id: {now}\ndata: {now}\n\n" if since and now > since else ": hello\n\n"
         while time.monotonic() < ends:
             try:
@@ -186,7 +184,7 @@ async def stream(
 
 
 def _ring(listeners: list[Listener], floor: int, seen: dict[int, float]) -> int:
-    """Ring for each event that was not there at the last look; returns from where to look next."""
+    """Notify of each event since the last query; return where the next query starts."""
     rows = (
         AuditEvent.objects.filter(pk__gt=max(floor - OVERLAP, 0))
         .order_by("pk")
@@ -211,7 +209,7 @@ def _ring(listeners: list[Listener], floor: int, seen: dict[int, float]) -> int:
 def _ring_for_people(
     listeners: list[Listener], floor: int, before: set[tuple[UUID, int, UUID]]
 ) -> set[tuple[UUID, int, UUID]]:
-    """Ring where somebody has come or gone; returns who is where now."""
+    """Notify if somebody has come or gone; return the present people and their actions."""
     fresh = Presence.objects.filter(seen_at__gt=timezone.now() - PRESENT)
     now = set(fresh.values_list("action_id", "person_id", "action__mailbox_id"))
     stirred = {mailbox_id for _, _, mailbox_id in now ^ before}
@@ -222,7 +220,7 @@ def _ring_for_people(
 
 
 def _refresh(listeners: list[Listener]) -> None:
-    """Who may see what, as it is now; who may sign in no more hears nothing more."""
+    """Update the mailboxes of each listener; a deactivated person gets no further events."""
     members = Membership.objects.filter(
         user__in={each.person_id for each in listeners}, user__is_active=True
     )

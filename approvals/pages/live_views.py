@@ -1,4 +1,4 @@
-"""What an open page asks for while it is open. It changes nothing but who is said to be looking."""
+"""Requests of an open page. They change nothing but the record of present people."""
 
 from typing import cast
 from uuid import UUID
@@ -29,9 +29,9 @@ from approvals.pages.review import visible_action
 @login_required
 @require_GET
 async def stream(request: HttpRequest) -> HttpResponseBase:
-    """The bell of an open page, over ASGI.
+    """Return the event stream of an open page, over ASGI.
 
-    Elsewhere 204, on which a browser asks no more, and the page looks by itself now and then.
+    Under WSGI it returns 204: the browser does not ask again, and the page polls from time to time.
     """
     if not isinstance(request, ASGIRequest):
         return HttpResponse(status=204)
@@ -56,9 +56,7 @@ async def stream(request: HttpRequest) -> HttpResponseBase:
 @never_cache
 @require_safe
 def changes(request: HttpRequest) -> JsonResponse:
-    """What changed since an event for a page that shows a list: its rows anew, the numbers, and who
-    looks.
-    """
+    """Return the changes since an event for a list: its rows, the counts, and the viewers."""
     person = cast(User, request.user)
     asked = Asked.by(request.GET)
     since = request.GET.get("since", "")
@@ -103,8 +101,10 @@ def changes(request: HttpRequest) -> JsonResponse:
 @login_required
 @require_POST
 def presence(request: HttpRequest, action_id: UUID) -> JsonResponse:
-    """Say that one is here and what one has before one, or that one goes; hear who else is, and
-    whether what is shown still stands.
+    """Record that this person has a revision open, or leaves.
+
+    Return the other people there, and a mark by which the page sees if its content is still
+    current.
     """
     action = visible_action(request, action_id)
     person = cast(User, request.user)

@@ -1,6 +1,4 @@
-"""What a person sets up for themselves on these pages: saved views, and whether single keys do
-something.
-"""
+"""Settings of a person for these pages: saved views, and the switch for single keys."""
 
 from typing import cast
 
@@ -25,7 +23,7 @@ MOST_VIEWS = 20
 @login_required
 @require_POST
 def save_view(request: HttpRequest) -> HttpResponse:
-    """Keep a filter under a name; the same name again replaces it."""
+    """Save a filter under a name; the same name again replaces it."""
     person = cast(User, request.user)
     form = SavedViewForm(request.POST)
     query = Asked.by(QueryDict(request.POST.get("query", "")[:500])).query
@@ -48,7 +46,7 @@ def remove_view(request: HttpRequest, view_id: int) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def keyboard(request: HttpRequest) -> HttpResponse:
-    """All keys on one page, and the switch that turns the single ones off."""
+    """Show all keys on one page, and the switch that turns the single ones off."""
     if request.method == "POST":
         response: HttpResponse = redirect("keyboard")
         response.set_cookie(

@@ -1,4 +1,4 @@
-"""The queue: what waits for a person, and what became of the rest."""
+"""The queue: pending actions, and the results of the others."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -24,8 +24,9 @@ PAGE = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Tab:
-    """A tab of the queue; `oldest_first` where somebody works through it, `counted` where the
-    number says something.
+    """A tab of the queue.
+
+    `oldest_first` is for tabs that people work through, `counted` for tabs whose number is useful.
     """
 
     key: str
@@ -71,7 +72,7 @@ TROUBLED = (Mailbox.Status.ERROR, Mailbox.Status.NEEDS_REAUTH, Mailbox.Status.PA
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What the address asks for: a tab, a search, one mailbox, only what has a warning."""
+    """The query of the address: a tab, a search, one mailbox, only actions with a warning."""
 
     tab: Tab
     text: str = ""
@@ -93,7 +94,7 @@ class Asked:
 
     @property
     def filters(self) -> str:
-        """The filters alone, to be put behind another tab."""
+        """Return only the filters, for the address of another tab."""
         given = {"q": self.text, "mailbox": self.mailbox, "warned": "1" if self.warned else ""}
         return urlencode({name: value for name, value in given.items() if value})
 
@@ -113,9 +114,7 @@ class Asked:
 def index(request: HttpRequest) -> HttpResponse:
     person = cast(User, request.user)
     asked = Asked.by(request.GET)
-    event = (
-        live.last_event()
-    )  # before the list is read: what happens meanwhile is told again, not lost
+    event = live.last_event()  # before the list is read: later events are sent again, not lost
     mailboxes = listing.mailboxes_of(person)
     try:
         listed = listing.page(
@@ -126,7 +125,7 @@ def index(request: HttpRequest) -> HttpResponse:
             newest_first=not asked.tab.oldest_first,
             what=listing.wanted(asked.text, warned=asked.warned),
         )
-    except Problem:  # an address somebody typed or shortened: the first page is what they want
+    except Problem:  # an address that somebody typed or cut: show the first page
         return redirect(f"{request.path}?{asked.query}")
     counts = tab_counts(mailboxes)
     looking = live.present((row.pk for row in listed.rows), mailboxes=mailboxes, but=person)
@@ -156,6 +155,6 @@ def tab_counts(mailboxes: list[Mailbox]) -> dict[str, int]:
 
 
 def tabs_with(counts: dict[str, int]) -> list[tuple[Tab, int]]:
-    """The tabs with their numbers; the unknown comes first when there is any."""
+    """Return the tabs with their numbers; unknown comes first if it is not empty."""
     found: list[tuple[Any, int]] = [(tab, counts.get(tab.key, 0)) for tab in TABS]
     return sorted(found, key=lambda each: not (each[0].key == "unknown" and each[1]))

@@ -1,4 +1,4 @@
-"""The review page: exactly what will leave, and what may be done about it."""
+"""The review page: exactly the content that will leave, and the possible decisions."""
 
 from typing import Any, cast
 from uuid import UUID
@@ -27,8 +27,7 @@ from approvals.pauses import switch
 from approvals.rules.policy import needed_for, policy_of, undo_of
 
 VIEWS = ("preview", "text", "source", "changes", "history")
-# More than that of a text or a source has its own address: the page stays quick, whatever somebody
-# sends.
+# A longer text or source has its own address, so the page stays quick.
 SHOWN_CHARACTERS = 40_000
 
 
@@ -44,14 +43,14 @@ def page(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @never_cache
 @require_safe
 def peek(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    """The message and its decision alone, to be shown beside the queue."""
+    """Show only the message and its decision, beside the queue."""
     action = visible_action(request, action_id)
     context = {**about(request, action), "beside_queue": True, "view": "preview"}
     return render(request, "approvals/peek.html", context)
 
 
 def visible_action(request: HttpRequest, action_id: UUID) -> PendingAction:
-    """404 for a stranger's action exactly as for one that does not exist."""
+    """Return an action of this person's mailboxes; raises 404 for foreign and missing ones."""
     action = queries.find(queries.visible_to(cast(User, request.user)), action_id)
     if action is None:
         raise Http404
@@ -66,11 +65,10 @@ def render_review(
     shown: tuple[str, int] | None = None,
     seen: int | None = None,
 ) -> HttpResponse:
-    """The page, with what went wrong on top when a decision was refused; the status is that of the
-    problem.
+    """Render the page, with the problem on top and its status if a decision was refused.
 
-    `shown` is the digest and revision of the form that was posted, `seen` the revision that the
-    person had before them the last time: how the present one differs from either is shown.
+    `shown` is the digest and revision of the posted form, `seen` the revision that the person saw
+    last. The page shows how the present content differs from either.
     """
     person = cast(User, request.user)
     mailboxes = listing.mailboxes_of(person)
@@ -96,12 +94,12 @@ def render_review(
     if wait and not problem:
         response["Refresh"] = str(
             wait
-        )  # without JavaScript too: the page follows the mail until it is out
+        )  # works without JavaScript: the page follows the mail until it is out
     return response
 
 
 def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
-    """What the message part of a page needs."""
+    """Return the context for the message part of a page."""
     person = cast(User, request.user)
     view = request.GET.get("view")
     current = action.current
@@ -143,14 +141,14 @@ def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
 
 
 def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChange, ...]:
-    """How the present content differs from that of an earlier revision."""
+    """Return how the present content differs from an earlier revision."""
     if revision is None or not 0 < revision < action.revision:
         return ()
     return edits.changes_since(action, revision)
 
 
 def rendered(action: PendingAction, payload: Any) -> Rendered | None:
-    """None when the content has been purged."""
+    """Return the content for the page; None if it has been purged or no key opens it."""
     if not payload:
         return None
     try:
@@ -162,7 +160,7 @@ def rendered(action: PendingAction, payload: Any) -> Rendered | None:
 
 
 def _aside(action: PendingAction) -> str | None:
-    """What a kind shows beside the message, such as the conversation it belongs to."""
+    """Return the template that a kind shows beside the message, such as its conversation."""
     name = f"approvals/previews/{action.kind}.aside.html"
     try:
         get_template(name)
@@ -172,7 +170,7 @@ def _aside(action: PendingAction) -> str | None:
 
 
 def _domains(preview: dict[str, Any]) -> list[tuple[str, int]]:
-    """Where many recipients are, in how large a number, the most first."""
+    """Return the domains of the recipients with their numbers, the largest first."""
     tally: dict[str, int] = {}
     for target in preview.get("targets", ()):
         domain = target["address"].rpartition("@")[2]

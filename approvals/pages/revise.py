@@ -1,6 +1,6 @@
-"""Short of a decision: a reviewer changes the content, or asks the proposer back.
+"""Actions of a reviewer other than a decision: edit the content, or ask the proposer back.
 
-POST alone changes anything.
+Only a POST changes anything.
 """
 
 from typing import Any, cast
@@ -29,9 +29,7 @@ from approvals.pages.review import render_review, visible_action
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    """The form with everything that may be changed; posted with any of its fields it makes a new
-    revision.
-    """
+    """Show the form with all editable fields; a POST with one of them makes a new revision."""
     action = visible_action(request, action_id)
     person = cast(User, request.user)
     changes = _changes(request, edits.edit_fields(action)) if request.method == "POST" else {}
@@ -56,7 +54,7 @@ def edit(request: HttpRequest, action_id: UUID) -> HttpResponse:
         )
         edits.saw(
             action=edited, person=person, revision=edited.revision
-        )  # one's own change is no news
+        )  # their own edit is not news
     except Problem as problem:
         if problem.code in ("invalid_input", "too_large"):
             return _form(request, action, problem=problem, typed=changes)
@@ -97,7 +95,7 @@ def ask_back(request: HttpRequest, action_id: UUID) -> HttpResponse:
 
 
 def _changes(request: HttpRequest, fields: tuple[EditField, ...]) -> Changes:
-    """What was typed in. A field that the form did not carry stays as it is."""
+    """Return the typed values. A field that the form did not send stays as it is."""
     found: dict[str, str | FilesGiven] = {}
     for field in fields:
         if field.sort != "files":
@@ -120,7 +118,7 @@ def _form(
     problem: Problem | None = None,
     typed: Changes | None = None,
 ) -> HttpResponse:
-    """The form, with what was typed in and what is wrong with it after a refusal."""
+    """Render the form, with the typed values and errors after a refusal."""
     errors = {error.field: error.message for error in problem.errors} if problem else {}
     rows: list[dict[str, Any]] = []
     for field in edits.edit_fields(action):
@@ -143,7 +141,7 @@ def _form(
         "rows": rows,
         "problem": problem,
         "waiting": listing.waiting_for(cast(User, request.user)),
-        # The seal of what the form was made from: what somebody else has changed meanwhile is not
+        # The digest of the revision that the form shows, so that another person's later edit is not
         # overwritten.
         "digest": request.POST.get("digest") or action.digest,
         "revision": request.POST.get("revision") or action.revision,

@@ -1,4 +1,4 @@
-"""Whether the person is really there: asked before what is risky."""
+"""Step-up: a check before risky decisions that the person is really there."""
 
 from django.http import HttpRequest, HttpResponse
 
@@ -6,10 +6,10 @@ from accounts.people.step_up import ask_again, is_fresh
 
 
 def asked_again(request: HttpRequest) -> HttpResponse | None:
-    """The answer to give instead, when a sign-in is not fresh enough; None to go on.
+    """Return a page that asks for a new sign-in, or None if the last one is fresh enough.
 
-    It leads back to the page above, where the button is: what is decided is pressed anew, with it
-    in view.
+    It leads back to the page above with the button, so the person decides again with the content in
+    view.
     """
     if is_fresh(request):
         return None

@@ -1,9 +1,8 @@
-"""The send journal: what was handed over, written to a file outside the database just before the
-point of no return.
+"""The send journal: a file outside the database with a line for each handover.
 
-A database that was restored, rolled back or replaced by an older replica has forgotten sends that
-this file knows. Only `approvals.pauses.restored` reads it. Each line is synced before the mail
-leaves, so the file is never behind a send.
+The line is written and synced just before the point of no return, so the file is never behind a
+send. A database that was restored, rolled back or replaced by an older replica has lost sends that
+are in this file. Only `approvals.pauses.restored` reads it.
 """
 
 import json
@@ -51,7 +50,7 @@ def append_mark(identity: UUID) -> None:
 
 
 def newest() -> list[Entry]:
-    """Return the entries of the last lines that nobody has reconciled, oldest first."""
+    """Return the entries of the last lines that were not reconciled, oldest first."""
     path = journal_file()
     try:
         with path.open("rb") as file:
@@ -63,7 +62,7 @@ def newest() -> list[Entry]:
 
 
 def entries() -> list[Entry]:
-    """Return all entries that nobody has reconciled, oldest first."""
+    """Return all entries that were not reconciled, oldest first."""
     path = journal_file()
     lines = [
         line
@@ -81,7 +80,7 @@ def _write(said: dict[str, Any]) -> None:
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         size = os.fstat(file).st_size
-        # A power cut may have left half a line: a line of its own keeps it from spoiling the next.
+        # A power cut may have left half a line, so the next line starts with a line break.
         torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
         os.write(file, (b"\n" if torn else b"") + line)
         os.fsync(file)
@@ -106,7 +105,7 @@ def _older(path: Path) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a new name in a folder outlive a power cut (fsync(2))."""
+    """Sync a folder, so that a new name in it survives a power cut (fsync(2))."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -117,7 +116,7 @@ def sync_folder(folder: Path) -> None:
 def _parsed(lines: list[bytes]) -> Iterator[Entry | None]:
     """Yield the entries, and None for a mark.
 
-    A torn line was never acted upon: its mail did not leave.
+    A torn line is skipped, because its mail did not leave.
     """
     for line in lines:
         try:

@@ -1,16 +1,17 @@
-"""Does this database still know what was sent from this home?
+"""Comparison of the database with the sends from this home.
 
-If not, nothing more is sent until an operator says so.
+If they differ, nothing is sent until an operator allows it.
 
 A restored backup, a rolled-back volume, a promoted asynchronous replica and a copy of production
 that is started as staging all hold actions as approved that were sent long ago. Four things outside
-the database tell:
+the database show it:
 
 1. the instance id in the home, which a copy elsewhere does not have;
 2. the anchored heads of the audit chains, which a shorter or other chain does not fit;
 3. the send journal, whose newest lines an older database does not know;
-4. Sent: what was approved before this process began is looked up there before its first try
-   (`approvals.lifecycle.reconcile`). That tells even if the home came back together with the database.
+4. Sent: an action that was approved before this process began is looked up there before its first
+   attempt (`approvals.lifecycle.reconcile`). That works even if the home was restored together with
+   the database.
 """
 
 import os
@@ -42,7 +43,7 @@ REASONS = {
     "sent": "A mail that the database holds as approved and never tried is in Sent already.",
     "operator": "An operator has restored an older copy of the database.",
 }
-WARNED = "may_have_been_sent"  # the warning about what an older copy may have forgotten
+WARNED = "may_have_been_sent"  # the warning about a send that an older copy may have lost
 _verified: set[tuple[UUID, int]] = set()
 _compared = threading.Event()
 _began: list[datetime] = []  # one value, once it is known
@@ -54,11 +55,11 @@ def identity_file() -> Path:
 
 
 def compare() -> bool:
-    """Compare the database with what is kept outside it, and pause everything on a difference.
+    """Compare the database with the records outside it, and pause everything on a difference.
 
-    Returns whether it differs. The whole comparison is made once in each process and what it forks.
-    The newest lines of the journal are compared each time: lines that this process has seen in the
-    database are not asked about again, until it has another connection, which may lead to another
+    Return True if it differs. The whole comparison is made once in each process and its forks. The
+    newest lines of the journal are compared each time. Lines that this process has seen in the
+    database are not queried again until it has another connection, which may lead to another
     server.
     """
     code = _difference()
@@ -85,16 +86,15 @@ def _difference() -> str | None:
 
 
 def is_from_before(at: datetime | None) -> bool:
-    """Return whether this was written before this process began, so perhaps into a database that
-    came back since.
+    """Return True if the time is before this process began.
+
+    The database may have been restored since.
     """
     return at is not None and at <= began()
 
 
 def began() -> datetime:
-    """Return when this process, or the one that forked it, first looked at the database, by the
-    database's clock.
-    """
+    """Return when this process, or its parent, first read the database, by the database's clock."""
     return _began[0]
 
 
@@ -116,7 +116,7 @@ def missing_of(entries: list[journal.Entry]) -> list[journal.Entry]:
 
 
 def warned_of(action_id: UUID) -> bool:
-    """Return whether a restore left a warning on this action: it may have been sent as it is."""
+    """Return True if a restore left a warning on this action: it may have been sent as it is."""
     events = AuditEvent.objects.filter(action_id=action_id, event__in=("noticed", "returned"))
     return events.filter(data__code=WARNED).exists()
 
@@ -133,14 +133,12 @@ def adopt_home() -> None:
 
 
 def pause_for(code: str) -> None:
-    """Pause everything for one of the REASONS, until `after_restore` has gone through it."""
+    """Pause everything for one of the REASONS, until `after_restore` has reconciled it."""
     _pause(code)
 
 
 def reason() -> str:
-    """Return why everything is paused, as a sentence, if it was not a person who did it; else an
-    empty string.
-    """
+    """Return why mailhub paused everything, as a sentence; an empty string if it did not."""
     code = Pause.objects.filter(mailbox=None).values_list("reason", flat=True).first()
     return REASONS.get(code, code) if code else ""
 
@@ -148,7 +146,7 @@ def reason() -> str:
 def begin_anew() -> None:
     """Give database and home a new common id, and end the pause last.
 
-    What was restored has been reconciled.
+    The restored actions have been reconciled before.
     """
     with transaction.atomic():
         Instance.objects.all().delete()
@@ -163,7 +161,7 @@ def begin_anew() -> None:
 
 
 def _same_instance() -> bool:
-    """Return whether home and database belong together.
+    """Return True if home and database belong together.
 
     New ones, without any action, are joined here.
     """
@@ -183,7 +181,7 @@ def _identity() -> UUID | None:
 
 
 def _begin() -> UUID:
-    """Return the id of the database, which is made if there is none; another process may be faster."""
+    """Return the id of the database, created if it is missing; another process may be faster."""
     return Instance.objects.get_or_create(pk=1, defaults={"identity": uuid4()})[0].identity
 
 
@@ -194,18 +192,16 @@ def _write_identity(identity: UUID) -> None:
     with written.open("w") as file:
         file.write(str(identity))
         file.flush()
-        os.fsync(file.fileno())  # a power cut must not part the home from its database
+        os.fsync(file.fileno())  # a power cut must not separate the home from its database
     written.replace(path)
     sync_folder(path.parent)
 
 
 def _pause(code: str, *, again: Callable[[], str | None] | None = None) -> bool:
-    """Pause everything; returns whether it is paused.
+    """Pause everything; return True if it is paused.
 
-    With `again`, a new pause needs the difference a second time.
-
-    `after_restore` puts everything right and then ends the pause. Who looked before that must not
-    pause after it.
+    With `again`, a new pause needs the difference a second time: `after_restore` repairs the state
+    and then ends the pause, so a comparison from before that must not pause again.
     """
     with transaction.atomic():
         pause, new = Pause.objects.get_or_create(

@@ -1,4 +1,4 @@
-"""The kill switch: what is approved waits, for one mailbox or for all of them."""
+"""The kill switch: approved mail waits, for one mailbox or for all of them."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -19,9 +19,9 @@ from approvals.pauses import restored
 @retry_if_rolled_back
 @transaction.atomic
 def pause(*, mailbox: Mailbox | None, actor: str) -> bool:
-    """Let nothing leave this mailbox, or any; returns whether it still could.
+    """Let nothing leave this mailbox, or any; return True if that is new.
 
-    What is leaving now is not stopped.
+    Mail that is leaving now is not stopped.
     """
     _, new = Pause.objects.get_or_create(mailbox=mailbox, defaults={"since": timezone.now()})
     if new:
@@ -32,10 +32,10 @@ def pause(*, mailbox: Mailbox | None, actor: str) -> bool:
 @retry_if_rolled_back
 @transaction.atomic
 def resume(*, mailbox: Mailbox | None, actor: str) -> bool:
-    """Take the pause of this mailbox, or that of everything, away; returns whether there was one.
+    """Remove the pause of this mailbox, or the pause of everything; return True if there was one.
 
-    Raises `conflict` for a pause that mailhub set itself because the database does not know what
-    was sent.
+    Raises `conflict` for a pause that mailhub set itself because the database does not know which
+    mail was sent.
     """
     if mailbox is None and (why := restored.reason()):
         raise Problem("conflict", f"{why} Run `manage.py after_restore`.")
@@ -46,14 +46,12 @@ def resume(*, mailbox: Mailbox | None, actor: str) -> bool:
 
 
 def is_paused(mailbox: Mailbox) -> bool:
-    """Whether the kill switch holds this mailbox back, its own or that of everything."""
+    """Return True if the kill switch holds this mailbox back, by its own or the general pause."""
     return Pause.objects.filter(Q(mailbox=None) | Q(mailbox=mailbox)).exists()
 
 
 def why_everything_is_paused() -> str:
-    """Return the reason if mailhub has paused everything itself, as a sentence; else an empty
-    string.
-    """
+    """Return why mailhub has paused everything itself, as a sentence; an empty string otherwise."""
     return restored.reason()
 
 
@@ -62,9 +60,7 @@ def everything_is_paused() -> bool:
 
 
 def paused_among(mailboxes: Sequence[Mailbox]) -> set[UUID]:
-    """The ids of those that the kill switch holds back, by a pause of their own or that of
-    everything.
-    """
+    """Return the ids of paused mailboxes, by their own pause or the general one."""
     found = Pause.objects.filter(Q(mailbox=None) | Q(mailbox__in=mailboxes)).values_list(
         "mailbox_id", flat=True
     )
@@ -73,7 +69,7 @@ def paused_among(mailboxes: Sequence[Mailbox]) -> set[UUID]:
 
 
 def under_way(mailbox: Mailbox | None) -> tuple[int, int]:
-    """How many are approved and how many are leaving now, from this mailbox or from all."""
+    """Return how many actions are approved and how many are leaving, from this mailbox or all."""
     actions = (
         PendingAction.objects.filter(mailbox=mailbox) if mailbox else PendingAction.objects.all()
     )

@@ -1,7 +1,7 @@
-"""The bell of the database queue: NOTIFY on PostgreSQL, a FIFO in MAILHUB_HOME on SQLite.
+"""Notifications of the database queue: NOTIFY on PostgreSQL, a FIFO in MAILHUB_HOME on SQLite.
 
-Either wakes a waiting worker at once, without a fast poll, and says for which action. A ring that
-is lost costs at most until the next sweep.
+Either wakes up a waiting worker at once, without a fast poll, and carries the id of the action. If
+a notification is lost, the next sweep picks the action up.
 """
 
 import contextlib
@@ -19,19 +19,20 @@ RING_BYTES = 16
 
 
 class Bell(Protocol):
-    """The worker's end of the bell."""
+    """The receiving end of the notifications, in the worker."""
 
     def fileno(self) -> int | None:
-        """What becomes readable when it rings; None while it cannot be heard."""
+        """Return the descriptor that becomes readable on a notification; None if not connected."""
         ...
 
     def mend(self) -> bool:
-        """Try to hear it again; returns whether it can be heard now."""
+        """Try to connect again; return True if notifications arrive now."""
         ...
 
     def answered(self, at_most: int) -> list[UUID]:
-        """Take rings and say what they were for; about so many, where another worker can take the
-        others.
+        """Read notifications and return their action ids.
+
+        It takes about `at_most` of them if another worker can take the others.
         """
         ...
 
@@ -39,7 +40,7 @@ class Bell(Protocol):
 
 
 def ring(action_id: UUID) -> None:
-    """Wake a worker, if one listens."""
+    """Wake up a worker, if one listens."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(action_id)])
@@ -50,7 +51,7 @@ def ring(action_id: UUID) -> None:
 def listen() -> Bell:
     if connection.vendor != "postgresql":
         return FifoBell()
-    # Only here: its library costs every start a tenth of a second, and SQLite has no use for it.
+    # Imported only if needed: the library takes a tenth of a second, and SQLite does not use it.
     from approvals.queues.notify import NotifyBell
 
     return NotifyBell(CHANNEL)
@@ -70,13 +71,13 @@ def _ring_fifo(action_id: UUID) -> None:
     try:
         os.write(bell, action_id.bytes)
     except BlockingIOError:
-        pass  # so many rings that the pipe is full: the worker is awake
+        pass  # the pipe is full of notifications, so the worker is awake
     finally:
         os.close(bell)
 
 
 class FifoBell:
-    """A FIFO; where several workers listen, one of them takes the ring."""
+    """A FIFO; if several workers listen, one of them takes the notification."""
 
     def __init__(self) -> None:
         path = fifo_path()
@@ -85,7 +86,7 @@ class FifoBell:
             path.unlink(missing_ok=True)
             with contextlib.suppress(FileExistsError):  # another worker was faster
                 os.mkfifo(path, 0o600)
-        # Opened for reading and writing, so that it is never at end of file when the last ringer
+        # Opened for reading and writing, so it never reaches end of file when the last writer
         # closes it.
         self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK)
 
@@ -96,8 +97,8 @@ class FifoBell:
         return True
 
     def answered(self, at_most: int) -> list[UUID]:
-        # What is written and read in pieces of one size stays in these pieces (pipe(7): such writes
-        # are atomic).
+        # Writes and reads of one fixed size keep the messages whole (pipe(7): such writes are
+        # atomic).
         try:
             rung = os.read(self._fifo, RING_BYTES * at_most)
         except BlockingIOError:  # another worker took it

@@ -1,4 +1,4 @@
-"""Celery as the bell: a task is the id of an action; `celery -A mailhub worker` takes it."""
+"""Celery as the queue: a task is the id of an action; `celery -A mailhub worker` takes it."""
 
 from typing import Any
 from uuid import UUID
@@ -15,20 +15,20 @@ from approvals.worker import maintenance
 log = structlog.get_logger(__name__)
 
 ANSWER_SECONDS = 1.0
-# What waited longer has been rung for again; it is dropped without a look at the database.
+# After this time a sweep has notified again, so the task is dropped without a database query.
 EXPIRES_SECONDS = 60
-# A person waits for the answer to an approval: one more try on a fresh connection, then it is the
-# sweeper's.
+# A person waits for the answer to an approval: retry once on a fresh connection, then leave it to
+# the sweeper.
 PUBLISH_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
 
 
 class CeleryQueue:
-    """Puts the id into the broker."""
+    """Queue that puts the id into the broker."""
 
     def __init__(self) -> None:
         self._app: Celery = import_string(
             settings.MAILHUB_CELERY_APP
-        )  # makes it the one that tasks belong to
+        )  # the import makes it the current app of the tasks
 
     def ring(self, action_id: UUID) -> None:
         carry_out.apply_async(
@@ -36,18 +36,18 @@ class CeleryQueue:
         )
 
     def answers(self) -> bool:
-        # The errors of a library are known only from its connection object, and making that may
+        # The errors of a library are known only from its connection object, and creating that may
         # fail.
         try:
             with self._app.connection_for_write(connect_timeout=ANSWER_SECONDS) as connection:
                 connection.connect()
-        except Exception:  # whatever it is, the broker does not answer; the page that asks must
+        except Exception:  # any error means no answer; the page that asks must get one
             log.warning("broker_unreachable", exc_info=True)
             return False
         return True
 
 
-# No `autoretry_for` and no result: whether to try again is the row's decision alone.
+# No `autoretry_for` and no result: only the row decides about a retry.
 @shared_task(name="approvals.carry_out", ignore_result=True)  # type: ignore[untyped-decorator]
 def carry_out(action_id: str) -> None:
     workers.carry_out(UUID(action_id))
@@ -55,13 +55,14 @@ def carry_out(action_id: str) -> None:
 
 @shared_task(name="approvals.sweep", ignore_result=True)  # type: ignore[untyped-decorator]
 def sweep() -> None:
-    """For who runs beat: one sweep, in addition to the workers' own."""
+    """Run one sweep, in addition to the workers' own; for servers that run beat."""
     maintenance.sweep()
 
 
 def _keep_only(*names: str) -> None:
-    """Unregister all other tasks: Celery brings some of its own that call others, and the broker
-    may name any.
+    """Unregister all other tasks.
+
+    Celery brings some of its own that call others, and the broker may name any.
     """
     tasks = current_app.tasks
     for name in set(tasks) - set(names):
@@ -91,7 +92,7 @@ def _stop(**_: Any) -> None:
         _Beside.sweeper.stop()
 
 
-# Called in the worker's main process alone; a task runs in another.
+# These signals are sent only in the worker's main process; a task runs in another.
 signals.worker_init.connect(_start)
 signals.heartbeat_sent.connect(_look_after)
 signals.worker_shutdown.connect(_stop)

@@ -1,6 +1,4 @@
-"""The default queue: a resident worker that is rung for, and finds in the table what nobody rang
-for.
-"""
+"""The default queue: a resident worker that is notified, and finds all other work in the table."""
 
 import queue
 import signal
@@ -24,12 +22,12 @@ from approvals.worker.dispatch import Due
 
 log = structlog.get_logger(__name__)
 
-FULL_SECONDS = 1.0  # how soon it notices that a send has become a slow one, which frees its slot
-UNHEARD_SECONDS = 1.0  # while the bell cannot be heard, the table is asked instead
+FULL_SECONDS = 1.0  # how soon the worker notices that a send has become slow, which frees its slot
+UNHEARD_SECONDS = 1.0  # without notifications, the table is queried this often
 
 
 class DatabaseQueue:
-    """Rings the bell; its server is the database itself."""
+    """Queue in the database, which is also its server."""
 
     def ring(self, action_id: UUID) -> None:
         bell.ring(action_id)
@@ -39,11 +37,10 @@ class DatabaseQueue:
 
 
 class Worker:
-    """Three parts: this thread listens and hands out, others carry out, one sweeps and keeps the
-    time.
+    """A worker of three parts: this thread listens and hands out, others carry out, one sweeps.
 
-    So a send that takes its time delays no other, and neither the sweeps nor the signs of life.
-    What is handed out never exceeds the free slots; `Slots` says who gets one.
+    So a slow send delays neither other sends nor the sweeps and the signs of life. The worker never
+    hands out more actions than there are free slots; `Slots` says who gets one.
     """
 
     def __init__(self, *, threads: int = THREADS) -> None:
@@ -56,7 +53,7 @@ class Worker:
         self._slots = Slots(threads)
         self._handed_out: queue.SimpleQueue[Due | None] = queue.SimpleQueue()
         self._carriers: list[threading.Thread] = []  # as many as were ever needed at once
-        self._more = True  # the table may hold something that nobody rang for
+        self._more = True  # the table may hold work without a notification
         self._next_find = 0.0
 
     def run(self) -> None:
@@ -83,14 +80,14 @@ class Worker:
         log.info("worker_stopped", worker=self.name)
 
     def _listen(self) -> None:
-        """Wait for the bell, for a free slot, or for the time to look into the table."""
+        """Wait for a notification, for a free slot, or for the time to query the table."""
         heard = self._bell.fileno()
         if heard is None:
-            self._more = True  # what rang was not heard
+            self._more = True  # notifications may have been lost
             if not self._bell.mend():
                 self._wakeup.wait(UNHEARD_SECONDS)
         elif (free := self._slots.free()) <= 0:
-            self._wakeup.wait(FULL_SECONDS)  # the bell is left to workers that can take more
+            self._wakeup.wait(FULL_SECONDS)  # notifications are left to workers that can take more
         elif self._wakeup.wait(self._patience(), heard):
             self._hand_out(lambda: dispatch.places(list(dict.fromkeys(self._bell.answered(free)))))
         self._start(self._slots.take())
@@ -108,7 +105,7 @@ class Worker:
     def _hand_out(self, find: Callable[[], list[Due]]) -> None:
         try:
             self._start(self._slots.take(find()))
-        except DatabaseError:  # the sweeper tries again, and rings
+        except DatabaseError:  # the sweeper retries, and notifies
             log.exception("database_unavailable", worker=self.name)
             connection.close()
 
@@ -121,7 +118,7 @@ class Worker:
             carrier.start()
 
     def _carry(self) -> None:
-        """The life of a carrier, on a database connection of its own."""
+        """Carry actions out until the worker stops, on a database connection of this thread."""
         while (due := self._handed_out.get()) is not None and not self._stopping:
             try:
                 if carry_out(due.action, settle=False):
@@ -129,7 +126,7 @@ class Worker:
                         due.mailbox, [due.action]
                     )  # else the sweeper does
                 else:
-                    # it may be due later, and nobody else keeps the time
+                    # it may be due later, and only the sweeper keeps the time
                     self._sweeper.look_again()
             finally:
                 self._slots.give_back(due)

@@ -1,6 +1,4 @@
-"""Figures for whoever watches over the queue, read from the database at the moment they are asked
-for.
-"""
+"""Figures about the queue for monitoring, read from the database on demand."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +10,7 @@ from approvals.core.states import OPEN, Status
 from approvals.models import Attempt, DeadLetter, PendingAction
 from approvals.worker import heartbeats
 
-COUNTED = 10_000  # nobody acts differently on 10,000 waiting actions than on 11,000
+COUNTED = 10_000  # 10,000 waiting actions and 11,000 call for the same reaction
 SINCE = {
     Status.PENDING: "created_at",
     Status.APPROVED: "approved_at",
@@ -23,8 +21,10 @@ SINCE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """How many are in each open state (no further than COUNTED), how long the oldest has been, and
-    what came of attempts; no figure says whose.
+    """Figures of the queue; no figure names a person.
+
+    They are the number of actions in each open state (up to COUNTED), the age of the oldest, and
+    the verdicts of attempts.
     """
 
     counts: dict[str, int]
@@ -62,7 +62,7 @@ def figures() -> Figures:
 
 
 def _oldest(status: Status) -> datetime | None:
-    """Since when the oldest is in this state."""
+    """Return since when the oldest action is in this state."""
     actions = PendingAction.objects.filter(status=status)
     if SINCE[status].startswith("attempts__"):
         actions = actions.filter(attempts__fence=F("fence"))

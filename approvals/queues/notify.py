@@ -1,4 +1,4 @@
-"""The worker's end of the bell on PostgreSQL."""
+"""The receiving end of the notifications on PostgreSQL."""
 
 from typing import Any
 from uuid import UUID
@@ -10,7 +10,7 @@ from django.db import connection
 log = structlog.get_logger(__name__)
 
 CONNECT_SECONDS = 3
-# A server that is gone without a word is noticed within about 20 seconds.
+# A server that disappears silently is noticed within about 20 seconds.
 KEEPALIVE: dict[str, Any] = {
     "keepalives": 1,
     "keepalives_idle": 10,
@@ -20,7 +20,7 @@ KEEPALIVE: dict[str, Any] = {
 
 
 class NotifyBell:
-    """LISTEN on a connection of its own; after a restart of the database it listens again."""
+    """LISTEN on its own connection; after a restart of the database it listens again."""
 
     def __init__(self, channel: str) -> None:
         self._channel = channel
@@ -41,7 +41,7 @@ class NotifyBell:
         return self._connection is not None
 
     def answered(self, at_most: int) -> list[UUID]:
-        """All of them: every worker hears every ring, and the claim decides."""
+        """Return all notifications: every worker receives each of them, and the claim decides."""
         assert self._connection is not None
         rung: list[UUID] = []
         try:

@@ -1,4 +1,4 @@
-"""RQ as the bell: a job is the id of an action; `manage.py rqworker` takes it."""
+"""RQ as the queue: a job is the id of an action; `manage.py rqworker` takes it."""
 
 import signal
 import time
@@ -22,20 +22,20 @@ from approvals.queues.sweeper import SweeperProcess
 QUEUE = "default"
 OUR_FUNCTION = f"{__name__}.carry_out"
 ANSWER_SECONDS = 1.0
-KEPT_SECONDS = 60  # a job that failed says nothing that the row and the log do not say
+KEPT_SECONDS = 60  # the row and the log say everything that a failed job says
 GRACE_SECONDS = 60
-LOOK_SECONDS = 5  # how often a worker, idle or busy, looks after its sweeper
+LOOK_SECONDS = 5  # how often a worker, idle or busy, checks its sweeper
 
 
 class RefusedJob(Exception):
-    """A job that is not one of ours. RQ records it as failed."""
+    """Raised for a job that is not one of ours. RQ records it as failed."""
 
 
 class ActionJob(rq.job.Job):
-    """A job that runs `carry_out` and nothing else.
+    """A job that runs only `carry_out`.
 
-    RQ imports and calls whatever function a job in Redis names, and the functions it names to be
-    told of the end. So without this class anybody who can write to Redis runs code in the worker.
+    RQ imports and calls any function that a job in Redis names, and its callbacks as well. So
+    without this class anybody who can write to Redis runs code in the worker.
     """
 
     def restore(self, raw_data: Any) -> Any:
@@ -54,11 +54,11 @@ class ActionJob(rq.job.Job):
 
 
 class RqQueue:
-    """Puts the id into Redis."""
+    """Queue that puts the id into Redis."""
 
     def __init__(self) -> None:
-        # A person waits for the answer to an approval: one try on a fresh connection if the kept
-        # one is dead, then it is the sweeper's.
+        # A person waits for the answer to an approval: retry once on a fresh connection if the kept
+        # one is dead, then leave it to the sweeper.
         self._redis = Redis.from_url(
             settings.REDIS_URL,
             socket_connect_timeout=ANSWER_SECONDS,
@@ -72,11 +72,11 @@ class RqQueue:
     def ring(self, action_id: UUID) -> None:
         job_id = str(action_id)
         if self._redis.lpos(self._queue.key, job_id) is not None:
-            # it waits already: a sweep every few seconds must not fill the queue while workers are
-            # behind
+            # it waits already: the sweeps of every few seconds must not fill the queue while
+            # workers are behind
             return
-        # No `retry`: whether to try again is the row's decision alone. No `unique` either: the job
-        # of a worker that was killed would stand in the way of the next one.
+        # No `retry`: only the row decides about a retry. No `unique` either: the job of a worker
+        # that was killed would block the next one.
         self._queue.enqueue(
             carry_out,
             job_id,
@@ -95,22 +95,20 @@ class RqQueue:
 
 
 def carry_out(action_id: str) -> None:
-    """The job."""
+    """Carry the action of a job out."""
     workers.carry_out(UUID(action_id))
 
 
 class _Companion:
-    """What both workers add to RQ's: JSON, a sweeper beside them, and to know that they were asked
-    to end.
-    """
+    """The common part of both RQ workers: JSON, a sweeper, and a record of a request to end."""
 
-    max_connection_wait_time = 5.0  # RQ doubles it up to a minute after Redis is back
+    max_connection_wait_time = 5.0  # RQ doubles it, and may wait up to a minute after Redis is back
     log_result_lifespan = False
     sweeper: SweeperProcess | None = None
     asked_to_end = False
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        # rqworker hands over pickle unless told otherwise, whatever the queue says.
+        # rqworker passes pickle unless an option says otherwise, whatever the queue says.
         options |= {
             "serializer": JSONSerializer,
             "job_class": ActionJob,
@@ -133,23 +131,25 @@ class _Companion:
 
 
 class ForkingWorker(_Companion, rq.Worker):
-    """Forks for each job: a send that goes wrong takes nothing else along. The default."""
+    """Worker that forks for each job: a send that crashes affects nothing else. The default."""
 
     def setup_work_horse_signals(self) -> None:
-        """Whoever ends a whole group or container asks the worker; a send that is under way is
-        finished.
+        """Ignore SIGTERM in the child, so that a send that is under way is finished.
+
+        A SIGTERM to a whole group or container reaches the worker as well, which then ends.
         """
         super().setup_work_horse_signals()  # type: ignore[no-untyped-call]
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 class ResidentWorker(_Companion, rq.SimpleWorker):
-    """Works in its own process: faster, because connections are kept (`rqworker --worker-class`)."""
+    """Worker in its own process: faster, since it keeps connections (`rqworker --worker-class`)."""
 
 
 def keep_working(work: Callable[[], None], *, once: bool) -> None:
-    """Run rqworker, and again whenever it ends unasked: RQ gives up when Redis goes away between
-    two jobs.
+    """Run rqworker, and restart it if it ends unasked.
+
+    RQ gives up if Redis goes away between two jobs.
     """
     workers.prepare()
     _Companion.sweeper = SweeperProcess(worker=workers.worker_name())
@@ -159,7 +159,7 @@ def keep_working(work: Callable[[], None], *, once: bool) -> None:
             try:
                 work()
             except SystemExit as end:
-                if end.code != 1:  # a connection that failed; anything else was asked for
+                if end.code != 1:  # a connection that failed; any other end was requested
                     raise
             if once:
                 return
@@ -168,7 +168,7 @@ def keep_working(work: Callable[[], None], *, once: bool) -> None:
 
 
 def _wait_for_redis() -> None:
-    """Sweep on while there is no Redis; a worker that has nothing to do may be ended at any moment."""
+    """Sweep on while Redis is away; a worker without work may be ended at any moment."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         raise SystemExit

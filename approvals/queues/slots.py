@@ -1,6 +1,4 @@
-"""The concurrency slots of a worker: who gets one, so that nobody's slow server holds up other
-people's mail.
-"""
+"""The concurrency slots of a worker: one owner's slow server must not delay others' mail."""
 
 import threading
 import time
@@ -16,11 +14,11 @@ MOST = 4  # times as many sends as slots may be under way, most of them slow
 
 
 class Slots:
-    """`threads` sends at once, at most one of each mailbox.
+    """The slots for `threads` sends at once, at most one of each mailbox.
 
-    A send that takes longer than SLOW_SECONDS waits for its server and costs nothing: it gives its
-    slot to another one. But an owner with as many slow ones as half of the slots gets no further
-    slot until one of them has ended, so that one owner's servers cannot take up all that there is.
+    A send that takes longer than SLOW_SECONDS only waits for its server, so it gives its slot to
+    another one. An owner whose slow sends number half of the slots gets no further slot until one
+    of them has ended. So the servers of one owner cannot take up all slots.
     """
 
     def __init__(self, threads: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,7 +26,7 @@ class Slots:
         self._clock = clock
         self._lock = threading.Lock()
         self._taken: dict[UUID, tuple[Due, float]] = {}  # by mailbox, and since when
-        self._waiting: dict[UUID, Due] = {}  # by mailbox: found, and could not get a slot yet
+        self._waiting: dict[UUID, Due] = {}  # by mailbox: found, but without a slot so far
 
     @property
     def taken(self) -> int:
@@ -43,7 +41,7 @@ class Slots:
             return self._free(self._slow())
 
     def take(self, found: Iterable[Due] = ()) -> list[Due]:
-        """Take slots for as many of these, and of those that wait, as may have one; return those."""
+        """Take slots for found and waiting actions as far as possible; return those with a slot."""
         taken = []
         with self._lock:
             for due in found:
@@ -61,7 +59,7 @@ class Slots:
                     taken.append(due)
                     del self._waiting[due.mailbox]
                 elif under_way is not None and under_way[0].action == due.action:
-                    del self._waiting[due.mailbox]  # rung for twice
+                    del self._waiting[due.mailbox]  # a second notification
         return taken
 
     def give_back(self, due: Due) -> None:
@@ -79,7 +77,7 @@ class Slots:
 
 
 def _by_turns(found: Sequence[Due], held: Counter[int | None]) -> list[Due]:
-    """The owner with the fewest sends under way comes first, then each gets one by turns."""
+    """Return the actions sorted: the owner with the fewest sends first, then each in rotation."""
     turn = Counter(held)
     places = []
     for due in found:

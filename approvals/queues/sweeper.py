@@ -1,9 +1,8 @@
-"""The resident sweeper: sweeps every few seconds, rings at the moment something becomes due, says
-that it lives.
+"""The resident sweeper: it sweeps every few seconds, notifies when actions become due, and beats.
 
-It is in every worker, so that no clock outside has to be there: RQ's cron and Celery's beat send
-their orders through the broker, and what a sweeper finds is just what got lost in there (rq/cron.py
-also writes pickle, and ends when Redis goes away). Any number may run at once.
+It is in every worker, so that no external scheduler is needed. RQ's cron and Celery's beat send
+their orders through the broker. The sweeper has to find exactly the work that was lost there.
+rq/cron.py also writes pickle, and ends when Redis goes away. Any number may run at once.
 """
 
 import contextlib
@@ -34,8 +33,9 @@ END_SECONDS = 5.0
 
 
 class Sweeper:
-    """Runs until `stop`, or until it is not needed any more; `worker` is whose signs of life it
-    gives, if anybody's.
+    """A sweeper that runs until `stop`, or until it is no longer `needed`.
+
+    `worker` is the worker for which it gives signs of life, if any.
     """
 
     def __init__(
@@ -59,19 +59,19 @@ class Sweeper:
             try:
                 self._round()
                 wait = min(self._next_sweep, self._next_due, self._next_beat) - time.monotonic()
-            # a database or a broker that is away; the next round tries again, on a new connection
+            # The database or the broker may be away; the next round uses a new connection.
             except Exception:
                 log.exception("sweep_failed", worker=self._worker)
                 connection.close()
                 wait = FAILED_SECONDS
             self._wakeup.wait(min(wait, LOOK_SECONDS))
         if self._worker:
-            with contextlib.suppress(Exception):  # a heartbeat that stays is forgotten by itself
+            with contextlib.suppress(Exception):  # an old heartbeat is deleted later
                 heartbeats.gone(self._worker)
         connection.close()
 
     def look_again(self) -> None:
-        """Something was approved: find out when it may leave."""
+        """Find out when an action that was just approved may leave."""
         self._approved = True
         self._wakeup.wake()
 
@@ -87,7 +87,7 @@ class Sweeper:
             heartbeats.beat(self._worker)
             self._next_beat = now + BEAT_SECONDS
         restored.compare()
-        self._approved = False  # before the question, so that a later approval asks it again
+        self._approved = False  # before the query, so that a later approval asks it again
         if now >= self._next_sweep:
             self._next_sweep = now + self._every
             next_due = maintenance.sweep(resident=True)
@@ -96,16 +96,16 @@ class Sweeper:
                 for head in dispatch.heads()[: maintenance.BATCH]:
                     queue().ring(head.action)
             next_due = maintenance.next_due()
-        # What may leave already is not counted: it has been rung for.
+        # Actions that may leave already are not counted: a notification was sent for them.
         wait = (next_due - timezone.now()).total_seconds() if next_due else SWEEP_SECONDS
         self._next_due = time.monotonic() + max(wait, 0.0)
 
 
 class SweeperProcess:
-    """A sweeper beside a worker, in a process of its own that lives exactly as long.
+    """A sweeper in its own process beside a worker, which lives exactly as long.
 
-    A thread would not do: these workers fork, and a fork takes the locks of its threads along, but
-    not the threads.
+    A thread would not work: these workers fork, and a fork copies the locks of the threads, but not
+    the threads.
     """
 
     def __init__(self, *, worker: str) -> None:
@@ -113,7 +113,7 @@ class SweeperProcess:
         self._pid = 0
 
     def keep(self) -> None:
-        """Start it, or start it again; to be called now and then."""
+        """Start it, or start it again if it ended; call it from time to time."""
         if self._pid and not self._ended():
             return
         parent = os.getpid()
@@ -123,9 +123,7 @@ class SweeperProcess:
         self._pid = pid
 
     def stop(self) -> None:
-        """End it; in the middle of a sweep too, if that takes long: the next sweeper goes on from
-        there.
-        """
+        """End it, if necessary in the middle of a sweep: the next sweeper goes on from there."""
         if not self._pid:
             return
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -146,8 +144,9 @@ class SweeperProcess:
 
 
 def _sweep_for(worker: str, parent: int) -> NoReturn:
-    """The life of the process: nothing of the worker's own clean-up may run in it, so it leaves by
-    os._exit.
+    """Run the sweeper process.
+
+    It ends with os._exit, so that none of the worker's clean-up runs in it.
     """
     try:
         sweeper = Sweeper(worker=worker, needed=lambda: os.getppid() == parent)

@@ -1,4 +1,4 @@
-"""A way to wake a waiting thread from another one or from a signal handler."""
+"""A way to wake up a waiting thread from another thread or from a signal handler."""
 
 import contextlib
 import os
@@ -7,8 +7,9 @@ from collections.abc import Collection
 
 
 class Wakeup:
-    """A pipe: what is written while nobody waits is not lost, and a signal handler may write at any
-    moment, which a lock would not survive.
+    """A pipe: a wake-up before the wait is not lost, and a signal handler may write at any moment.
+
+    A lock could deadlock there.
     """
 
     def __init__(self) -> None:
@@ -17,13 +18,11 @@ class Wakeup:
         os.set_blocking(self._write, False)
 
     def wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # it is full: whoever waits is awake
+        with contextlib.suppress(BlockingIOError):  # it is full, so the waiting thread is awake
             os.write(self._write, b"!")
 
     def wait(self, seconds: float, *others: int) -> Collection[int]:
-        """Wait for a wake-up, or for something to read on the other descriptors; returns those of
-        the others.
-        """
+        """Wait for a wake-up or for input; return those of the other descriptors with input."""
         ready, _, _ = select.select([self._read, *others], [], [], max(seconds, 0.0))
         if self._read in ready:
             os.read(self._read, 65536)

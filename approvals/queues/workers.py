@@ -1,4 +1,4 @@
-"""What every worker process does alike, whichever queue rings for it."""
+"""The parts of a worker process that are equal for all queues."""
 
 import os
 import socket
@@ -25,16 +25,16 @@ def host_name() -> str:
 
 
 def worker_name() -> str:
-    """Who works here, for attempts and heartbeats."""
+    """Return the name of this worker, for attempts and heartbeats."""
     return f"{host_name()}:{os.getpid()}"
 
 
 def prepare() -> None:
-    """Make this process a worker; to be called once, before it forks or starts threads.
+    """Make this process a worker; call it once, before it forks or starts threads.
 
-    1. One database connection for each thread, kept: a pool is for many short requests, and its helper threads would
-       not survive a fork.
-    2. What a job needs is loaded now, so that a fork finds it in memory.
+    1. Keep one database connection for each thread. A pool is for many short requests, and its
+       helper threads would not survive a fork.
+    2. Load the code that a job needs now, so that a fork finds it in memory.
     """
     connection = connections[DEFAULT_DB_ALIAS]
     connection.close()
@@ -43,26 +43,26 @@ def prepare() -> None:
         del connection.settings_dict["OPTIONS"]["pool"]
     connection.settings_dict["CONN_MAX_AGE"] = None
     connection.settings_dict["CONN_HEALTH_CHECKS"] = True
-    del connections[DEFAULT_DB_ALIAS]  # the next one is made by these rules
+    del connections[DEFAULT_DB_ALIAS]  # the next connection uses these settings
     for kind in settings.MAILHUB_KINDS:
         kind_named(kind)
     for provider in settings.MAILHUB_PROVIDERS.values():
         import_string(provider)
     try:
         compiled_sql.make_all()
-        # here, so that what this process forks need not compare everything again
+        # here, so that forked processes need not compare everything again
         restored.compare()
-    except DatabaseError:  # what is not made now is made when it is needed
+    except DatabaseError:  # the missing parts are made when they are needed
         log.warning("database_unavailable", worker=worker_name())
     finally:
         connections[DEFAULT_DB_ALIAS].close()
 
 
 def carry_out(action_id: UUID, *, settle: bool = True) -> bool:
-    """Carry one action out and do the work after it; returns whether it was this worker's to do.
+    """Carry one action out and do the work after it; return True if this worker carried it out.
 
-    Raises nothing: the row says what is left to do and the sweeper reads it, while a queue would
-    store the text of an exception, or try again on its own.
+    It raises nothing. The row says which work is left, and the sweeper reads it. A queue would
+    store the text of an exception, or retry on its own.
     """
     try:
         close_old_connections()

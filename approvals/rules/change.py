@@ -1,4 +1,4 @@
-"""Changing the rules of a mailbox, with the audit event that says what changed."""
+"""Changes of a mailbox's rules, with an audit event that names them."""
 
 from collections.abc import Mapping
 from datetime import time
@@ -26,12 +26,10 @@ RULES = (
 @retry_if_rolled_back
 @transaction.atomic
 def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) -> ApprovalPolicy:
-    """Set the rules of a mailbox; what is approved already is judged by them at the claim.
+    """Set the rules of a mailbox; the claim judges approved actions by them. Raises `forbidden`.
 
-    Raises `forbidden`.
-
-    The audit names each changed rule with its value before and after; of the recipient lists only
-    their lengths, since an address is personal.
+    The audit names each changed rule with its value before and after. For the recipient lists it
+    keeps only their lengths, since an address is personal.
     """
     if not has_role(person, mailbox, Role.MANAGER):
         raise Problem("forbidden", "Only who manages the mailbox may change its rules.")
@@ -56,7 +54,7 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
 
 
 def _keep_what_is_still_allowed(policy: ApprovalPolicy) -> None:
-    """What is approved and goes to nobody that the new lists refuse stays approved."""
+    """Keep actions approved if the new lists allow all their recipients."""
     for action in PendingAction.objects.filter(
         mailbox=policy.mailbox_id, status=Status.APPROVED
     ).order_by("pk"):

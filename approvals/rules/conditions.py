@@ -1,10 +1,10 @@
-"""What must be true at the claim. Judged by the database, by its clock, inside the claim's UPDATE.
+"""Conditions of the claim, judged by the database, by its clock, inside the claim's UPDATE.
 
-Two sorts of "no": something has made the approval void, and the action goes back to a person with
-the reason; or something only holds it back, and it waits, still approved.
+There are two sorts of refusal. If the approval is void, the action goes back to a person with the
+reason. If the action is only held back, it stays approved and waits.
 
-No joins: a condition on a joined table would not be checked again when PostgreSQL waits for a row
-that another worker is claiming.
+There are no joins: PostgreSQL would not check a condition on a joined table again when it waits for
+a row that another worker is claiming.
 """
 
 from datetime import timedelta
@@ -20,14 +20,16 @@ from approvals.models import ApprovalPolicy, Attempt, Decision, Pause, PendingAc
 
 A_DAY = timedelta(days=1)
 REACHABLE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
-# Looking needs the provider; a paused mailbox may be looked at, one that must be reconnected may
-# not.
+# A lookup needs the provider. It is allowed in a paused mailbox, but not in one that must be
+# reconnected.
 MAY_LOOK = (*REACHABLE, Mailbox.Status.PAUSED)
 
 
 def may_execute() -> Q:
-    """Approved by enough people who still may, due, not held back, and nothing else is leaving this
-    mailbox.
+    """Return the condition for a claim.
+
+    The action is approved by enough people who still may approve, is due and not held back, and no
+    other mail is leaving this mailbox.
     """
     return Q(status=Status.APPROVED) & due() & Q(expires_at__gt=Now()) & ~held_back() & ~void()
 
@@ -37,8 +39,10 @@ def due() -> Q:
 
 
 def held_back() -> Q:
-    """It waits: the kill switch, a mailbox that must be reconnected or rests, another mail that is
-    leaving it, the send window, a full day.
+    """Return the condition for an action that has to wait.
+
+    The reasons: the kill switch, a mailbox that must be reconnected or cools down, another mail
+    that is leaving it, the send window, or the daily limit.
     """
     return (
         Q(Exists(Pause.objects.filter(Q(mailbox=None) | Q(mailbox=OuterRef("mailbox")))))
@@ -58,12 +62,15 @@ def held_back() -> Q:
 
 
 def outside_window() -> Q:
-    """Of a policy: its send window has not begun, or is over. The sweeper sets the next one."""
+    """Return the condition for a policy with a closed send window. The sweeper sets the next."""
     return Q(opens_at__gt=Now()) | Q(closes_at__lte=Now())
 
 
 def day_is_full() -> Q:
-    """Of a policy: as many mails as it lets go in 24 hours have left, or may have left within them."""
+    """Return the condition for a policy whose daily limit is reached.
+
+    It counts the mails that left, or may have left, within 24 hours.
+    """
     lately = Attempt.objects.filter(
         action=OuterRef("pk"), fence=OuterRef("fence"), wire_started_at__gt=Now() - A_DAY
     )
@@ -77,7 +84,7 @@ def day_is_full() -> Q:
 
 
 def void() -> Q:
-    """The approval counts no more: the reasons, one by one, stand in VOID."""
+    """Return the condition for an approval that is void, for one of the reasons in VOID."""
     anything = Q()
     for condition, _ in VOID.values():
         anything |= condition()
@@ -93,7 +100,10 @@ def disconnected() -> Q:
 
 
 def token_revoked() -> Q:
-    """After the approval: who approves what a revoked token proposed knows what they do."""
+    """Return the condition for a token that was revoked after the approval.
+
+    If it was revoked before, the approver knew it.
+    """
     revoked = ApiToken.objects.filter(
         pk=OuterRef("token_id"), revoked_at__gt=OuterRef("approved_at")
     )
@@ -101,8 +111,9 @@ def token_revoked() -> Q:
 
 
 def rules_changed() -> Q:
-    """The recipient lists are other ones than those it was approved under; where they let it go, it
-    was moved on.
+    """Return the condition for recipient lists that changed since the approval.
+
+    If the new lists still allow the action, its `rules_version` follows them.
     """
     newer = ApprovalPolicy.objects.filter(
         mailbox=OuterRef("mailbox"), version__gt=OuterRef("rules_version")
@@ -122,8 +133,9 @@ def approvers_lost() -> Q:
 
 
 def _approvals_that_count() -> Coalesce:
-    """Distinct people who approved this revision, digest and round, and may still approve for the
-    mailbox; who left it and came back has lost what they said before.
+    """Return how many people approved this revision, digest and round, and may still approve.
+
+    An approval given before a person left the mailbox and came back does not count.
     """
     managers_alone = ApprovalPolicy.objects.filter(
         mailbox=OuterRef("mailbox"), approver_role=ApprovalPolicy.Approvers.MANAGER

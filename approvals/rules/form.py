@@ -1,4 +1,4 @@
-"""The rules of a mailbox as a form whose fields stand inside sentences."""
+"""The rules of a mailbox as a form with fields inside sentences."""
 
 import re
 from typing import Any, cast
@@ -21,9 +21,7 @@ YES_NO = ((True, _("may approve it")), (False, _("may not approve it")))
 
 
 class RecipientList(forms.CharField):
-    """Addresses and domains, one a line or separated by commas; a domain stands for everything
-    below it too.
-    """
+    """Addresses and domains, by line or comma; a domain includes its subdomains."""
 
     widget = forms.Textarea(attrs={"rows": 2})
 
@@ -55,7 +53,7 @@ class RecipientList(forms.CharField):
 
 
 class RulesForm(forms.Form):
-    """An empty number means: what the environment says, or no limit."""
+    """The form of the rules; an empty number means the value of the environment, or no limit."""
 
     approver_role = forms.ChoiceField(choices=ApprovalPolicy.Approvers.choices)
     approvals_needed = forms.IntegerField(min_value=1, max_value=5)

@@ -1,6 +1,6 @@
-"""The rules of a mailbox, judged: who may approve, to whom mail may go, and when it may leave.
+"""Judgement by the rules of a mailbox: who may approve, to whom mail may go, when it may leave.
 
-A rule only ever holds back or sends back. What is judged here at proposal and approval is judged
+A rule only holds back or sends back. The rules judged here at proposal and approval are judged
 again inside the claim's UPDATE (`approvals.rules.conditions`).
 """
 
@@ -34,7 +34,7 @@ def policy_of(mailbox: Mailbox) -> ApprovalPolicy:
 
 
 def lifetime_of(policy: ApprovalPolicy) -> timedelta:
-    """How long a proposal waits for a person."""
+    """Return how long a proposal waits for a person."""
     return timedelta(hours=policy.action_hours or settings.MAILHUB_ACTION_TTL_HOURS)
 
 
@@ -44,14 +44,12 @@ def undo_of(policy: ApprovalPolicy) -> timedelta:
 
 
 def needed_for(action: PendingAction, policy: ApprovalPolicy) -> int:
-    """How many people must say yes: what was asked for at the proposal, or what is asked for now if
-    that is more.
-    """
+    """Return how many people must approve: the number at the proposal, or today's if higher."""
     return max(action.approvals_needed, policy.approvals_needed)
 
 
 def approvers_of(policy: ApprovalPolicy) -> QuerySet[Membership]:
-    """The memberships that may approve under these rules."""
+    """Return the memberships that may approve under these rules."""
     roles = Role.at_least(Role(policy.approver_role))
     return Membership.objects.filter(
         mailbox=policy.mailbox_id, role__in=roles, user__is_active=True
@@ -68,15 +66,18 @@ def asks_for_staff(action: PendingAction) -> bool:
 
 
 def own_counts(action: PendingAction, policy: ApprovalPolicy) -> bool:
-    """Whether the approval of who proposed or edited it counts: only where one is enough and the
-    mailbox allows it.
+    """Return True if the approval of the proposer or an editor counts.
+
+    It counts only if one approval is enough and the mailbox allows it.
     """
     return policy.self_approval and needed_for(action, policy) == 1
 
 
 def counted(action: PendingAction, policy: ApprovalPolicy) -> QuerySet[Decision]:
-    """The approvals that count: for this revision, digest and round, by people who may still
-    approve and have been members without a break since then.
+    """Return the approvals that count.
+
+    They are for this revision, digest and round, by people who may still approve and have been
+    members without a break since then.
     """
     said = action.decisions.filter(
         verdict=Decision.Verdict.APPROVED,
@@ -94,21 +95,18 @@ def counted(action: PendingAction, policy: ApprovalPolicy) -> QuerySet[Decision]
     return said.exclude(person=action.proposer).exclude(Exists(wrote))
 
 
-# --- To whom
-# ---------------------------------------------------------------------------------------------------------
+# --- Recipients ---
 
 
 def judge(mailbox: Mailbox, addresses: Iterable[str]) -> None:
-    """Raises Problem `policy_blocked` when the rules of the mailbox do not let mail go to all of
-    these.
-    """
+    """Raise Problem `policy_blocked` if the rules of the mailbox refuse one of these addresses."""
     refusal = blocked(policy_of(mailbox), addresses)
     if refusal:
         raise refusal
 
 
 def blocked(policy: ApprovalPolicy, addresses: Iterable[str]) -> Problem | None:
-    """The refusal that names whom the lists do not allow; None when they allow all."""
+    """Return the refusal that names the refused addresses; None if the lists allow all."""
     named = blocked_by(policy, addresses)
     if not named:
         return None
@@ -117,8 +115,9 @@ def blocked(policy: ApprovalPolicy, addresses: Iterable[str]) -> Problem | None:
 
 
 def blocked_by(policy: ApprovalPolicy, addresses: Iterable[str]) -> list[str]:
-    """The addresses that the lists refuse: one that is refused, or not among those allowed where
-    there are such.
+    """Return the addresses that the lists refuse.
+
+    They are on the refused list, or missing on an allowed list that is not empty.
     """
     return sorted(
         {
@@ -131,7 +130,7 @@ def blocked_by(policy: ApprovalPolicy, addresses: Iterable[str]) -> list[str]:
 
 
 def _listed(address: str, entries: Iterable[str]) -> bool:
-    """An entry is an address, or a domain that stands for itself and everything below it."""
+    """Return True if an entry is this address, its domain, or a parent of its domain."""
     address = comparable(address)
     domain = address.rpartition("@")[2]
     return any(
@@ -140,12 +139,11 @@ def _listed(address: str, entries: Iterable[str]) -> bool:
     )
 
 
-# --- When
-# ------------------------------------------------------------------------------------------------------------
+# --- Send windows ---
 
 
 def window_of(policy: ApprovalPolicy, now: datetime) -> tuple[datetime, datetime] | None:
-    """The present send window, or the next; None where mail may leave at any time."""
+    """Return the present send window, or the next; None if mail may leave at any time."""
     if not policy.open_days and policy.open_from is None:
         return None
     zone = ZoneInfo(policy.time_zone)
@@ -166,12 +164,12 @@ def window_of(policy: ApprovalPolicy, now: datetime) -> tuple[datetime, datetime
 
 
 def closed() -> QuerySet[ApprovalPolicy]:
-    """The rules whose send window is over."""
+    """Return the rules whose send window is over."""
     return ApprovalPolicy.objects.filter(closes_at__lte=Now())
 
 
 def turn_windows() -> None:
-    """Set the next send window where the last has closed; until then nothing leaves."""
+    """Set the next send window if the last has closed; until then nothing leaves."""
     for policy in closed().annotate(at=Now()):
         window = window_of(policy, policy.at)
         if window:

@@ -1,4 +1,4 @@
-"""The rules of a mailbox as sentences: what holds, what nobody can fulfil, and what a change did."""
+"""The rules of a mailbox as sentences: the rules, the problems, and the effect of a change."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -16,7 +16,7 @@ from approvals.rules.policy import DAYS, approvers_of, blocked_by, window_of
 
 
 def sentences(policy: ApprovalPolicy) -> list[str]:
-    """What holds, one sentence for each rule that says something."""
+    """Return the rules as sentences, one for each rule that applies."""
     said = [
         _approvers(policy.approver_role),
         _people(policy.approvals_needed),
@@ -119,14 +119,11 @@ def _days(days: str) -> str:
     return ", ".join(str(WEEKDAYS[DAYS.index(day)]) for day in days)
 
 
-# --- What nobody can fulfil
-# ------------------------------------------------------------------------------------------
+# --- Rules that nobody can meet ---
 
 
 def hindrances(policy: ApprovalPolicy) -> list[str]:
-    """Why nothing, or not everything, can be approved under these rules by the people who are
-    there.
-    """
+    """Return why the present people cannot approve some or all mail under these rules."""
     approvers = list(approvers_of(policy).select_related("user"))
     proposers = Membership.objects.filter(
         mailbox=policy.mailbox_id, role__in=Role.at_least(Role.PROPOSER), user__is_active=True
@@ -172,7 +169,7 @@ def hindrances(policy: ApprovalPolicy) -> list[str]:
 
 
 def _longest_wait(policy: ApprovalPolicy) -> float:
-    """Minutes from the end of a window to the beginning of the next, at most; undo windows aside."""
+    """Return the longest wait between two windows, in minutes, without undo windows."""
     at, longest = now(), timedelta()
     for _each in range(8):
         window = window_of(policy, at)
@@ -184,8 +181,7 @@ def _longest_wait(policy: ApprovalPolicy) -> float:
     return longest.total_seconds() / 60
 
 
-# --- What a change did
-# -----------------------------------------------------------------------------------------------
+# --- Effect of a change ---
 
 TOLD: Mapping[str, Callable[[Any], str]] = {
     "approver_role": _approvers,
@@ -199,7 +195,7 @@ TOLD: Mapping[str, Callable[[Any], str]] = {
 
 
 def changes(changed: Mapping[str, Sequence[Any]]) -> list[str]:
-    """A `policy_changed` event's data in words: what holds since then."""
+    """Return the data of a `policy_changed` event as sentences about the new rules."""
     said = [tell(changed[name][1]) for name, tell in TOLD.items() if name in changed]
     if "allowed" in changed or "refused" in changed:
         said.append(_("The lists of recipients to whom mail may or may not go are other ones."))

@@ -1,6 +1,4 @@
-"""What a kind that is no mail calls its states, its question and its button; empty where the words
-for mail will do.
-"""
+"""Words of a kind that is not mail for its states, question and button; empty for mail's words."""
 
 from django import template
 

@@ -1,4 +1,4 @@
-"""How long ago, and how long still, in one unit: a queue is read at a glance."""
+"""Past and remaining time in one unit, because a queue is read at a glance."""
 
 import math
 from datetime import datetime
@@ -22,5 +22,5 @@ def until(moment: datetime) -> str:
 
 @register.filter
 def seconds_left(moment: datetime | None) -> int:
-    """Whole seconds until then; 0 when it is past or never."""
+    """Return the whole seconds until then; 0 if it is past or missing."""
     return max(math.ceil((moment - timezone.now()).total_seconds()), 0) if moment else 0

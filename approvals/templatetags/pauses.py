@@ -1,4 +1,4 @@
-"""Why nothing is sent, for a notice on every page."""
+"""The reason for a general pause, for a notice on every page."""
 
 from django import template
 

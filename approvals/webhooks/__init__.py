@@ -1,3 +1,1 @@
-"""Telling programs what becomes of actions, as https://www.standardwebhooks.com asks: thin, signed,
-at least once.
-"""
+"""Webhooks as in https://www.standardwebhooks.com: thin, signed, delivered at least once."""

@@ -1,4 +1,4 @@
-"""Where a webhook's messages go, and what its secret belongs to."""
+"""The address of a webhook's messages, and the context of its secret."""
 
 from urllib.parse import urlsplit
 
@@ -12,12 +12,12 @@ PORTS = frozenset({443, 8443})
 
 
 def bound_to(webhook: Webhook) -> str:
-    """What its encrypted secret belongs to."""
+    """Return the context to which the encrypted secret is bound."""
     return f"approvals_webhook:secret:{webhook.pk}"
 
 
 def address_of(url: str) -> tuple[Endpoint, str]:
-    """The server and the path of a webhook's URL; raises ValueError with a sentence."""
+    """Return the server and the path of a webhook's URL; raises ValueError with a sentence."""
     parts = urlsplit(url)
     if (
         parts.scheme not in ("https", "http")
@@ -36,7 +36,7 @@ def address_of(url: str) -> tuple[Endpoint, str]:
 
 
 def may_be_told(url: str) -> None:
-    """Raises ValueError or HostRefused for an address that nothing would ever be sent to."""
+    """Raise ValueError or HostRefused for an address to which nothing would ever be sent."""
     endpoint, _ = address_of(url)
     judged_addresses(
         endpoint, timeout=SECONDS, allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS, ports=PORTS

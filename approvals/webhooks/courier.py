@@ -1,6 +1,6 @@
-"""Making the deliveries.
+"""Delivery of webhooks.
 
-At least once: a try is counted before it is made, and one that got lost comes again.
+At least once: an attempt is counted before it is made, and a lost one is repeated.
 """
 
 import http.client
@@ -28,12 +28,12 @@ from approvals.webhooks.events import body_of
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 4
-EACH = 100  # of one webhook in one turn
+EACH = 100  # of one webhook in one round
 TURN_SECONDS = (
-    30.0  # then it is another's turn; a try that has begun takes at most twice SECONDS longer
+    30.0  # then the next webhook follows; a running attempt takes at most twice SECONDS longer
 )
 TURN = timedelta(seconds=TURN_SECONDS + 3 * SECONDS)
-# How long to wait after the first, second, … try; after the last there is none (as Standard
+# The waits after the first, second, … attempt; after the last one there is no other (as Standard
 # Webhooks proposes).
 AGAIN = tuple(
     timedelta(seconds=seconds)
@@ -45,8 +45,10 @@ _turns = threading.BoundedSemaphore(AT_ONCE)
 
 
 def due() -> QuerySet[WebhookDelivery]:
-    """What is to be tried now: of webhooks that nobody is at, whose owners may still see the
-    mailbox, or are staff.
+    """Return the deliveries to attempt now.
+
+    They belong to webhooks that no worker holds, whose owners may still see the mailbox, or are
+    staff.
     """
     member = Membership.objects.filter(
         mailbox=OuterRef("action__mailbox"), user=OuterRef("webhook__token__user")
@@ -62,8 +64,9 @@ def _free() -> QuerySet[Webhook]:
 
 
 def deliver_beside() -> None:
-    """A turn for each webhook that something is due for, each in a thread of its own: nobody's
-    server may hold up the sweep, nor what others are told.
+    """Start a round for each webhook with due deliveries, each in its own thread.
+
+    A slow server must delay neither the sweep nor the deliveries of others.
     """
     for webhook_id in _waiting():
         if not _turns.acquire(blocking=False):
@@ -72,7 +75,7 @@ def deliver_beside() -> None:
 
 
 def deliver() -> None:
-    """The same one after the other, once those beside have ended: for who waits for it."""
+    """Deliver one webhook after the other, once the threads have ended, for a waiting caller."""
     for thread in threading.enumerate():
         if thread.name == THREAD:
             thread.join()
@@ -87,7 +90,7 @@ def _waiting() -> list[UUID]:
 def _turn_beside(webhook_id: UUID) -> None:
     try:
         _turn(webhook_id)
-    except Exception:  # the database is away; what is still due comes at another sweep
+    except Exception:  # the database is away; another sweep delivers the rest
         log.exception("webhook_failed", webhook=str(webhook_id))
     finally:
         connection.close()
@@ -95,8 +98,9 @@ def _turn_beside(webhook_id: UUID) -> None:
 
 
 def _turn(webhook_id: UUID) -> None:
-    """Try what is due for one webhook, in order and no further than its first failure; nobody else
-    does meanwhile.
+    """Attempt the due deliveries of one webhook, in order and up to the first failure.
+
+    No other worker does so meanwhile.
     """
     mine = (
         due()
@@ -117,11 +121,11 @@ def _turn(webhook_id: UUID) -> None:
 
 
 def _tried(delivery: WebhookDelivery) -> bool:
-    """One try; whether the next one to the same address makes sense."""
+    """Make one attempt; return True if the next one to the same address makes sense."""
     again = AGAIN[delivery.tries] if delivery.tries < len(AGAIN) else None
     mine = WebhookDelivery.objects.filter(pk=delivery.pk, tries=delivery.tries, next_at__lte=Now())
     if not mine.update(tries=delivery.tries + 1, tried_at=Now(), next_at=again and Now() + again):
-        return True  # it was tried since it was found
+        return True  # another worker attempted it meanwhile
     answer = _posted(delivery)
     taken = answer.isdecimal() and 200 <= int(answer) < 300
     done = {"delivered_at": Now(), "next_at": None} if taken else {}
@@ -141,7 +145,7 @@ def _tried(delivery: WebhookDelivery) -> bool:
 
 
 def _posted(delivery: WebhookDelivery) -> str:
-    """The status of the answer, or a word for why there is none."""
+    """Return the status of the answer, or a word for why it is missing."""
     webhook, body, now = delivery.webhook, body_of(delivery), timezone.now()
     try:
         endpoint, path = address_of(webhook.url)

@@ -1,6 +1,6 @@
-"""What is told: which links of a mailbox's chain, under which names, in which words.
+"""The events of webhooks: the links of a mailbox's chain, their names and their bodies.
 
-Never any content of a mail.
+They never hold content of a mail.
 """
 
 import json
@@ -16,7 +16,7 @@ from approvals.models import AuditEvent, PendingAction, WebhookDelivery
 
 log = structlog.get_logger(__name__)
 
-# The name of an event, and the state that the action was in then.
+# The name of an event, and the state of the action then.
 EVENTS = {
     "action.proposed": Status.PENDING,
     "action.approved": Status.APPROVED,
@@ -28,8 +28,7 @@ EVENTS = {
     "action.expired": Status.EXPIRED,
     "action.unsettled": Status.SUCCEEDED,
 }
-# Security events, for webhooks that staff have added: each is told as `security.` and its name in
-# the audit.
+# Security events, for webhooks of staff: each is named `security.` and its name in the audit.
 SECURITY = "security"
 _OF_LINKS = {
     "created": "action.proposed",
@@ -44,24 +43,24 @@ _OF_LINKS = {
 
 
 def event_of(link: AuditEvent) -> str | None:
-    """The name under which a link of the chain is told, if it is.
-
-    A link that cannot be read is not told.
-    """
-    if link.event == "approved":  # one yes of several is not the approval
+    """Return the event name for a link of the chain, or None if it has none or cannot be read."""
+    if link.event == "approved":  # one approval of several is not enough
         try:
             return "action.approved" if link.data["given"] >= link.data["needed"] else None
         except (
             KeyError,
             TypeError,
-        ):  # altered, or written by an older version: the links after it are told
+        ):  # altered, or written by an older version: later links are still delivered
             log.warning("audit_link_unreadable", action=str(link.action_id), count=link.sequence)
             return None
     return _OF_LINKS.get(link.event)
 
 
 def body_of(delivery: WebhookDelivery) -> bytes:
-    """What is sent, the same bytes at each try. It tells where to look, and that asks who looks."""
+    """Return the body, the same bytes at each attempt.
+
+    It names the address of the action, where the reader has to sign in.
+    """
     if delivery.link is not None:
         return _body_of_security(delivery, delivery.link)
     assert delivery.action is not None
@@ -84,7 +83,7 @@ def body_of(delivery: WebhookDelivery) -> bytes:
 
 
 def _body_of_security(delivery: WebhookDelivery, link: AuditEvent) -> bytes:
-    """A security event: ids, a method and a network, and nothing else that the event may hold."""
+    """Return the body of a security event: only ids, a method and a network."""
     data = link.data if isinstance(link.data, dict) else {}
     said = {
         "type": delivery.event,
@@ -101,9 +100,7 @@ def _body_of_security(delivery: WebhookDelivery, link: AuditEvent) -> bytes:
 
 
 def _anchor_of(delivery: WebhookDelivery) -> dict[str, Any]:
-    """The place and hash of the event in the audit chain of its mailbox: a witness outside of this
-    machine.
-    """
+    """Return the place and hash of the event in its audit chain: evidence on another machine."""
     links = AuditEvent.objects.filter(action_id=delivery.action_id, at=delivery.at)
     link = next((link for link in links if event_of(link) == delivery.event), None)
     return {"audit": {"sequence": link.sequence, "hash": link.hash}} if link else {}

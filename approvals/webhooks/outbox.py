@@ -1,6 +1,4 @@
-"""From the chain of a mailbox to deliveries: nothing is written for it on the way to a send, and
-nothing is missed.
-"""
+"""Deliveries from the audit chains: the send path writes nothing for them, yet none is missed."""
 
 from datetime import timedelta
 
@@ -22,7 +20,7 @@ LINKS = 500
 
 
 def behind() -> QuerySet[WebhookCursor]:
-    """Webhooks that have not been told yet to the end of a chain."""
+    """Return the cursors that have not reached the end of their chain."""
     chain = Coalesce(OuterRef("mailbox"), Value(PEOPLE, output_field=UUIDField()))
     length = AuditChain.objects.filter(pk=chain).values("length")
     return WebhookCursor.objects.filter(
@@ -31,13 +29,13 @@ def behind() -> QuerySet[WebhookCursor]:
 
 
 def gather() -> None:
-    """Take what has happened since over into deliveries; in order, and each once whoever does it."""
+    """Make deliveries of the new events, in order and each only once, by any number of workers."""
     for cursor_id in behind().values_list("pk", flat=True)[:BATCH]:
         try:
             _gather(cursor_id)
         except OperationalError:
             raise  # the database is away, for all of them
-        except Exception:  # one webhook's trouble must not keep the others from being told
+        except Exception:  # a failure of one webhook must not stop the others
             log.exception("webhook_not_gathered", count=cursor_id)
 
 
@@ -59,8 +57,8 @@ def _take_over(cursor: WebhookCursor) -> None:
     if not links:
         return
     webhook = cursor.webhook
-    # Who has left the mailbox, or the staff, is told nothing of it, and nothing later of what was
-    # meanwhile.
+    # If the owner has left the mailbox, or the staff, they get no event of it. The cursor still
+    # moves, so they do not get it later either.
     if cursor.mailbox_id is None:
         if webhook.token.user.is_staff:
             WebhookDelivery.objects.bulk_create(
@@ -86,9 +84,7 @@ def _take_over(cursor: WebhookCursor) -> None:
 
 
 def forget_old() -> None:
-    """Delete deliveries older than content is kept, and webhooks that nothing will be told any
-    more.
-    """
+    """Delete deliveries older than content is kept, and webhooks of tokens revoked before then."""
     kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
     old = WebhookDelivery.objects.filter(at__lt=Now() - kept)
     WebhookDelivery.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:10_000])).delete()

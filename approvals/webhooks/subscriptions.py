@@ -28,12 +28,11 @@ SECRET_BYTES = 32
 def add_webhook(
     caller: Caller, token: ApiToken, *, url: str, events: Collection[str]
 ) -> tuple[Webhook, str]:
-    """Tell this address from now on; returns the row and the secret for checking signatures, which
-    is known only now.
+    """Add a webhook; return the row and the secret for checking signatures.
 
-    Raises `invalid_input` for an address that nothing would be sent to, `conflict` when there are
-    enough, `forbidden` for security events unless a member of staff adds it on the page: a stolen
-    token must not follow them.
+    The secret is known only now. Raises `invalid_input` for an address to which nothing would be
+    sent, and `conflict` if there are enough. Raises `forbidden` for security events unless a member
+    of staff adds it on the page: a stolen token must not follow them.
     """
     security = SECURITY in events
     if security and (
@@ -79,7 +78,7 @@ def add_webhook(
 
 @transaction.atomic
 def remove_webhook(caller: Caller, webhook: Webhook) -> None:
-    """Nothing is told to it any more, and what was is forgotten."""
+    """Remove a webhook and its deliveries; it gets no further events."""
     _noted(
         caller,
         webhook,
@@ -103,8 +102,9 @@ def _noted(caller: Caller, webhook: Webhook, mailboxes: Iterable[UUID], *, event
 
 
 def deliver_again(webhook: Webhook, delivery_id: UUID) -> None:
-    """Send a delivery once more, now, with as many tries as a new one; what waits already is only
-    hurried.
+    """Send a delivery again, now, with as many attempts as a new one.
+
+    If it still waits, it is only sent sooner. Raises `not_found`.
     """
     anew = WebhookDelivery.objects.filter(webhook=webhook, pk=delivery_id)
     if not anew.update(tries=0, next_at=Now(), delivered_at=None):

@@ -1,4 +1,4 @@
-"""Webhooks of a person's tokens: which there are, how deliveries went, sending one again."""
+"""The webhooks of a person's tokens: the list, the deliveries, and sending one again."""
 
 from typing import cast
 from uuid import UUID
@@ -25,8 +25,9 @@ PAGE = 50
 
 
 def _able(owner: User) -> list[UUID]:
-    """The person's tokens that may have webhooks; scopes are a list, which not every database can
-    look into.
+    """Return the person's tokens that may have webhooks.
+
+    Scopes are a list, which not every database can search.
     """
     tokens = ApiToken.objects.filter(user=owner, revoked_at=None)
     return [token.pk for token in tokens if SCOPE in token.scopes and not token.is_expired]
@@ -47,7 +48,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @sensitive_variables("secret")
 @require_http_methods(["GET", "HEAD", "POST"])
 def create(request: HttpRequest) -> HttpResponse:
-    """Add a webhook; the secret of its signatures is on the answer to this POST and nowhere else."""
+    """Add a webhook; only the answer to this POST shows the secret of its signatures."""
     person = cast(User, request.user)
     form = WebhookForm(request.POST or None, able=_able(person), staff=person.is_staff)
     if request.method == "POST" and form.is_valid():
@@ -72,7 +73,7 @@ def create(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def page(request: HttpRequest, webhook_id: UUID) -> HttpResponse:
-    """What a webhook was told, the newest first."""
+    """Show the deliveries of a webhook, newest first."""
     webhook = _mine(request, webhook_id)
     cursor = request.GET.get("cursor")
     try:

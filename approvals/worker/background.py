@@ -1,6 +1,6 @@
-"""Work beside the sweep that waits for providers: looks into Sent, Sent copies, clean-up.
+"""Work beside the sweep that waits for providers: lookups in Sent, Sent copies, clean-up.
 
-A provider that does not answer holds up its own mailbox only, and never the sweep that ends leases
+A provider that does not answer delays only its own mailbox, and never the sweep that ends leases
 and opens windows.
 """
 
@@ -16,14 +16,13 @@ from django.db import close_old_connections, connection
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 4  # mailboxes, for each sort of work in each process
-TURN_SECONDS = 30.0  # then the next sweep goes on, and other mailboxes have had their turn
+TURN_SECONDS = 30.0  # then the next sweep goes on, and other mailboxes have had their time
 
 Waiting = Callable[[], Iterable[tuple[UUID, UUID]]]  # mailbox and action, the longest waiting first
 
 
 class Beside:
-    """One sort of work: `waiting` lists it and `act` does it for one action; `act` says itself that
-    it is done.
+    """One sort of work: `waiting` lists it, `act` does it for one action and records the end.
 
     At most AT_ONCE mailboxes are served at a time, each by one thread.
     """
@@ -36,12 +35,12 @@ class Beside:
         self._busy: dict[UUID, threading.Thread] = {}
 
     def start(self) -> None:
-        """Begin with what waits, as far as there is room, and return at once."""
+        """Begin with the waiting work, up to the limit, and return at once."""
         for mailbox, actions in self._by_mailbox().items():
             self.begin(mailbox, actions)
 
     def begin(self, mailbox: UUID, actions: list[UUID]) -> bool:
-        """Begin with these actions of a mailbox; returns False if the next sweep has to."""
+        """Begin with these actions of a mailbox; return False if the next sweep has to."""
         with self._lock:
             if mailbox in self._busy or len(self._busy) >= AT_ONCE:
                 return False
@@ -53,11 +52,12 @@ class Beside:
         return True
 
     def finish(self) -> None:
-        """Do what waits and return when it is done: for a caller that will not be there for another
-        sweep.
+        """Do the waiting work and return when it is done.
+
+        A caller that will not run another sweep uses it.
         """
         found = self._by_mailbox()
-        if len(found) == 1:  # nothing to be gained by a thread
+        if len(found) == 1:  # a thread would not help
             for action in next(iter(found.values())):
                 self._done(action)
             return
@@ -93,5 +93,5 @@ class Beside:
     def _done(self, action: UUID) -> None:
         try:
             self._act(action)
-        except Exception:  # one action's trouble, whatever it is, must not stop the others
+        except Exception:  # a failure of one action must not stop the others
             log.exception("chore_failed", process=self._name, action=str(action))

@@ -1,4 +1,4 @@
-"""The claim of an approved action: one conditional UPDATE, and the attempt beside it."""
+"""The claim of an approved action: one conditional UPDATE, and its attempt."""
 
 import threading
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ from approvals.rules.conditions import may_execute
 
 
 def _free() -> QuerySet[PendingAction]:
-    """Who comes second does not wait for the first: the row is locked only when nobody holds it."""
+    """Return the row if it may be claimed. SKIP LOCKED: a second worker does not wait."""
     free = PendingAction.objects.select_for_update(no_key=True, skip_locked=True).filter(
         pk=slot(PendingAction, "id", "pk")
     )
@@ -46,9 +46,9 @@ def _free() -> QuerySet[PendingAction]:
 
 
 def _approvals_written() -> Coalesce:
-    """How many approvals of this revision, digest and round there are.
+    """Return the number of approvals of this revision, digest and round.
 
-    Rows of them are only ever added, so the same number means the same rows.
+    Such rows are only ever added, so the same number means the same rows.
     """
     written = Decision.objects.filter(
         action=OuterRef("pk"),
@@ -78,8 +78,7 @@ _attempt = Insert(Attempt, "action fence worker", started_at=Now())
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """The right to carry one action out, until the lease ends; `fence` tells this claim from a
-    later one.
+    """The right to carry one action out, until the lease ends; `fence` identifies this claim.
 
     `on_wire` is set once "from here on it may have been sent" is committed.
     """
@@ -99,13 +98,12 @@ def another_leaves(error: IntegrityError) -> bool:
 
 
 def take_claim(action: PendingAction, worker: str) -> Claim | None:
-    """One conditional UPDATE decides; the attempt is written in the same transaction, before any
-    call.
+    """Claim the action with one conditional UPDATE, and write the attempt in the same transaction.
 
-    Before it, the seals of the order to leave and of every approval are checked, and the UPDATE is
-    for exactly what was checked. None when another worker was faster, with this action or with
-    another one of the same mailbox, or when a seal does not hold: then the action goes back to a
-    person.
+    Both happen before any call. First the signatures of the order to leave and of every approval
+    are checked, and the UPDATE holds for exactly the checked rows. Return None if another worker
+    was faster, with this action or with another one of the same mailbox. Return None too if a
+    signature is not valid: then the action goes back to a person.
     """
     if not order_holds(action):
         return_unproven(action)
@@ -117,7 +115,7 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
             if not all(approvals.values()):
                 return_unproven(action)
                 return None
-            # What was looked at again is what is claimed, not a later round of it.
+            # The claim is for the round that was rechecked, not a later one.
             claimed = _claimed(
                 pk=action.pk,
                 digest=action.digest,

@@ -1,4 +1,4 @@
-"""One row after the other: a row that cannot be worked on is set aside, and the others go on."""
+"""Processing of rows one after the other: a row that fails is set aside, and the others go on."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -20,10 +20,10 @@ AT_MOST = timedelta(days=1)
 def each(
     chore: str, rows: QuerySet[PendingAction], act: Callable[[UUID], object], *, limit: int
 ) -> None:
-    """Call `act` for each of the first rows, in a transaction of its own.
+    """Call `act` for each of the first rows, each in its own transaction.
 
     A row that fails is set aside, so that it neither ends this round nor takes a place in the next
-    ones. It is tried again after five minutes, then less often. Raises OperationalError and
+    ones. It is retried after five minutes, then less often. Raises OperationalError and
     InterfaceError if the database is away.
     """
     letters = DeadLetter.objects.filter(chore=chore)

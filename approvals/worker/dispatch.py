@@ -1,4 +1,4 @@
-"""Which approved mails may leave now, at most one of each mailbox, and whose mailbox it is."""
+"""Approved mails that may leave now, at most one of each mailbox, with the mailbox owner."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ HEADS = 1000
 class Due:
     """An action that may leave now, or may be: only the claim decides.
 
-    `owner` manages its mailbox the longest.
+    `owner` has managed its mailbox the longest.
     """
 
     action: UUID
@@ -43,8 +43,8 @@ def _rows(
     return actions.annotate(owner=_owner()).values_list("pk", "mailbox", "owner")
 
 
-# The longest waiting of each mailbox: more cannot leave at once, and a long queue must not hide the
-# other mailboxes.
+# Only the longest waiting of each mailbox: more cannot leave at once, and a long queue must not
+# hide the other mailboxes.
 _heads = Select(
     lambda: _rows(
         PendingAction.objects.filter(conditions.may_execute())
@@ -61,25 +61,22 @@ _place = Select(
 
 
 def heads() -> list[Due]:
-    """Return the longest waiting action of each mailbox that may leave now; the longest waiting
-    first.
-    """
+    """Return the longest waiting action of each mailbox that may leave now, longest first."""
     return [Due(action=action, mailbox=mailbox, owner=owner) for action, mailbox, owner in _heads()]
 
 
 def places(action_ids: Sequence[UUID]) -> list[Due]:
-    """Return where these actions belong; whether they may leave is not asked."""
+    """Return the mailboxes and owners of these actions; it does not check if they may leave."""
     rows = [row for action_id in action_ids for row in _place(pk=action_id)]
     return [Due(action=action, mailbox=mailbox, owner=owner) for action, mailbox, owner in rows]
 
 
 def some_wait_too_long() -> bool:
-    """Return True if a mailbox has mail that could leave, and nothing has left it for
-    MAILHUB_READY_WAIT_SECONDS.
+    """Return True if a mailbox has mail that could leave, and none has left it for too long.
 
-    What is held back does not count, and neither does what was held back by a cool-down or a send
-    window so lately. Nor does mail whose owner has other mail under way: a worker lets an owner's
-    slow servers wait for each other.
+    The limit is MAILHUB_READY_WAIT_SECONDS. Mail that is held back does not count, nor mail that a
+    cool-down or a send window held back within that time. Mail does not count either if its owner
+    has other mail under way: a worker lets an owner's slow servers wait for each other.
     """
     since = Now() - timedelta(seconds=settings.MAILHUB_READY_WAIT_SECONDS)
     mine = OuterRef("mailbox")

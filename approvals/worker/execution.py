@@ -1,9 +1,10 @@
-"""Carrying an approved action out: look again, claim, run the kind, record.
+"""The execution of an approved action: recheck, claim, run the kind, record.
 
 Nothing else calls Kind.execute.
 
-What is promised: never without a person's approval of that exact content; never again on its own
-unless it is proven that the first try did not go out; and it says so when it does not know.
+The promise: mail never leaves without a person's approval of that exact content. It is never sent
+again automatically unless it is proven that the first attempt sent nothing. If mailhub does not
+know the outcome, it says so.
 """
 
 import threading
@@ -47,7 +48,7 @@ log = structlog.get_logger(__name__)
 
 RECORD_TRIES = 5  # the outcome of a send must not be lost to a database that is restarting
 RENEWAL_ENDS_SECONDS = 5.0
-LOOK_AGAIN = timedelta(seconds=30)  # after a look that could not be taken
+LOOK_AGAIN = timedelta(seconds=30)  # after a failed lookup
 HELD_BACK_AT_MOST = timedelta(minutes=10)
 NOT_LOOKED_AT = {
     "code": "not_looked_at",
@@ -59,11 +60,10 @@ NOT_LOOKED_IN_SENT = (
 
 
 def _held() -> QuerySet[Attempt]:
-    """The attempt of a claim whose lease has not run out; the action's row is locked while that is
-    looked at.
+    """Return the attempt of a claim whose lease has not run out, and lock the action's row.
 
-    It is the only one of its action without a verdict: a claim ends before the next one begins.
-    None if an earlier attempt turned out to have been accepted.
+    It is the only attempt of its action without a verdict: a claim ends before the next one begins.
+    The result is empty if an earlier attempt turned out to have been accepted.
     """
     held = PendingAction.objects.select_for_update(no_key=True).filter(
         pk=slot(PendingAction, "id", "pk"),
@@ -81,9 +81,9 @@ def _held() -> QuerySet[Attempt]:
 
 
 def _started() -> dict[str, Any]:
-    """The changes at the point of no return.
+    """Return the changes at the point of no return.
 
-    The notes are what the order names: destroying that proves it void.
+    The notes name the objects of the order: destroying them proves it void.
     """
     prepared = Preparation.objects.filter(action=OuterRef("action")).values("notes")
     return {
@@ -111,10 +111,10 @@ _following = Select(
 
 
 def execute(action_id: UUID, *, worker: str) -> bool:
-    """Carry the action out if it is due and nobody else does; returns whether this worker did.
+    """Carry the action out if it is due and nobody else does; return True if this worker did.
 
-    It is read once. What is carried out is what was read: its digest is computed from that, and the
-    claim is for this digest, in this round, alone.
+    The action is read once, and exactly the read content is carried out. Its digest is computed
+    from that content, and the claim is only for this digest in this round.
     """
     read = read_action(action_id)
     if read is None or read.action.status != Status.APPROVED or restored.compare():
@@ -144,31 +144,28 @@ def execute(action_id: UUID, *, worker: str) -> bool:
 
 
 def _ring_for_next(left: PendingAction) -> None:
-    """Whoever came for another mail of this mailbox meanwhile went away again.
+    """Notify for the next mail of this mailbox.
 
-    A bell that fails costs a sweep.
+    A worker that came for it during the send went away again. If the notification fails, the next
+    sweep picks the mail up.
     """
     try:
         for (action_id,) in _following(mailbox=left.mailbox_id):
             queue().ring(action_id)
-    except (
-        Exception
-    ):  # the mail of before is recorded: nothing that comes after may look like its failure
+    except Exception:  # the sent mail is recorded: a later failure must not look like its failure
         log.exception("bell_failed", action=str(left.pk))
 
 
 def _still_right(read: Read) -> bool:
-    """Let the kind look once more, where it has something to look at; what it says sends the action
-    back.
-    """
+    """Let the kind recheck the action; any warning sends it back."""
     action = read.action
     kind = kind_named(action.kind)
     if not isinstance(kind, Rechecks) or not _may_leave(pk=action.pk):
-        return True  # what may not leave anyway is not looked at: the claim says no
+        return True  # no recheck if it may not leave anyway: the claim refuses it
     try:
         warnings = kind.recheck(read.approved())
         warnings = untold(action, warnings) if warnings else ()
-    except Exception:  # nothing was found out, so nothing leaves; it is looked at again
+    except Exception:  # without an answer nothing leaves; the recheck is repeated later
         log.exception("recheck_failed", action=str(action.pk))
         _look_later(action, NOT_LOOKED_AT["detail"])
         return False
@@ -178,13 +175,13 @@ def _still_right(read: Read) -> bool:
 
 
 def _still_unsent(read: Read, worker: str) -> bool:
-    """Look in Sent for what was approved before this process began and never tried; found there,
-    everything pauses.
+    """Look up in Sent an action that was approved before this process began and never attempted.
 
-    Only an older copy of the database can have forgotten that try. If `after_restore` went through
-    the action, a person approved it despite the warning: then it is closed as sent, and nothing
-    else has to pause. A mailbox that cannot be looked at holds its mail back for ten minutes after
-    the start: one without Sent would wait for ever.
+    If it is found there, everything pauses, because only an older copy of the database can have
+    lost that attempt. If `after_restore` went through the action, a person approved it despite the
+    warning: then it is closed as sent, and nothing else has to pause. If Sent cannot be searched,
+    the mail is held back for ten minutes after the start: a mailbox without Sent would wait for
+    ever.
     """
     action = read.action
     if (
@@ -207,13 +204,14 @@ def _still_unsent(read: Read, worker: str) -> bool:
     elif PendingAction.objects.filter(
         pk=action.pk, status=Status.APPROVED, fence=action.fence
     ).exists():
-        restored.pause_for("sent")  # or else another worker has just sent it
+        restored.pause_for("sent")  # otherwise another worker has just sent it
     return False
 
 
 def _close_found(action: PendingAction, found: Outcome, worker: str) -> None:
-    """Close as sent what an earlier attempt sent, unless another mail of the mailbox leaves now:
-    then a sweep does.
+    """Close as sent an action that an earlier attempt sent.
+
+    If another mail of the mailbox is leaving now, a later sweep does it.
     """
     try:
         close_as_sent(action.pk, found, worker=worker, actor="worker")
@@ -229,10 +227,9 @@ def _look_later(action: PendingAction, detail: str) -> None:
 
 
 def _run(claim: Claim, read: Read) -> Outcome:
-    """Run the kind. An exception after the wire was started says nothing about the effect: unknown.
+    """Run the kind. After an exception with the wire started the outcome is unknown.
 
-    Before a mail leaves again that may have left already, its earlier attempts are looked at once
-    more.
+    If the mail may have left already, its earlier attempts are reconciled before it leaves again.
     """
     try:
         leased = claim.held() & Q(status=Status.EXECUTING, lease_until__gt=Now())
@@ -249,7 +246,7 @@ def _run(claim: Claim, read: Read) -> Outcome:
         return Outcome(verdict="not_sent", code=SENT_AFTER_ALL)
     except NotLookedAt:
         return Outcome(verdict="not_sent", code=NOT_LOOKED_AT["code"], detail=NOT_LOOKED_IN_SENT)
-    # whatever a provider's library raises must end as an outcome, never as a lost attempt
+    # A provider's library may raise anything. It must end as an outcome, never as a lost attempt.
     except Exception as error:
         lost = isinstance(error, LeaseLost)
         if not lost:
@@ -261,13 +258,11 @@ def _run(claim: Claim, read: Read) -> Outcome:
 
 
 def _wire_started(claim: Claim) -> None:
-    """Commit that from now on the effect may have happened; refuse when the lease has run out
-    meanwhile.
-    """
+    """Commit that the effect may happen from now on; raises LeaseLost if the lease has run out."""
     if not _marked(pk=claim.action_id, fence=claim.fence):
         raise LeaseLost
-    # After the commit and before the wire: the file never knows less than the mail server, or more
-    # than the database.
+    # After the commit and before the wire: the journal never knows less than the mail server, or
+    # more than the database.
     journal.append(claim.action_id, claim.fence)
     restored.note((claim.action_id, claim.fence))
     claim.on_wire.set()
@@ -275,8 +270,10 @@ def _wire_started(claim: Claim) -> None:
 
 @contextmanager
 def _lease_kept(claim: Claim) -> Iterator[None]:
-    """Renew the lease while the kind runs: for as long as it may take to the point of no return,
-    and as long again for the answer.
+    """Renew the lease while the kind runs.
+
+    It is renewed for the time allowed until the point of no return, and as long again for the
+    answer.
     """
     done = threading.Event()
     every = settings.MAILHUB_LEASE_SECONDS / 3
@@ -291,12 +288,13 @@ def _lease_kept(claim: Claim) -> Iterator[None]:
             while not done.wait(every) and may_go_on():
                 lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
                 try:
-                    # A lease that has ended stays ended: somebody may have judged by it already.
+                    # A lease that has ended is not renewed: another process may have acted on it
+                    # already.
                     PendingAction.objects.filter(
                         claim.held(), status=Status.EXECUTING, lease_until__gt=Now()
                     ).update(lease_until=Now() + lease)
                 except (OperationalError, InterfaceError):
-                    # the database restarts; the next round tries on a new connection
+                    # the database restarts; the next round uses a new connection
                     connection.close()
         finally:
             connection.close()
@@ -313,8 +311,8 @@ def _lease_kept(claim: Claim) -> Iterator[None]:
 def _record(claim: Claim, outcome: Outcome) -> None:
     """Write the outcome.
 
-    A failed COMMIT may have committed, so try again on a new connection: it changes nothing the
-    second time.
+    A failed COMMIT may have committed, so retry on a new connection: a second write changes
+    nothing.
     """
     for tried in range(RECORD_TRIES):
         try:

@@ -1,4 +1,4 @@
-"""Signs of life of workers, whichever queue they serve."""
+"""Signs of life of workers of all queues."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ FORGOTTEN = timedelta(days=1)
 
 
 def beat(worker: str) -> None:
-    """One UPDATE, as long as the worker is known."""
+    """Record a sign of life with one UPDATE, if the worker is known."""
     if not Heartbeat.objects.filter(worker=worker).update(seen_at=timezone.now()):
         Heartbeat.objects.update_or_create(worker=worker, defaults={"seen_at": timezone.now()})
         Heartbeat.objects.filter(seen_at__lt=timezone.now() - FORGOTTEN).delete()
@@ -24,18 +24,18 @@ def gone(worker: str) -> None:
 
 
 def forget() -> None:
-    """Forget all workers: for who starts them all anew."""
+    """Forget all workers, because all of them are started again."""
     Heartbeat.objects.all().delete()
 
 
 def alive() -> list[str]:
-    """The workers seen lately, by the database's clock."""
+    """Return the workers seen lately, by the database's clock."""
     return list(
         Heartbeat.objects.filter(seen_at__gt=Now() - FRESH).values_list("worker", flat=True)
     )
 
 
 def seconds_since_last() -> float | None:
-    """How long ago any worker was seen; None when none was, for as long as we remember."""
+    """Return the seconds since any worker was seen; None if no worker is recorded."""
     last = Heartbeat.objects.aggregate(last=Max("seen_at"))["last"]
     return max((timezone.now() - last).total_seconds(), 0.0) if last else None

@@ -1,7 +1,7 @@
-"""The sweeper: puts right what time or a crash has left behind. Any number may run at once.
+"""The sweeper: repairs the state after a crash or the passing of time. Any number may run at once.
 
-Each chore lists what it may have to do without a lock, and takes one row at a time: locked if
-nobody else has it, and only while the reason still holds.
+Each task lists its possible work without a lock, and takes one row at a time: with a lock if nobody
+else has it, and only while the reason still holds.
 """
 
 import time
@@ -41,19 +41,18 @@ log = structlog.get_logger(__name__)
 
 BATCH = 100
 LISTED = (
-    1000  # of the work that waits for providers: a mailbox with much of it must not hide the others
+    1000  # of the work that waits for providers: a mailbox with much of it must not hide others
 )
 SETTLE_TRIES = 104  # with the waits of retry.next_try, a minute at least: a day
 OTHERS_SECONDS = 3600.0
 
 
 def sweep(*, resident: bool = False) -> datetime | None:
-    """One round: expire, end dead leases, open the next send windows, send back what is void, look
-    for lost answers, settle, tidy, purge, ring, tell webhooks.
+    """Run one round of all tasks, and return when the next waiting approved action may leave.
 
-    One statement asks what there is to do, and again after something was done. Returns when the
-    next approved action may leave that may not leave yet. A chore that fails keeps none of the
-    others from being done.
+    The tasks: expire, end dead leases, open the next send windows, send back void approvals,
+    reconcile, settle, tidy, purge, notify workers, deliver webhooks. One statement asks which work
+    exists, and asks again after each task. One failing task does not stop the others.
 
     A `resident` process only begins the work that waits for providers, and does not wait for its
     end.
@@ -80,13 +79,14 @@ def _done(chore: Callable[[], None]) -> None:
         chore()
     except (OperationalError, InterfaceError):
         raise  # the database is away: the worker waits and begins again on another connection
-    except Exception:  # one mailbox's trouble, whatever it is, must not stop the mail of all others
+    except Exception:  # a failure of one mailbox must not stop the mail of all others
         log.exception("chore_failed", process=chore.__name__)
 
 
 def purge_others() -> None:
-    """Let the other packages forget what is old; once an hour is often enough for what is kept for
-    days.
+    """Let the other packages delete old rows.
+
+    These are kept for days, so once an hour is often enough.
     """
     _others["at"] = time.monotonic()
     for path in settings.MAILHUB_CHORES:
@@ -106,20 +106,18 @@ def _anchor() -> None:
 
 
 def _ring() -> None:
-    """One of each mailbox: when it has left, the next one is rung for."""
+    """Notify for one action of each mailbox; once it has left, the worker notifies for the next."""
     for head in dispatch.heads()[:BATCH]:
         queue().ring(head.action)
 
 
 def due(limit: int = BATCH) -> list[UUID]:
-    """Approved actions whose time has come and that nothing holds back, the longest waiting first;
-    at most BATCH.
-    """
+    """Return the approved actions that may leave now, the longest waiting first; at most BATCH."""
     return [action_id for (action_id,) in _due()[:limit]]
 
 
 def next_due() -> datetime | None:
-    """When the next approved action may leave that may not leave yet."""
+    """Return when the next approved action may leave that may not leave yet."""
     return next((not_before for (not_before,) in _waiting()), None)
 
 
@@ -146,7 +144,7 @@ def _to_probe() -> QuerySet[PendingAction]:
 
 
 def _to_settle() -> QuerySet[PendingAction]:
-    """A mailbox that must be connected again costs no try: the work waits for it."""
+    """Return the work after sends. A mailbox that must be reconnected uses up no attempt."""
     return PendingAction.objects.filter(
         status=Status.SUCCEEDED,
         settle_at__lte=Now(),
@@ -169,7 +167,7 @@ def _old(kept: timedelta | Slot) -> QuerySet[PendingAction]:
 
 
 def expire() -> None:
-    """Close what nobody decided, or what could not leave, in time."""
+    """Close actions that nobody decided in time, or that could not leave in time."""
     dead_letters.each("late", _late(), _expire, limit=BATCH)
 
 
@@ -189,8 +187,9 @@ def _expire(action_id: UUID) -> None:
 
 
 def end_dead_leases() -> None:
-    """A worker died or froze: what never reached the wire is approved again, what may have is
-    unknown.
+    """End the leases of workers that died or froze.
+
+    An action that never reached the wire is approved again; otherwise its outcome is unknown.
     """
     dead_letters.each("dead", _dead(), _end_dead_lease, limit=BATCH)
 
@@ -207,16 +206,17 @@ def _end_dead_lease(action_id: UUID) -> None:
 
 
 def send_back() -> None:
-    """What was approved and may not leave any more waits for a person again, with the reason."""
+    """Send approved actions that may not leave any more back to a person, with the reason."""
     dead_letters.each("void", _void(), return_if_void, limit=BATCH)
 
 
 def _probe(action_id: UUID) -> None:
-    """Ask the provider whether what was handed over has gone out; no evidence leaves it unknown.
+    """Ask the provider whether the handed over mail was sent; without evidence it stays unknown.
 
-    1. Taken by pushing the time on, as if the look had failed: a crash is not the end of looking.
-       2. Look.
-    3. Evidence moves the action; a look that found nothing may have been the last.
+    1. Take the action: move the time of the next lookup on, as if this one had failed. After a
+       crash the lookups go on.
+    2. Look it up.
+    3. Evidence moves the action; a lookup that found nothing may have been the last.
     """
     action = PendingAction.objects.get(pk=action_id)
     if action.status != Status.UNKNOWN:
@@ -238,7 +238,7 @@ def _probe(action_id: UUID) -> None:
             action.pk, keep=partial(preparation.keep, action, held=still_unknown)
         )
         outcome = kind_named(action.kind).reconcile(approved)
-    except Exception:  # a probe that fails is no evidence; the next one tries again
+    except Exception:  # a failed lookup is no evidence; the next one follows
         log.exception("probe_failed", action=str(action.pk), count=made)
         return
     if outcome is not None:
@@ -272,13 +272,13 @@ def settle_one(action_id: UUID) -> None:
     assert read is not None, "an action is never deleted"
     tries = read.action.settle_tries + 1
     again = max(next_try(tries), timedelta(minutes=1))
-    # Taken by pushing the time on: whoever comes second finds nothing to do, and a crash is tried
-    # again later.
+    # Moving the time on takes the action: a second worker finds nothing to do, and after a crash
+    # the work is retried later.
     if not _take_to_settle(pk=action_id, settle_tries=read.action.settle_tries, again=again):
         return
     try:
         kind_named(read.action.kind).settle(read.approved())
-    except Exception:  # what was sent stays sent; this is only the work after it
+    except Exception:  # the mail was sent; only the work after it failed
         log.exception("settle_failed", action=str(action_id), count=tries)
         if tries >= SETTLE_TRIES:
             _give_up_settling(read.action, tries)
@@ -300,8 +300,10 @@ def _give_up_settling(action: PendingAction, tries: int) -> None:
 
 
 def purge() -> None:
-    """Forget the content of what ended long ago; the row, its state and its idempotency key stay,
-    and so do the decisions without their notes.
+    """Delete the content of actions that ended long ago.
+
+    The row, its state and its idempotency key are kept, and so are the decisions without their
+    notes.
     """
     old = _old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
     dead_letters.each("old", old.order_by("finished_at"), _purge, limit=BATCH)
@@ -343,7 +345,7 @@ CLEAN_UP = Beside(
     preparation.tidy,
 )
 reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
-# In the order in which they are done: what one leaves behind, the next may find.
+# In this order, because a later task may find work that an earlier one made.
 CHORES: dict[str, Callable[[], None] | Beside] = {
     "late": expire, "dead": end_dead_leases, "closed": turn_windows, "void": send_back, "to_probe": LOOKS,
     "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "old": purge, "to_forget": request_log.forget_old, "due": _ring,

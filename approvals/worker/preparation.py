@@ -1,5 +1,6 @@
-"""What a kind leaves on the other side before the effect: kept for the next try, taken away when
-nothing leaves.
+"""Preparations: objects that a kind leaves at the provider before the send.
+
+The next attempt reuses them. They are removed if nothing leaves.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ UNSENT = (Status.PENDING, *(status for status in FINAL if status is not Status.S
 
 @transaction.atomic
 def keep(action: PendingAction, notes: Mapping[str, Any], *, held: Q) -> None:
-    """Commit the notes; raises LeaseLost when the action is not `held` any more."""
+    """Commit the notes; raises LeaseLost if the action is not `held` any more."""
     if (
         not PendingAction.objects.select_for_update(no_key=True)
         .filter(held, pk=action.pk, digest=action.digest)
@@ -44,18 +45,14 @@ def keep(action: PendingAction, notes: Mapping[str, Any], *, held: Q) -> None:
 
 
 def discard_outdated(kind: Kind, approved: ApprovedAction, notes: Mapping[str, Any]) -> None:
-    """What was prepared for an earlier revision goes before this one is prepared, or nobody would
-    know of it.
-    """
+    """Discard the preparation for an earlier revision, before the new one overwrites its notes."""
     if isinstance(kind, Prepares):
         kind.discard(replace(approved, prepared=notes))
     Preparation.objects.filter(action=approved.id).exclude(digest=approved.digest).delete()
 
 
 def notes_of(mailbox: Mailbox) -> list[dict[str, Any]]:
-    """Return the notes of everything that is prepared in a mailbox, or that an unproven order there
-    names.
-    """
+    """Return the notes of all preparations in a mailbox, and of all unproven orders there."""
     prepared = Preparation.objects.filter(action__mailbox=mailbox).values_list("notes", flat=True)
     ordered = Attempt.objects.filter(unproven(), action__mailbox=mailbox).values_list(
         "notes", flat=True
@@ -64,7 +61,7 @@ def notes_of(mailbox: Mailbox) -> list[dict[str, Any]]:
 
 
 def to_tidy() -> QuerySet[Preparation]:
-    """What was prepared for what did not leave in the end."""
+    """Return the preparations of actions that did not leave in the end."""
     return Preparation.objects.filter(
         tidy_at__lte=Now(),
         action__status__in=UNSENT,
@@ -73,13 +70,13 @@ def to_tidy() -> QuerySet[Preparation]:
 
 
 def tidy(action_id: UUID) -> None:
-    """Take away what lies there for an action that will not leave.
+    """Remove the prepared objects of an action that will not leave.
 
-    What an unproven order names is destroyed for good, which proves that it sent nothing; a draft
-    in a bin could still be sent by it.
+    An object that an unproven order names is destroyed for good, which proves that the order sent
+    nothing. A draft in a bin could still be sent by it.
 
-    Without its digest it is of no use to a worker that may begin now: that one would discard it
-    too, first.
+    The digest of the preparation is cleared first. A worker that begins now then does not reuse it,
+    but discards it before it goes on.
     """
     mine = Preparation.objects.filter(pk=action_id, action__status__in=UNSENT, tidy_at__lte=Now())
     notes = mine.values_list("notes", flat=True).first()
@@ -92,16 +89,16 @@ def tidy(action_id: UUID) -> None:
             for attempt in doubtful(action_id):
                 destroy_order(kind, approved, attempt.fence, attempt.notes or notes)
             kind.discard(replace(approved, prepared=notes))
-    except Exception:  # it lies there a little longer; nothing leaves by that
+    except Exception:  # it is kept a little longer; that sends nothing
         log.exception("tidy_failed", action=str(action_id))
         return
     Preparation.objects.filter(pk=action_id, digest="").delete()
 
 
 def forget(read: Read) -> None:
-    """Forget what was prepared for a mail that has gone out.
+    """Forget the preparation of a mail that was sent.
 
-    What a second attempt prepared in vain is taken away.
+    Objects that a second attempt prepared in vain are removed.
     """
     kind, action = kind_named(read.action.kind), read.action
     in_vain = (
@@ -110,6 +107,6 @@ def forget(read: Read) -> None:
     if in_vain and isinstance(kind, Prepares):
         try:
             kind.discard(read.approved())
-        except Exception:  # it lies there unsent, and its person can delete it
+        except Exception:  # the draft is still unsent, and the mailbox owner can delete it
             log.exception("tidy_failed", action=str(action.pk))
     Preparation.objects.filter(action=action.pk).delete()

@@ -1,6 +1,4 @@
-"""After a restore: what was approved is looked up in Sent, and only a person can let it leave
-again.
-"""
+"""After a restore: approved actions are looked up in Sent, and only a person lets them leave."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,21 +26,21 @@ Found = Literal["in_sent", "not_in_sent", "not_looked_at", "journal"]
 
 @dataclass(frozen=True, kw_only=True)
 class Reconciled:
-    """What became of one action: closed as sent, or waiting for a person with a warning."""
+    """The result for one action: closed as sent, or waiting for a person with a warning."""
 
     action_id: UUID
     found: Found
 
 
 def reconcile_after_restore() -> Iterator[Reconciled]:
-    """Look up every approved action in Sent, while everything is paused.
+    """Look up every approved action in Sent, while everything is paused; yield the results.
 
-    1. An action that still waits, and that the send journal knows as handed over, gets a warning that says so. It comes
-       first: looking into Sent takes a while, and a person who decides meanwhile has to be told.
-    2. An approved action that is found in Sent is closed as sent.
-    3. Not found, or nobody could look: it goes back to a person, with a warning that says so.
+    1. Warn of a pending action that was handed over according to the send journal. This comes
+       first: lookups in Sent take a while, and a person may decide meanwhile.
+    2. Close an approved action as sent if it is found in Sent.
+    3. If it is not found, or Sent could not be searched, send it back to a person with a warning.
 
-    It may be interrupted and run again. Nothing is sent by it.
+    It may be interrupted and run again. It sends nothing.
     """
     yield from _warn_of_handed_over()
     for action_id in PendingAction.objects.filter(status=Status.APPROVED).values_list(
@@ -64,7 +62,7 @@ def _reconcile(action_id: UUID) -> Reconciled:
     try:
         approved = approved_action(action_id)
         outcome = kind_named(approved.kind).reconcile(approved)
-    except Exception:  # whatever a provider's library raises: nothing was found out
+    except Exception:  # a provider's library may raise anything; no evidence was found
         log.exception("probe_failed", action=str(action_id))
         outcome, found = None, "not_looked_at"
     if (

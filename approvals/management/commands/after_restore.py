@@ -22,7 +22,7 @@ class Command(BaseCommand):
         "After a restored backup, a rolled-back volume or a promoted replica: compares what was approved with Sent, "
         "then lets mail leave again. Nothing that may have been sent leaves without a new approval."
     )
-    requires_system_checks = []  # a person waits; the servers have made them
+    requires_system_checks = []  # a person waits; the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(

@@ -14,7 +14,7 @@ class Command(BaseCommand):
     help = (
         "Prints the link of an open invitation, for an operator who hands it to the invited person."
     )
-    requires_system_checks = []  # a person waits; the servers have made them
+    requires_system_checks = []  # a person waits; the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--mailbox", required=True, help="address of the mailbox")

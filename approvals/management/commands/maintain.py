@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, every: float | None, **options: Any) -> None:
         if every is None:
             maintenance.sweep()
-            courier.deliver()  # the sweep does it beside itself, and nobody would be there for it
+            courier.deliver()  # the sweep uses threads for it, which would end with this process
             return
         sweeper = Sweeper(worker=None, every=every)
 

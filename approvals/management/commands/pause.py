@@ -9,7 +9,7 @@ from approvals.pauses import switch
 
 class Command(BaseCommand):
     help = "The kill switch: nothing that is approved leaves until `resume`. What is leaving now is not stopped."
-    requires_system_checks = []  # a person waits; the servers have made them
+    requires_system_checks = []  # a person waits; the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(

@@ -10,7 +10,7 @@ from approvals.pauses import switch
 
 class Command(BaseCommand):
     help = "Ends what `pause` began. A pause of everything and one of a mailbox are two: each ends by itself."
-    requires_system_checks = []  # a person waits; the servers have made them
+    requires_system_checks = []  # a person waits; the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(

@@ -40,7 +40,10 @@ class Command(BaseCommand):
 
     @transaction.atomic
     def _factor_rotated(self, factor_id: int) -> bool:
-        """The library keeps the key under `secret` or `seed`, beside what is no secret."""
+        """Encrypt the keys under `secret` or `seed` with the first key; False if no key opens them.
+
+        The library keeps them beside public data.
+        """
         factor = Authenticator.objects.select_for_update(no_key=True).filter(pk=factor_id).first()
         if factor is None:
             return True
@@ -53,13 +56,14 @@ class Command(BaseCommand):
         except CannotDecrypt:
             return False
         factor.data.update(anew)
-        factor.save(update_fields=["data"])  # which binds them to the row
+        factor.save(update_fields=["data"])  # the save binds them to the row
         return True
 
     @transaction.atomic
     def _rotated(self, mailbox_id: Any) -> bool:
-        """One row at a time, locked: a refresh that stores new tokens waits, and overwrites
-        nothing.
+        """Encrypt the access data of one mailbox with the first key; False if no key opens it.
+
+        The row is locked: a refresh that stores new tokens waits, and overwrites nothing.
         """
         mailbox = Mailbox.objects.select_for_update(no_key=True).filter(pk=mailbox_id).first()
         if mailbox is None:
@@ -73,7 +77,10 @@ class Command(BaseCommand):
         return True
 
     def _webhook_rotated(self, webhook: Webhook) -> bool:
-        """Nothing else ever writes it, so no lock is needed."""
+        """Encrypt the secret of a webhook with the first key; False if no key opens it.
+
+        Nothing else changes it, so no lock is needed.
+        """
         name = bound_to(webhook)
         try:
             anew = credentials.encrypt_text(
