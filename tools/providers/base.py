@@ -242,7 +242,8 @@ class MailProvider(Protocol):
         ...
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
-        """Return the message; raise Refused("not_found") for an unknown, malformed or foreign id.
+        """Return the message; raise Refused("not_found") for an unknown, malformed or
+        foreign id.
         """
         ...
 

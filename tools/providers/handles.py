@@ -20,7 +20,7 @@ from approvals.lifecycle.queries import named_by_open_actions
 from tools.models import Draft, MessageHandle
 
 HANDLE_BYTES = 12  # 16 characters
-NOTED_AFTER = timedelta(days=1)  # a use is written once a day at most, so that reading rarely writes
+NOTED_AFTER = timedelta(days=1)  # a use is written once a day at most, so reading rarely writes
 BATCH = 10_000
 
 

@@ -351,7 +351,8 @@ class _Users:
 
 @functools.lru_cache(maxsize=4)
 def users_of(base_url: str) -> Any:
-    """Return the API of the library's own static description, at `base_url`; shared by all threads.
+    """Return the API of the library's own static description, at `base_url`; shared by all
+    threads.
     """
     from googleapiclient.discovery import build_from_document
     from googleapiclient.discovery_cache import get_static_doc

@@ -73,8 +73,8 @@ class GmailReading(GmailMailbox):
     ) -> FoundPage:
         """Search in Gmail's own language, newest first; the first ten rows are filled in.
 
-                1. Read pages until there are `limit` ids, at most ten; an id that comes again counts once.
-                2. Read the first ten rows in one batch; a row that fails keeps only its ids.
+        1. Read pages until there are `limit` ids, at most ten; an id that comes again counts once.
+        2. Read the first ten rows in one batch; a row that fails keeps only its ids.
         """
         started, outcome = time.monotonic(), "error"
         rows: list[Found] = []

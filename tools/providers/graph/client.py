@@ -128,9 +128,9 @@ class GraphClient:
 
         Without a clear answer the result is OutcomeUnknown; the call is never repeated here.
 
-                1. Get a token and a new connection, both before `wire_started`.
-                2. Make the request. 2xx means accepted, whatever else the answer says or how it ends.
-                3. 429 and 401 mean later, other 4xx mean refused; everything else is unknown.
+        1. Get a token and a new connection, both before `wire_started`.
+        2. Make the request. 2xx means accepted, whatever else the answer says or how it ends.
+        3. 429 and 401 mean later, other 4xx mean refused; everything else is unknown.
         """
         token = self._token()
         timeout = httpx2.Timeout(answer_seconds, connect=10.0)
@@ -164,9 +164,7 @@ class GraphClient:
         if answer.status == 408:
             raise OutcomeUnknown("http_408")
         if answer.status == 401:
-            self._token(
-                rejected=token
-            )  # for the next attempt; raises if the grant has ended
+            self._token(rejected=token)  # for the next attempt; raises if the grant has ended
             raise Unavailable("token_refused", "Microsoft 365 refused the access token.")
         raise refusal(answer, scope="Mail.Send")
 

@@ -56,7 +56,8 @@ class GraphDrafts(GraphReading):
         raise Refused("not_found")  # messages have no numbers here
 
     def _draft(self, draft_id: str) -> dict[str, Any]:
-        """Return the state of a draft in the drafts folder. Raises the same errors as `save_draft`.
+        """Return the state of a draft in the drafts folder. Raises the same errors as
+        `save_draft`.
         """
         try:
             state = self._client.get(
@@ -105,7 +106,8 @@ class GraphDrafts(GraphReading):
 
     @contextmanager
     def _finished_or_gone(self, draft: str) -> Iterator[None]:
-        """Delete the draft if filling it fails, so that nobody finds and sends an incomplete mail.
+        """Delete the draft if filling it fails, so that nobody finds and sends an
+        incomplete mail.
         """
         try:
             yield

@@ -39,7 +39,8 @@ READS = {microsoft.READ, microsoft.DRAFT}
 
 @functools.cache
 def _shared_transport(process: int) -> httpx2.BaseTransport:
-    """Return one pool of connections for all reads of this process; a forked process makes its own.
+    """Return one pool of connections for all reads of this process; a forked process makes
+    its own.
     """
     return httpx2.HTTPTransport(
         verify=_trusted(process), limits=httpx2.Limits(max_keepalive_connections=20)
@@ -70,9 +71,7 @@ class GraphMailbox:
 
         def token(rejected: str) -> str:
             found = access_token(mailbox_id, microsoft.refresh, known=secrets, rejected=rejected)
-            if found != secrets.get(
-                "access_token"
-            ):  # a renewed token may have other permissions
+            if found != secrets.get("access_token"):  # a renewed token may have other permissions
                 provider._scopes = frozenset(
                     Mailbox.objects.values_list("scopes", flat=True).get(pk=mailbox_id)
                 )

@@ -1,4 +1,4 @@
-"""Reading a mailbox: lists and searches in one request each, messages, conversations, attachments."""
+"""Reading a mailbox: lists and searches in one request each, messages, threads, attachments."""
 
 import base64
 import binascii

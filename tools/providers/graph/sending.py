@@ -288,9 +288,7 @@ class GraphSending(GraphDrafts):
 
     def _prepared(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> str:
         notes: dict[str, Any] = {"marker": outgoing.message_id}
-        handover.keep(
-            notes
-        )  # the marker first: a draft with an unknown id is found by its mark
+        handover.keep(notes)  # the marker first: a draft with an unknown id is found by its mark
         draft = self._created(outgoing, kind=envelope.kind, original=envelope.original)
         notes |= {"draft": draft, "source": sha256(envelope.source).hexdigest()}
         handover.keep(notes)

@@ -24,7 +24,8 @@ POLL_SECONDS = 0.02
 
 @contextmanager
 def turn(key: object) -> Iterator[None]:
-    """Wait for a slot and hold it. Raises Busy if no slot becomes free; no request was made then.
+    """Wait for a slot and hold it. Raises Busy if no slot becomes free; no request was made
+    then.
     """
     give_up_at = time.monotonic() + WAIT_SECONDS
     here = _here(key)
@@ -65,9 +66,7 @@ def _held(key: object, give_up_at: float) -> int | None:
             if time.monotonic() > give_up_at:
                 raise _busy()
             time.sleep(POLL_SECONDS)
-    except (
-        OSError
-    ):  # the home is read-only or has no locks: each process counts for itself
+    except OSError:  # the home is read-only or has no locks: each process counts for itself
         return None
 
 

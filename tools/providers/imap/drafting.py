@@ -1,4 +1,5 @@
-"""Drafts on IMAP: append the new draft first, then remove only the one that it replaces (RFC 4315).
+"""Drafts on IMAP: append the new draft first, then remove only the one that it replaces
+(RFC 4315).
 """
 
 from tools.providers import lenient

@@ -166,7 +166,8 @@ class ImapMailbox:
         return sorted(uids, reverse=True)[:count]
 
     def _sent_as(self, session: Session, message_id: str) -> str | None:
-        """Return the Message-ID of the message in the selected folder that was sent with this one.
+        """Return the Message-ID of the message in the selected folder that was sent with
+        this one.
         """
         if not SAFE_MESSAGE_ID.fullmatch(message_id):
             raise Refused("invalid_message_id")
@@ -200,7 +201,8 @@ def _found(session: Session, criteria: Sequence[Criterion]) -> list[int]:
 
 
 def body_of(row: dict[bytes, Any]) -> bytes:
-    """Return the one BODY section of a row; servers write its name in their own order and spelling.
+    """Return the one BODY section of a row; servers write its name in their own order and
+    spelling.
     """
     return next((value or b"" for key, value in row.items() if key.startswith(b"BODY[")), b"")
 
