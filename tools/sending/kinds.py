@@ -140,8 +140,8 @@ class SendMail:
         It proves only the content in Sent, so that is compared with the approved content.
 
         An unsent draft proves nothing, because the order to send it may be carried out late. The
-        first lookup leaves it alone, for such an order, and the second one destroys it. Only that
-        is proof.
+        first lookup leaves it for such an order, and the second one destroys it. Only that is
+        proof.
         """
         provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
         found = provider.find_sent(approved.message_id)

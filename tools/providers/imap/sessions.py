@@ -72,9 +72,7 @@ class SessionPool:
         try:
             yield session
         except Refused:
-            self._give_back(
-                key, session
-            )  # the server refused the request, and the session still works
+            self._give_back(key, session)  # a refusal leaves the session usable
             raise
         except BaseException:
             session.close()
