@@ -84,7 +84,7 @@ def main() -> None:
     memory, seconds, *modules = sys.argv[1:]
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
-    )  # a Ctrl-C ends the parent, and so closes the socket
+    )  # a Ctrl-C ends the parent, which closes the socket
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent.parent))
     for module in modules:
         importlib.import_module(module)
@@ -101,8 +101,8 @@ def _serve(parent: socket.socket, seconds: float) -> bool:
     """Do one job, and return True if another may follow."""
     _, size = HEAD.unpack(_received(parent, HEAD.size))
     job = _received(parent, size)
-    # A job is limited by processor time, because harmless content takes longer on a busy machine
-    # but costs no more.
+    # A job is limited by processor time: on a busy machine harmless content takes longer, but costs
+    # the same.
     signal.setitimer(signal.ITIMER_PROF, seconds)
     # If the parent is gone, no other process ends a job that hangs.
     signal.setitimer(signal.ITIMER_REAL, seconds + WAITING_SECONDS + 1)
