@@ -20,7 +20,7 @@ MAX_CHARS = 8000
 # The last word decides what a command does. Everything else is a write, and so is a command that
 # our list lacks: an unknown command may do anything, so a person decides about it.
 READING_VERBS = frozenset({"get", "list", "show", "status", "export", "search", "version"})
-READING_GROUP = "report"  # `spo report activityusercounts`: the group decides, the last word only names the report
+READING_GROUP = "report"  # `spo report activityusercounts`: the last word only names it
 
 # Refused: sign-in and identity, the unrestricted command `request`, and commands that use files of
 # this machine.
@@ -122,7 +122,7 @@ class Command:
 def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
     """Parse a line and judge it; raise Refused.
 
-    1. The words: quotes as a shell reads them, without expansion; no character that a shell acts on.
+    1. The words: quotes as a shell reads them, no expansion; no character that a shell acts on.
     2. The command: all words before the first option, as the CLI names it.
     3. The options: each once, no value from a file, and no option that uses a file here. A reading
        command takes only options that it has.

@@ -225,10 +225,9 @@ class MailProvider(Protocol):
     def list_messages(
         self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
     ) -> Page:
-        """Return a page of messages, newest first. `folder` is a role (inbox, sent, drafts, …) or a
-        name.
+        """Return a page of messages, newest first.
 
-        Raises Refused("not_found").
+        `folder` is a role (inbox, sent, drafts, …) or a name. Raises Refused("not_found").
         """
         ...
 

@@ -255,9 +255,7 @@ def _passed_on(scope: Scope, visit: Visit) -> Scope:
     # values.
     headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
     if all(name != b"accept" for name, _ in headers):
-        headers.append(
-            (b"accept", b"*/*")
-        )  # RFC 9110, 12.5.1: without Accept, every type is accepted
+        headers.append((b"accept", b"*/*"))  # RFC 9110, 12.5.1: no Accept means any type
     return {**scope, "headers": headers, "state": {"visit": visit}}
 
 

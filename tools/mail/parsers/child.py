@@ -84,7 +84,7 @@ def main() -> None:
     memory, seconds, *modules = sys.argv[1:]
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
-    )  # a Ctrl-C ends the parent, which closes the socket
+    )  # a Ctrl-C ends the parent, and that closes this one
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent.parent))
     for module in modules:
         importlib.import_module(module)
