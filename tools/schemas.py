@@ -23,9 +23,7 @@ FileName = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(fi
 Day = Annotated[date, Field(strict=False)]
 Moment = Annotated[AwareDatetime, Field(strict=False)]
 MAX_ATTACHMENT_BYTES = 4 * 1024 * 1024 - 1  # under 4 MB each
-MAX_BASE64 = (
-    6 * 1024 * 1024
-)  # larger files are refused later by their decoded size, with the limit in words
+MAX_BASE64 = 6 * 1024 * 1024  # large enough that the decoded size is refused, in clear words
 
 
 class Parameters(BaseModel):

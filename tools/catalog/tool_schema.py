@@ -94,9 +94,7 @@ def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[st
     for union in ("anyOf", "oneOf"):
         choices = [choice for choice in schema.get(union, ()) if choice.get("type") != "null"]
         if [choice.get("type") for choice in choices] == ["string", "integer"]:
-            choices = choices[
-                :1
-            ]  # the number is a synonym too: an IMAP UID instead of a message id
+            choices = choices[:1]  # the number is a synonym too: an IMAP UID for a message id
         if len(choices) == 1:
             beside = {name: value for name, value in schema.items() if name != union}
             return _plain({**choices[0], **beside}, definitions)

@@ -1,4 +1,4 @@
-"""The guarded CLI for Microsoft 365: reads run, writes wait for an approval, the rest is
+"""The guarded CLI for Microsoft 365: reads run, writes wait for an approval, all else is
 refused.
 """
 

@@ -17,8 +17,8 @@ from enum import Enum
 PROGRAM = "m365"
 MAX_CHARS = 8000
 
-# The last word decides what a command does. Everything else is a write, and so is a command that
-# our list lacks: an unknown command may do anything, so a person decides about it.
+# The last word decides whether a command reads. Everything else is a write, and so is a command
+# that our list lacks: an unknown command may do anything, so a person decides about it.
 READING_VERBS = frozenset({"get", "list", "show", "status", "export", "search", "version"})
 READING_GROUP = "report"  # `spo report activityusercounts`: the last word only names it
 

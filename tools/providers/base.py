@@ -175,9 +175,9 @@ class Handover:
     """One attempt to hand a message over.
 
     `wire_started()` is called directly before the step after which the mail may have gone out. A
-    failure before it is NotSent; a missing answer after it is OutcomeUnknown. `prepared` is what an
-    earlier attempt left at the provider, such as the id of a draft. `keep(notes)` commits it for
-    the next attempt, and for the check whether the message is still there.
+    failure before it is NotSent; a missing answer after it is OutcomeUnknown. `prepared` holds the
+    notes of an earlier attempt, such as the id of a draft. `keep(notes)` commits notes for the next
+    attempt, and for the check whether the message is still there.
     """
 
     wire_started: Callable[[], None]
@@ -311,7 +311,7 @@ class MailProvider(Protocol):
         """Return the names of the differences between the envelope and the message that `find_sent`
         found: recipients, subject, content.
 
-        Empty if nothing differs, or if only mailhub can have chosen what was sent. Raises
+        Empty if nothing differs, or if only mailhub can have chosen the content. Raises
         ProviderError.
         """
         ...
@@ -331,9 +331,9 @@ class MailProvider(Protocol):
         """Destroy the preparation permanently, so that no order that names it can be carried out
         any more.
 
-        Return True only if the provider has confirmed that this call destroyed it. Return False for
-        a draft that is gone, because it may have been sent, and for one that the mailbox owner has
-        changed, which is left alone.
+        Return True only if the provider has confirmed that this call destroyed it. Return False if
+        the draft is gone, because it may have been sent. Return False if the mailbox owner has
+        changed it; such a draft is left alone.
         """
         ...
 

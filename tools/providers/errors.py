@@ -4,7 +4,7 @@
 class ProviderError(Exception):
     """A failure at the provider.
 
-    The class says what is known about the effect; `code` is shown to people.
+    The class says whether the mail can have left; `code` is shown to people.
     """
 
     def __init__(self, code: str, detail: str = "") -> None:

@@ -232,9 +232,7 @@ def _propose(
     preview = previews.of_message(message, _context(mailbox, composed, parameters))
     payload = _payload(message, mailbox, composed)
     refuse_what_cannot_leave(mailbox, payload, message.source, sort=composed.request.kind)
-    policy.judge(
-        mailbox, message.recipients
-    )  # the preview already refuses if no proposal could be allowed
+    policy.judge(mailbox, message.recipients)  # the preview also reports forbidden recipients
     if not parameters.confirm:
         return previews.as_result(
             message,

@@ -250,7 +250,7 @@ def _content(payload: Mapping[str, Any], changed: Mapping[str, Any]) -> Content:
         return author_content(changed["body"], sort)
     if "body_type" in changed:
         return author_content(as_html(payload["text"]) if sort == "html" else payload["text"], sort)
-    own_html = payload["kind"] != "mail.reply"  # the original's sender wrote the quote of an answer
+    own_html = payload["kind"] != "mail.reply"  # the quote of an answer returns to its author
     return Content(
         body=payload["text"],
         text=payload["text"],

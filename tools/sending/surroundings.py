@@ -26,8 +26,8 @@ LOOKED_AT = 5  # of the results for one: a search may find other addresses that 
 def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
     """Return the recipients that are new to this mailbox, and the domains that it knows.
 
-    A mailbox that does not answer delays no proposal; the context then names the recipients that
-    were not looked up.
+    A mailbox that does not answer delays no proposal; `unasked` then has the recipients that were
+    not looked up.
     """
     everybody = tuple(dict.fromkeys(address.lower() for address in recipients))
     unknown = _unknown(mailbox, everybody)
@@ -48,7 +48,7 @@ def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
                     strangers.append(address)
                 unknown = tuple(each for each in unknown if each != address)
     except NotAuthorized:
-        mailbox_status.login_refused(mailbox)  # the rest stays in `unasked`
+        mailbox_status.login_refused(mailbox)  # the others stay in `unasked`
     except ProviderError:
         pass
     domains = (
@@ -80,7 +80,7 @@ def later_in_thread(
     itself.
 
     If the original is gone or the mailbox has no threads, return None. Every other refusal is
-    raised, because it means that nobody has looked.
+    raised, because the thread was not read then.
     """
     try:
         thread = provider.read_thread(original, limit=2, body=False)

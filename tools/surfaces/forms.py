@@ -1,6 +1,6 @@
 """The values of the compose form, turned into the arguments of a tool.
 
-The tool decides what a mail may contain.
+The tool decides which values a mail may have.
 """
 
 import re

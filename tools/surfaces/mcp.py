@@ -207,8 +207,9 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     except Exception as error:
         await _refusal(_fault(error))(scope, receive, send)
         return
-    # A manager holds sessions, and we have none. One for each request needs no startup or shutdown
-    # hook of the process, which Django does not have. Host and Origin have been checked already.
+    # A manager is for sessions, which we do not have. One for each request needs no startup or
+    # shutdown hook of the process, which Django does not have. Host and Origin have been checked
+    # already.
     manager = StreamableHTTPSessionManager(
         _http_server,
         stateless=True,

@@ -18,7 +18,7 @@ QUOTE_BEGINS = re.compile(r"(?m)^(?:On .{1,400} wrote:|-{5,} Forwarded message -
 
 @dataclass(frozen=True, kw_only=True)
 class Later:
-    """The newest message of the thread, if it is newer than the answered one."""
+    """The newest message of the thread, if it came after the answered one."""
 
     message_id: str
     from_address: str

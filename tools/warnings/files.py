@@ -24,7 +24,7 @@ SAID = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-# Sentences about another attachment than one of this mail: none, theirs, an earlier one, a later
+# Sentences about an attachment that is not in this mail: missing, theirs, an earlier one, a later
 # one.
 NOT_SAID = re.compile(
     r"""

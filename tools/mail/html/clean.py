@@ -71,7 +71,9 @@ _ENDS_ITSELF = frozenset("p li dt dd td th tr tbody thead tfoot option".split())
 
 @dataclass(frozen=True, kw_only=True)
 class Cleaned:
-    """HTML that may leave. `removed`: something was removed that a browser would show."""
+    """The cleaned HTML, which may leave. `removed`: something was removed that a browser would
+    show.
+    """
 
     html: str
     removed: bool

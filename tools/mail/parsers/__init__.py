@@ -43,7 +43,7 @@ def run(function: Callable[..., T], *arguments: Any, small: bool = False) -> T:
 
 
 def is_small(*texts: str | None) -> bool:
-    """Return True if these texts together are read in milliseconds, whatever they contain."""
+    """Return True if these texts together are read in milliseconds, even hostile ones."""
     given = [text for text in texts if text]
     return (
         sum(map(len, given)) <= SMALL_CHARACTERS

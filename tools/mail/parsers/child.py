@@ -82,9 +82,7 @@ def confine(memory: int) -> None:
 
 def main() -> None:
     memory, seconds, *modules = sys.argv[1:]
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a Ctrl-C ends the parent, and that closes this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent and its socket
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent.parent))
     for module in modules:
         importlib.import_module(module)

@@ -32,7 +32,7 @@ RETRY_SECONDS = 5
 
 
 class Unparsable(Problem):
-    """Content could not be read within the limits.
+    """A failure to read content within the limits.
 
     `reason` is slow (time or memory ran out), broken (the parser failed), or busy (no process was
     free in time).
@@ -51,8 +51,8 @@ class Unparsable(Problem):
             )
 
     def raise_if_busy(self) -> None:
-        """Raise this again if the content was not tried: then a retry helps, and no replacement is
-        needed.
+        """Raise this again if no process read the content: then a retry helps, and no replacement
+        is needed.
         """
         if self.reason == "busy":
             raise self

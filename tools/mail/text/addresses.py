@@ -17,7 +17,7 @@ def bare_address(value: str) -> str:
     ValueError.
 
     Groups, comments, display names, quoted local parts, literals, routes, pipes and options are
-    refused, because an address that looks like one and is another deceives a person.
+    refused. They can make an address look like another one, which deceives a person.
     """
     if BIDI.search(value):
         raise ValueError("is not a plain e-mail address")

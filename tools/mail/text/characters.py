@@ -38,7 +38,7 @@ HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
 def without_invisible(text: str) -> str:
-    """Return the text without the invisible characters that do not change what a person sees."""
+    """Return the text without the invisible characters that do not change the visible text."""
     if INVISIBLE.search(text) is None:
         return text
     misplaced = set(_misplaced(text))

@@ -51,7 +51,7 @@ SENTENCES = {
 
 
 class BadRequest(Refused):
-    """Gmail does not understand the id, page token or query, because it cannot be a valid one."""
+    """A bad request: Gmail does not understand the id, page token or query."""
 
 
 @dataclass(frozen=True, kw_only=True)

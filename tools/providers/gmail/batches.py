@@ -36,7 +36,7 @@ def written(uris: Sequence[str]) -> tuple[str, bytes]:
 
 
 def read(content_type: str, content: bytes, *, count: int) -> list[dict[str, Any] | Answer]:
-    """Return the answers in the order of the requests; raise ValueError if one is missing.
+    """Return the answers in the order of the requests; raise ValueError unless all are answered.
 
     The Content-ID of a part says which request it answers; servers that leave it out answer in
     order.

@@ -69,7 +69,7 @@ class AnswerLost(Exception):
 
 
 class Failed(Exception):
-    """Gmail answered with an error."""
+    """An error answer of Gmail."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.status)

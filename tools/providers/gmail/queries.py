@@ -1,8 +1,8 @@
 """Translation of a search into Gmail's search language
 (https://support.google.com/mail/answer/7190). Pure.
 
-A raw query is passed on unchanged, because Gmail understands what people type there. Added terms
-are quoted.
+A raw query is passed on unchanged, because Gmail understands people's queries. Added terms are
+quoted.
 """
 
 import re

@@ -129,7 +129,7 @@ class GraphClient:
         Without a clear answer the result is OutcomeUnknown; the call is never repeated here.
 
         1. Get a token and a new connection, both before `wire_started`.
-        2. Make the request. 2xx means accepted, whatever else the answer says or how it ends.
+        2. Make the request. 2xx means accepted, even if the connection ends during the answer.
         3. 429 and 401 mean later, other 4xx mean refused; everything else is unknown.
         """
         token = self._token()

@@ -1,8 +1,8 @@
 """Translation of a search into the criteria of IMAP SEARCH (RFC 3501 6.4.4). Pure.
 
-A raw query may be SEARCH keys (`FROM mira SINCE 1-Nov-2026 OR SUBJECT invoice SUBJECT bill`) or
-plain words, which are searched in the whole text. The query is parsed here against the known keys,
-and no part of it reaches the wire unchanged.
+A raw query may be SEARCH keys (`FROM mira SINCE 1-Nov-2026 OR SUBJECT invoice SUBJECT bill`). It
+may also be plain words, which are searched in the whole text. The query is parsed here against the
+known keys, and no part of it reaches the wire unchanged.
 
 Criteria are flat, without parentheses, and texts are always in quotes or literals, so that no text
 is read as a key.

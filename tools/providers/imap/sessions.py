@@ -2,8 +2,8 @@
 selected.
 
 Signing in and selecting again is most of the cost of a read. A session is lent to one thread at a
-time, checked with NOOP before it is used again, closed when idle too long, and never crosses a
-fork.
+time and checked with NOOP before it is used again. It is closed when idle too long, and never
+crosses a fork.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class Session:
     used_at: float = field(default_factory=time.monotonic)
 
     def select(self, folder: str) -> None:
-        """Select read-write, so that the same session can append and flag; a folder stays selected."""
+        """Select read-write, so that the session can append and flag; the folder stays selected."""
         if self.folder == folder:
             return
         self.folder = None
