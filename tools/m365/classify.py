@@ -20,7 +20,7 @@ MAX_CHARS = 8000
 # The last word decides whether a command reads. Everything else is a write, and so is a command
 # that our list lacks: an unknown command may do anything, so a person decides about it.
 READING_VERBS = frozenset({"get", "list", "show", "status", "export", "search", "version"})
-READING_GROUP = "report"  # `spo report activityusercounts`: the last word only names it
+READING_GROUP = "report"  # in `spo report activityusercounts` the last word only names the report
 
 # Refused: sign-in and identity, the unrestricted command `request`, and commands that use files of
 # this machine.

@@ -26,7 +26,7 @@ from tools.providers.errors import Refused
 from tools.providers.gmail import GmailProvider
 from tools.providers.gmail.reading import Found, FoundPage, GmailMessage
 
-MOST_PAGES = 20  # read to replace cards that are left out
+MOST_PAGES = 20  # the most pages that are read to replace hidden cards
 REFUSED = "This mail is from mailhub itself and may hold a code or link for a person. Programs cannot read or use it."
 
 

@@ -133,7 +133,7 @@ class _Seen(Reader):
         super().__init__()
         self.rules = rules
         self.unseen: list[str] = []
-        self._left_out = 0  # open elements inside a hidden one, which is included
+        self._left_out = 0  # open elements, counted from the outermost hidden one
         self._lost: list[str] = []
         self._room = MOST_UNSEEN
 

@@ -1,6 +1,6 @@
-"""Several reads in one request (https://developers.google.com/workspace/gmail/api/guides/batch).
+"""Several reads in one request. Pure.
 
-Pure.
+https://developers.google.com/workspace/gmail/api/guides/batch
 """
 
 import json

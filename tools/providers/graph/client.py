@@ -18,7 +18,7 @@ from tools.providers.errors import NotAuthorized, OutcomeUnknown, Refused, Unava
 from tools.providers.graph.answers import Answer, json_of, refusal
 from tools.providers.graph.turns import turn
 
-PAGES = 50  # followed in one list
+PAGES = 50  # the most pages of one list that are followed
 ANSWER_LIMIT = 64 * 1024 * 1024
 READING = httpx2.Timeout(30.0, connect=10.0)
 IMMUTABLE = 'IdType="ImmutableId"'  # an id that survives the move from Drafts to Sent

@@ -37,8 +37,8 @@ def hand_over(
        list was approved.
     2. DATA and the content, all but the final dot: without the dot no server accepts it.
     3. `wire_started`: from here on the message may have been sent.
-    4. The dot, and the answer: 2xx is accepted, 4xx and 5xx are refused. No answer, or any other,
-       is unknown.
+    4. The dot, and the answer: 2xx is accepted, 4xx and 5xx mean that nothing was sent. No answer,
+       or any other, is unknown.
     """
     try:
         _envelope(smtp, envelope)
