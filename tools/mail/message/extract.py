@@ -88,7 +88,8 @@ def _drawn(kind: str, content: bytes) -> str:
     return _decoded(content)
 
 
-# Imported inside: each library costs tens of milliseconds, and one process reads one kind.
+# Imported inside the functions: each library costs tens of milliseconds, and one process reads one
+# kind.
 def _pdf(content: bytes) -> str:
     from pypdf import PdfReader
 
