@@ -1,6 +1,4 @@
-"""What tools keep: short names of messages, drafts as last seen, uploaded attachments, single-use
-download links.
-"""
+"""The rows of the tools: short names of messages, drafts as last seen, uploads, download links."""
 
 import hashlib
 import secrets
@@ -23,9 +21,9 @@ LINK_LIFETIME = timedelta(minutes=10)
 class Draft(models.Model):
     """A draft that was written through mailhub. The provider holds it; this row follows it.
 
-    `sha256` is of its bytes as they were last written here: other bytes mean that a person has
-    changed it since. `surface` says where it was written (rest, mcp, agent, web, command); it is
-    empty in rows of older versions.
+    `sha256` is the hash of the bytes that mailhub wrote last: other bytes mean that a person has
+    changed the draft. `surface` names the place where it was written (rest, mcp, agent, web,
+    command); it is empty in rows of older versions.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -47,8 +45,9 @@ class Draft(models.Model):
 
 
 class Acquaintance(models.Model):
-    """Somebody this mailbox has written to, found in its Sent or sent by us; a hash of the address,
-    and its domain.
+    """An address that this mailbox has written to, found in its Sent or sent by us.
+
+    Only its hash and its domain are stored.
     """
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
@@ -66,7 +65,7 @@ class Acquaintance(models.Model):
 
 
 class MessageHandle(models.Model):
-    """The short name of something a provider names at length. See `tools.providers.handles`."""
+    """The short name of a long id of a provider. See `tools.providers.handles`."""
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
     handle = models.CharField(max_length=20)
@@ -82,7 +81,7 @@ class MessageHandle(models.Model):
 
 
 class Upload(models.Model):
-    """An attachment that waits to be used; its handle is its id."""
+    """An uploaded attachment that is not used yet; its handle is its id."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
@@ -114,7 +113,7 @@ class Upload(models.Model):
 
 
 class DownloadLink(models.Model):
-    """A single-use way to one attachment; what it leads to is fetched when it is used."""
+    """A single-use link to one attachment, which is fetched when the link is used."""
 
     digest = models.CharField(max_length=64, unique=True)
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
@@ -128,7 +127,7 @@ class DownloadLink(models.Model):
 
     @classmethod
     def issue(cls, *, mailbox: Mailbox, message_id: str, attachment_id: str) -> tuple[Self, str]:
-        """Make a link; returns the row and its secret part, which is known only now."""
+        """Create a link; return the row and its secret part, which is not stored."""
         secret = secrets.token_urlsafe(32)
         link = cls.objects.create(
             digest=digest_of(secret),
@@ -141,7 +140,7 @@ class DownloadLink(models.Model):
 
     @classmethod
     def redeem(cls, secret: str) -> Self | None:
-        """Use the link up; only one of two simultaneous uses gets it."""
+        """Use the link up and return it, or None; only one of two simultaneous uses gets it."""
         links = cls.objects.filter(
             digest=digest_of(secret), used_at=None, expires_at__gt=timezone.now()
         )

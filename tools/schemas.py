@@ -15,15 +15,15 @@ Recipients = Annotated[list[Address], Field(min_length=1, max_length=500)]
 CopyRecipients = Annotated[list[Address], Field(max_length=500)]
 Subject = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(header_text)]
 Body = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(body_text)]
-# What a reviewer edits holds the quoted original too.
+# The body that a reviewer edits includes the quoted original.
 RevisedBody = Annotated[str, Field(min_length=1, max_length=3_000_000), AfterValidator(body_text)]
 BodyType = Literal["text", "html"]
 FileName = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(file_name)]
-# Strict would want date objects, which JSON does not have.
+# Strict mode would require date objects, which JSON does not have.
 Day = Annotated[date, Field(strict=False)]
 Moment = Annotated[AwareDatetime, Field(strict=False)]
 MAX_ATTACHMENT_BYTES = 4 * 1024 * 1024 - 1  # under 4 MB each
-MAX_BASE64 = 6 * 1024 * 1024  # refused by the decoded size, with the limit in words
+MAX_BASE64 = 6 * 1024 * 1024  # large enough that the decoded size is refused, in clear words
 
 
 class Parameters(BaseModel):

@@ -1,4 +1,4 @@
-"""Tools about the proposer's own pending actions. They only look, or tighten."""
+"""Tools about the proposer's own pending actions. They only read or withdraw."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def cancel_action(caller: Caller, parameters: ActionParameters) -> dict[str, Any
 
 
 def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
-    """Newest first, in pages that stay where they are while new actions come in."""
+    """Return actions, newest first, in pages that do not move while new actions arrive."""
     actions = queries.of_caller(caller)
     if parameters.mailbox is not None:
         actions = actions.filter(

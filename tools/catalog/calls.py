@@ -1,4 +1,4 @@
-"""The one way in: every surface calls a tool here."""
+"""The only entrance to the tools: every surface calls a tool here."""
 
 import re
 import time
@@ -23,7 +23,8 @@ log = structlog.get_logger(__name__)
 class Answer:
     """A tool's result.
 
-    `proposal` is set when the result is one, so that an adapter can say 202 and where.
+    `proposal` is set if the result is a proposal, so that an adapter can answer 202 with a
+    Location.
     """
 
     result: dict[str, Any]
@@ -35,11 +36,11 @@ def call_tool(
 ) -> Answer:
     """Call a tool of the catalogue.
 
-    1. The tool, and whether the caller's scopes cover it.
-    2. The idempotency key, from beside or inside the arguments, and the parameters; an unknown
-       field is an error.
-    3. The mailbox, by the one ownership check.
-    4. The tool itself.
+    1. Find the tool, and check that the caller's scopes cover it.
+    2. Check the idempotency key, from beside or inside the arguments, and the parameters; an
+       unknown field is an error.
+    3. Find the mailbox, by the one ownership check.
+    4. Run the tool.
 
     Raises Problem and nothing else.
     """
@@ -83,7 +84,7 @@ def call_tool(
 
 
 def tools_for(caller: Caller) -> list[Tool]:
-    """The tools this caller's scopes cover, in the catalogue's order."""
+    """Return the tools that this caller's scopes cover, in the catalogue's order."""
     return [tool for tool in TOOLS.values() if caller.may(tool.scope)]
 
 
@@ -107,7 +108,10 @@ def _parameters(tool: Tool, arguments: Mapping[str, Any], key: str | None) -> An
 
 
 def _one_key(inside: object, beside: str | None) -> str | None:
-    """The key, wherever it stood. 400 in every case, as the header's draft says; nothing is stored."""
+    """Return the key from either place. Errors are always 400, as in the header's draft standard.
+
+    Nothing is stored.
+    """
     if beside is not None and inside is not None and beside != inside:
         raise Problem(
             "invalid_input", "Header and body name different idempotency keys.", status=400

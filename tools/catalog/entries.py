@@ -40,7 +40,7 @@ class Tool:
     need: Role | None = None
 
 
-# Which toolsets a client gets that asks for none in particular.
+# The toolsets for a client that asks for no particular ones.
 DEFAULT_TOOLSETS = ("mail", "drafts", "send", "actions")
 
 HELD = "confirm=true holds it for a person: that is success, do not send again."

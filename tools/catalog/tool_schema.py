@@ -1,8 +1,8 @@
-"""What a model is shown of a tool: its parameters in few bytes, and hints that are true to its
+"""The description of a tool for a model: its parameters in few bytes, and hints that match its
 effect.
 
-A model reads this in every conversation, so each byte is paid for again and again. It is a
-description, no check: what comes in is judged by the parameters' own class, which is stricter.
+A model reads it in every conversation, so each byte is paid for many times. It is a description and
+no check: the parameters' own class judges the arguments, and is stricter.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from typing import Any
 from tools.catalog.entries import Effect, Tool
 from tools.schemas import Parameters
 
-# What helps to fill in a parameter. All else (titles, lengths, additionalProperties) stays with the
-# validation.
+# Keywords that help to fill in a parameter. The others (titles, lengths, additionalProperties) are
+# only for validation.
 KEYWORDS = ("type", "description", "enum", "const", "maximum", "items", "anyOf", "oneOf")
-# Parameters of several tools, explained once for all of them where the server introduces itself.
+# Parameters of several tools, explained once in the server's instructions.
 EXPLAINED_ONCE = frozenset(
     {
         "mailbox",
@@ -28,10 +28,10 @@ EXPLAINED_ONCE = frozenset(
         "replaces",
     }
 )
-# Other names of what another parameter says: accepted, and not shown.
+# Other names of a parameter: accepted, but not shown.
 SYNONYMS = frozenset({"user_id", "uid"})
-FAR_AWAY = 1000  # a bound that nobody meets by accident
-MANY_CHOICES = 6  # from here on the answer to a wrong one is a better place to list them
+FAR_AWAY = 1000  # a limit that nobody reaches by accident
+MANY_CHOICES = 6  # from this number on, only the answer to a wrong one lists them
 
 PROTOCOL_DEFAULTS = {
     "readOnlyHint": False,
@@ -39,13 +39,12 @@ PROTOCOL_DEFAULTS = {
     "idempotentHint": False,
     "openWorldHint": True,
 }
-# Proposing only adds: a row for a person to look at, who alone can let the mail out; so it destroys
-# nothing. It is not called idempotent, because it is that with an idempotency key alone. It stays
-# in the open world: the mail, once approved, leaves. A draft, a command or an effect yet to come is
-# called nothing: the protocol assumes the worst.
+# A proposal only adds a row for a person, and only that person can release the mail, so it is not
+# destructive. It is idempotent only with an idempotency key, so the hint is not set. It stays in
+# the open world, because an approved mail leaves. Drafts, commands and future effects get no hint:
+# the protocol assumes the worst.
 HINTS = {Effect.READ: {"readOnlyHint": True}, Effect.SEND: {"destructiveHint": False}}
-# Where the effect of the catalogue, which is about what a token may do, says other or less than the
-# truth.
+# Corrections for tools whose effect, which is about a token's rights, does not match the hint.
 HINTS_OF_TOOL = {
     "cancel_action": {"readOnlyHint": False, "idempotentHint": True},
     "create_draft": {"destructiveHint": False},
@@ -57,7 +56,7 @@ HINTS_OF_TOOL = {
 
 @cache
 def published_parameters(parameters: type[Parameters]) -> Mapping[str, Any]:
-    """The JSON Schema of a tool's parameters, without `$defs` and with optional fields as plain
+    """Return the JSON Schema of a tool's parameters, without `$defs`, with optional fields as plain
     types.
     """
     schema = parameters.model_json_schema()
@@ -75,18 +74,18 @@ def published_parameters(parameters: type[Parameters]) -> Mapping[str, Any]:
 
 
 def published_hints(tool: Tool) -> dict[str, bool]:
-    """The annotations that differ from what the protocol assumes."""
+    """Return the annotations that differ from the protocol's defaults."""
     true = {**HINTS.get(tool.effect, {}), **HINTS_OF_TOOL.get(tool.name, {})}
     if tool.effect is Effect.READ and tool.need is None:
-        true["openWorldHint"] = False  # no mailbox, so nothing beyond our own database
+        true["openWorldHint"] = False  # no mailbox, so nothing outside our own database
     return {hint: value for hint, value in true.items() if PROTOCOL_DEFAULTS[hint] != value}
 
 
 def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """One schema with references put in their place and `or null` taken away."""
+    """Return one schema with its references resolved and `or null` removed."""
     if "$ref" in schema:
-        # Beside the reference stands what was said about this parameter; inside, a class says what
-        # it is to us.
+        # The description beside the reference is about this parameter; the one inside is about our
+        # class.
         inside = {**definitions[schema["$ref"].rpartition("/")[2]], "description": None}
         return _plain(
             {**inside, **{name: value for name, value in schema.items() if name != "$ref"}},
@@ -108,7 +107,7 @@ def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[st
         del plain["maximum"]
     if schema.get("default") is True:
         plain["default"] = (
-            # a switch that is on by itself; any other parameter may be left out without a thought
+            # a switch that is on by default; every other parameter may simply be left out
             True
         )
     if "items" in plain:

@@ -1,9 +1,9 @@
-"""From a line of text to a command that may be run: parsed, judged by the CLI's own list of
-commands, rewritten. Pure.
+"""From a line of text to a command that may run: parsed, judged by the CLI's own list of commands,
+rewritten. Pure.
 
-The line never meets a shell of ours, and what is handed on is put together anew from its parts. The
-MCP server behind does use one (`dist/util.js`, `spawn(command, {shell: true})`), so each part is
-quoted for it, and the characters that it refuses even inside quotes are refused here, with a
+The line never reaches a shell of ours, and the line that runs is built again from its parts. The
+MCP server behind does use a shell (`dist/util.js`, `spawn(command, {shell: true})`). So each part
+is quoted for it, and the characters that it refuses even inside quotes are refused here, with a
 reason.
 """
 
@@ -17,14 +17,12 @@ from enum import Enum
 PROGRAM = "m365"
 MAX_CHARS = 8000
 
-# The last word says what a command does. All else is a write, and so is a command that our list of
-# them lacks: what we do not know may do anything, and a person looks at it first.
+# The last word decides whether a command reads. Everything else is a write, and so is a command
+# that our list lacks: an unknown command may do anything, so a person decides about it.
 READING_VERBS = frozenset({"get", "list", "show", "status", "export", "search", "version"})
-READING_GROUP = (
-    "report"  # `spo report activityusercounts`: the group says it, the last word only which
-)
+READING_GROUP = "report"  # in `spo report activityusercounts` the last word only names the report
 
-# Everything about who is signed in and as whom, the open door `request`, and what works on files of
+# Refused: sign-in and identity, the unrestricted command `request`, and commands that use files of
 # this machine.
 REFUSED_GROUPS = {
     "request": "it calls any address with the tenant's token",
@@ -39,22 +37,22 @@ REFUSED_GROUPS = {
     "app": "it works on files of the server",
     "spfx": "it works on files of the server",
 }
-# Options that read or write a file of this machine, with every command that has them.
+# Options that read or write a file of this machine, in any command that has them.
 LOCAL_FILES = frozenset(
     {
         "asFile", "path", "save", "saveToConfig", "outputFile", "outputFolder", "filePath", "certificateFile",
         "attachment", "logoPath", "coloredIconPath", "outlineIconPath", "sourceFile", "targetFile",
     }
 )  # fmt: skip
-# Dropped without a word: how much the CLI tells about itself (`--debug` prints headers), and the
-# form of its answer, which the reducers need as JSON.
+# Dropped silently: the CLI's own messages (`--debug` prints headers), and the output format,
+# because the reducers need JSON.
 DROPPED = frozenset({"output", "o", "debug", "verbose"})
 # A quoted word with a space would be one word here and several for the CLI.
 COMMAND_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 OPTION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 SHELL_CHARACTERS = re.compile(
     r"[;&|`$<>\n\r\0]"
-)  # what the server refuses anywhere in the line, and NUL
+)  # refused by the server anywhere in the line, and NUL
 
 MESSAGE_LIST = "outlook message list"
 WINDOW = timedelta(hours=2)
@@ -67,13 +65,15 @@ class Nature(Enum):
 
 
 class Refused(Exception):
-    """The command is not run by anybody; the text is a sentence for whoever asked."""
+    """Nobody may run the command; the text is a sentence for the caller."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CliCommand:
-    """A command as the CLI describes it: its options by every name they go by, and of which it is
-    known that they are switches, or that they take a value. Of many the list does not say.
+    """A command as the CLI describes it: its options by all their names, the known switches, and
+    the options known to take a value.
+
+    For many options the list does not say which they are.
     """
 
     name: str
@@ -92,7 +92,7 @@ class CliCommand:
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What would be run: the command's name, its options in order (None: a switch), and whether it
+    """A judged command: its name, its options in order (None: a switch), and True if it
     only reads.
     """
 
@@ -112,7 +112,7 @@ class Command:
 
     @property
     def line(self) -> str:
-        """The command as one line that a POSIX shell takes apart into `argv` again."""
+        """Return the command as one line that a POSIX shell splits into `argv` again."""
         return shlex.join(self.argv)
 
     def option(self, name: str) -> str | None:
@@ -120,13 +120,12 @@ class Command:
 
 
 def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
-    """Take a line apart and judge it; raises Refused.
+    """Parse a line and judge it; raise Refused.
 
-    1. The words: quotes as a shell reads them, nothing expanded; no character that a shell would
-       act on.
+    1. The words: quotes as a shell reads them, no expansion; no character that a shell acts on.
     2. The command: all words before the first option, as the CLI names it.
-    3. The options: each once, no value from a file, none that touches a file here; when it reads,
-       only those it has.
+    3. The options: each once, no value from a file, and no option that uses a file here. A reading
+       command takes only options that it has.
     """
     if len(text) > MAX_CHARS:
         raise Refused(f"A command has at most {MAX_CHARS:,} characters.")
@@ -150,9 +149,10 @@ def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
 
 
 def rewritten(command: Command, *, now: datetime) -> Command:
-    """The command as it is run.
+    """Return the command as it is run.
 
-    A list of mails gets a time window, and loses what would lift it; JSON always.
+    A list of mails gets a time window and loses the options that would remove it; the output is
+    always JSON.
     """
     if command.name != MESSAGE_LIST:
         return command
@@ -174,12 +174,12 @@ def refuse_ambiguous(command: Command, known: Mapping[str, CliCommand]) -> None:
 
 
 def for_the_server(command: Command) -> str:
-    """The line that is handed to the MCP server, which asks for CSV where nobody says otherwise."""
+    """Return the line for the MCP server, which uses CSV unless the line says otherwise."""
     return f"{command.line} --output json"
 
 
 def _refuse_outright(words: list[str]) -> None:
-    """By the first word whatever follows, in any case: a list that is newer than ours cannot widen
+    """Raise Refused by the first word in any case, so that a newer list of commands cannot weaken
     this.
     """
     if not words:
@@ -211,7 +211,7 @@ def _options(words: list[str], command: CliCommand) -> list[tuple[str, str | Non
         if given in DROPPED:
             continue
         if command.name == MESSAGE_LIST and given.lower() in UNLIMITING:
-            continue  # the CLI has no such option there, and models ask for it
+            continue  # the CLI has no such option there, but models ask for it
         name = _known_option(word, given, command)
         if value_given is None and name in command.valued:
             raise Refused(f"--{name} needs a value.")
@@ -227,8 +227,8 @@ def _known_option(word: str, given: str, command: CliCommand) -> str:
     dashes = len(word) - len(word.lstrip("-"))
     name = command.options.get(given)
     if name is None and command.nature is Nature.WRITE and OPTION_NAME.fullmatch(given):
-        name = given  # some take any, such as the columns of a list
-    # `-query` would be read as a row of short options, `---x` as nothing the CLI names.
+        name = given  # some commands take any option, such as the columns of a list
+    # `-query` would be read as several short options; the CLI has no name like `---x`.
     if name is None or dashes != (1 if len(given) == 1 else 2):
         raise Refused(f'"{PROGRAM} {command.name[:80]}" has no option "{word[:60]}".')
     if name in LOCAL_FILES:
@@ -256,7 +256,7 @@ def _parsed(text: str | None) -> datetime | None:
 
 
 def _moment(moment: datetime, *, minus: timedelta = timedelta(0)) -> str:
-    """As JavaScript's `toISOString` writes it."""
+    """Return the time as JavaScript's `toISOString` writes it."""
     return (
         (moment - minus).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     )

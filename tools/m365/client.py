@@ -1,9 +1,9 @@
-"""One connection in a process to the MCP server of the CLI for Microsoft 365, over its standard
+"""One connection for each process to the MCP server of the CLI for Microsoft 365, over standard
 input and output.
 
-It lives in a thread with an event loop of its own, so that callers may be threads or requests. It
-is asked for a sign of life at intervals, and made anew when it is lost, at once the first time and
-then with growing pauses.
+It runs in a thread with its own event loop, so that callers may be threads or requests. It is
+checked at intervals. When it is lost, it is opened again, at once the first time and then with
+growing pauses.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from mcp.types import TextContent
 log = structlog.get_logger(__name__)
 
 TOOL = "m365_run_command"
-CONNECT_SECONDS = 30.0  # npx may have to look its package up
+CONNECT_SECONDS = 30.0  # npx may have to look up its package
 PING_SECONDS = 10.0
 RUN_SECONDS = 130.0  # the server ends a command after 120
 LONGEST_PAUSE = 60.0
@@ -37,16 +37,16 @@ CLOSE_SECONDS = 8.0
 
 
 class Unreachable(Exception):
-    """The server could not be started; nothing was handed to it."""
+    """The server could not be started, so it received nothing."""
 
 
 class Lost(Exception):
-    """The command was handed over, and no answer came: it may have run."""
+    """The server received the command and did not answer: the command may have run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What the command printed; `failed` when it ended with an error, and the text is the error's."""
+    """The output of a command. `failed`: it ended with an error, and the text is the error's."""
 
     text: str
     failed: bool
@@ -59,20 +59,20 @@ class _Connection:
 
 
 class M365Client:
-    """Starts the server at the first call and keeps it."""
+    """A client that starts the server at the first call and keeps it running."""
 
     def __init__(self, command: Sequence[str], *, health_seconds: float) -> None:
         self._command = list(command)
         self._health_seconds = health_seconds
         self._loop = asyncio.new_event_loop()
         self._connected: asyncio.Future[_Connection] = self._loop.create_future()
-        self._failures = 0  # vain tries in a row; -1 while it works
+        self._failures = 0  # failed attempts in a row; -1 while it works
         self._closing = asyncio.Event()
         self._thread = threading.Thread(target=self._serve, name="m365", daemon=True)
         self._thread.start()
 
     def run(self, line: str) -> Reply:
-        """Run one command line; raises Unreachable or Lost."""
+        """Run one command line; raise Unreachable or Lost."""
         return self._from_here(self._run(line), CONNECT_SECONDS + RUN_SECONDS + PING_SECONDS)
 
     def close(self) -> None:
@@ -95,8 +95,8 @@ class M365Client:
             self._loop.run_until_complete(self._until_closed())
 
     async def _until_closed(self) -> None:
-        # A scope is cancelled: cancelling the task would break off the library's careful end of the
-        # process.
+        # Cancel a scope, because cancelling the task would interrupt the library while it ends the
+        # process cleanly.
         async with anyio.create_task_group() as group:
             group.start_soon(self._live)
             await self._closing.wait()
@@ -106,8 +106,8 @@ class M365Client:
     async def _run(self, line: str) -> Reply:
         connection = await self._connection()
         try:
-            # The session's own call: the client's would send it again where the server asks for
-            # more input.
+            # The session's own call, because the client's would send it again if the server asks
+            # for more input.
             answer = await connection.client.session.call_tool(
                 TOOL, {"command": line}, read_timeout_seconds=RUN_SECONDS
             )
@@ -118,7 +118,7 @@ class M365Client:
         return Reply(text=text, failed=bool(answer.is_error))
 
     async def _connection(self) -> _Connection:
-        if self._failures > 0:  # nobody is kept waiting through a pause
+        if self._failures > 0:  # a pause must not delay a caller
             raise Unreachable
         return await asyncio.shield(self._connected)
 
@@ -126,7 +126,7 @@ class M365Client:
         while True:
             with tempfile.TemporaryDirectory(prefix="mailhub-m365-") as folder, suppress(Exception):
                 await self._connected_in(folder)
-            # One that worked is made anew at once.
+            # A connection that worked is opened again at once.
             self._failures += 1
             log.warning("m365_server_lost", count=self._failures)
             if self._failures:
@@ -136,9 +136,9 @@ class M365Client:
             )
 
     async def _connected_in(self, folder: str) -> None:
-        """Connect, and stay until it is lost.
+        """Connect, and stay until the connection is lost.
 
-        What a command writes into its folder goes with the folder.
+        Files that a command writes into its folder are deleted with the folder.
         """
         environment = {
             name: value for name, value in os.environ.items() if name.startswith("CLIMICROSOFT365_")
@@ -149,7 +149,7 @@ class M365Client:
             cwd=folder,
             env={"CLIMICROSOFT365_NOUPDATE": "1", **environment},
         )
-        with open(os.devnull, "w") as nowhere:  # what it says may quote a command  # noqa: PTH123
+        with open(os.devnull, "w") as nowhere:  # its messages may quote a command  # noqa: PTH123
             async with Client(
                 stdio_client(server, errlog=nowhere), mode="legacy", cache=None
             ) as client:
@@ -173,13 +173,13 @@ class M365Client:
                 await asyncio.wait_for(connection.lost.wait(), self._health_seconds)
             except TimeoutError:
                 try:
-                    # The list of tools: the protocol's own ping is on its way out.
+                    # The list of tools, because the protocol's own ping is being removed.
                     await asyncio.wait_for(connection.client.list_tools(), PING_SECONDS)
                 except (MCPError, TimeoutError):
                     self._drop(connection)
 
     def _drop(self, connection: _Connection) -> None:
-        """From now on a call waits for the next connection."""
+        """Drop the connection: from now on a call waits for the next one."""
         if not connection.lost.is_set():
             connection.lost.set()
             self._connected = self._loop.create_future()
@@ -187,7 +187,7 @@ class M365Client:
     def _tell_who_waits(self) -> None:
         if not self._connected.done():
             self._connected.set_exception(Unreachable())
-            self._connected.exception()  # looked at: nobody may have waited
+            self._connected.exception()  # mark it as retrieved: nobody may have waited
             self._connected = self._loop.create_future()
 
 
@@ -196,8 +196,8 @@ _making = threading.Lock()
 
 
 def m365_client() -> M365Client:
-    """The connection of this process, as the settings describe it."""
-    # A forked worker must not talk through its parent's pipes.
+    """Return the connection of this process, as the settings describe it."""
+    # A forked worker must not use its parent's pipes.
     key = (os.getpid(), settings.MCP_M365_START_CMD, settings.MCP_M365_HEALTH_INTERVAL_MS)
     with _making:
         if key not in _clients:

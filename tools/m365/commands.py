@@ -1,9 +1,8 @@
-"""The commands of the CLI for Microsoft 365 with their options, from the list that the CLI brings
-along.
+"""The commands of the CLI for Microsoft 365 with their options, from the CLI's own list.
 
-`commands.tsv` is made from `allCommandsFull.json` of the npm package `@pnp/cli-microsoft365` (MIT
-licence) by `manage.py m365_commands`. What a newer CLI has besides is unknown here, and so refused,
-until the file is made anew.
+`manage.py m365_commands` makes `commands.tsv` from `allCommandsFull.json` of the npm package
+`@pnp/cli-microsoft365` (MIT licence). Additions of a newer CLI are unknown here, and so refused,
+until the file is made again.
 """
 
 import json
@@ -20,7 +19,7 @@ SWITCH, VALUED = "!", "="
 
 @cache
 def known_commands() -> Mapping[str, CliCommand]:
-    """Every command by its name."""
+    """Return every command by its name."""
     lines = FILE.read_text().splitlines()
     return {
         command.name: command for command in map(_read, lines) if not command.name.startswith("#")
@@ -28,8 +27,9 @@ def known_commands() -> Mapping[str, CliCommand]:
 
 
 def written(package: Path) -> str:
-    """The text of `commands.tsv` for an unpacked package; raises OSError, ValueError, KeyError
-    where it is none.
+    """Return the text of `commands.tsv` for an unpacked package.
+
+    Raises OSError, ValueError or KeyError if the folder is no such package.
     """
     about = json.loads((package / "package.json").read_text())
     listed = json.loads((package / "allCommandsFull.json").read_text())

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from approvals.core.types import ApprovedAction, Outcome, Rendered
 
-# What the server and the CLI say before they have asked Microsoft for anything.
+# Messages of the server and the CLI before they have called Microsoft.
 BEFORE_ANYTHING = (
     "Command contains disallowed",
     "Only m365 commands",
@@ -19,9 +19,10 @@ BEFORE_ANYTHING = (
 
 
 class RunCommand:
-    """m365.command.
+    """The kind m365.command.
 
-    No evidence of what a lost command did can be found, so it stays unknown until a person says.
+    There is no evidence of the effect of a lost command, so it stays unknown until a person
+    decides.
     """
 
     words: Mapping[str, Any] = {
@@ -72,7 +73,7 @@ class RunCommand:
             return Outcome(
                 verdict="not_sent", code="unreachable", detail="MCP_M365_START_CMD is not set."
             )
-        # A heavy library that a worker without such a command never needs.
+        # A heavy library, which a worker without such a command never needs.
         from tools.m365.client import Lost, Unreachable, m365_client
 
         client = m365_client()
@@ -105,10 +106,12 @@ class RunCommand:
         return None
 
     def settle(self, approved: ApprovedAction) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
 
 def _accepted(output: str, command: str) -> Outcome:
-    """The receipt holds no content of the answer: it outlives the action's own."""
+    """Return the outcome. Its receipt has no content of the answer, because it outlives the
+    action's content.
+    """
     at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Outcome(verdict="accepted", receipt={"at": at, "recipient_count": 0, "provider": "m365"})

@@ -1,5 +1,5 @@
-"""From what a command printed to what a model needs of it: a few fields, no secret, 4,000
-characters at most. Pure.
+"""The short form of a command's output for a model: a few fields, no secret, at most 4,000
+characters. Pure.
 """
 
 import json
@@ -16,19 +16,19 @@ STATUS_FIELDS = ("connectedAs", "cloudType", "authType", "connectionName", "appI
 
 
 def reduced(command: str, raw: str) -> str:
-    """The short form of a command's output; anything it has no form for is passed on as it is, cut."""
+    """Return the short form of a command's output; output without a short form is only cut."""
     try:
         data = json.loads(raw)
     except (ValueError, RecursionError):
         return cut(raw)
     short = REDUCERS[command](data) if command in REDUCERS else None
-    # What was JSON is passed on compact; what was read as a bare string or number as it stood.
+    # JSON objects and lists become compact; a bare string or number stays unchanged.
     return cut(_dumped(data if short is None else short) if isinstance(data, dict | list) else raw)
 
 
 def cut(text: str) -> str:
-    # Masked before it is cut, lest half a token remain; what lies far behind the cut need not be
-    # looked at.
+    # Masked before the cut, because otherwise half a token could remain. Text far behind the cut is
+    # not searched.
     text = redacted(text[: 4 * MAX_CHARS])
     return text if len(text) <= MAX_CHARS else text[:MAX_CHARS] + MARK
 
@@ -42,7 +42,7 @@ def _status(data: Any) -> Any:
 
 
 def _message_list(data: Any) -> Any:
-    """The newest three, whatever order they came in."""
+    """Return the newest three, independent of their order."""
     if not isinstance(data, list):
         return None
     mails = sorted(

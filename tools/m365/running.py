@@ -1,4 +1,6 @@
-"""The tool m365_run_command: reads are run and reduced, writes are refused or held for a person."""
+"""The tool m365_run_command: reads run and are shortened, writes are refused or wait for an
+approval.
+"""
 
 import hashlib
 import shlex
@@ -48,12 +50,11 @@ CHANGES_MICROSOFT_365 = PreviewWarning(
 
 
 def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | Proposed:
-    """Run a reading command now; preview or propose a writing one where the settings allow writes
-    at all.
+    """Run a reading command now; preview or propose a writing one if the settings allow writes.
 
-    The CLI is signed in as one account for the whole server, whatever the mailbox: so it takes a
-    token with the scope, or a person who runs this server. The mailbox says who approves a write; a
-    read needs none.
+    The CLI is signed in as one account for the whole server, independent of the mailbox. So the
+    tool needs a token with the scope, or a staff person. The mailbox decides who approves a write;
+    a read needs no mailbox.
     """
     if parameters.mailbox is not None:
         roles.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER)
@@ -89,7 +90,7 @@ def _read(command: Command) -> dict[str, Any]:
             "transient",
             "The CLI for Microsoft 365 is not set up on this server (MCP_M365_START_CMD).",
         )
-    # It brings in the MCP library (30 MB), which only those pay for who use this tool.
+    # It loads the MCP library (30 MB), so only users of this tool pay for it.
     from tools.m365.client import Lost, Unreachable, m365_client
 
     started = time.monotonic()
@@ -168,7 +169,7 @@ def _held(
 
 
 def _preview(command: Command, mailbox: Mailbox) -> Preview:
-    """Every address among the values is somebody it may reach."""
+    """Return the preview; every address in a value is a possible recipient."""
     addresses = [
         (name, word.strip(" ;<>"))
         for name, value in command.options

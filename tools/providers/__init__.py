@@ -1,4 +1,4 @@
-"""Which provider serves a mailbox."""
+"""Choice of the provider that serves a mailbox."""
 
 from typing import cast
 
@@ -10,8 +10,8 @@ from tools.providers.base import MailProvider
 
 
 def provider_for(mailbox: Mailbox) -> MailProvider:
-    """The provider that settings.MAILHUB_PROVIDERS names for it; what it keeps open is shared in
-    this process.
+    """Return the provider that settings.MAILHUB_PROVIDERS names for the mailbox. Its open
+    connections are shared in this process.
     """
     return cast(
         MailProvider,

@@ -1,4 +1,4 @@
-"""What a mailbox provider can do, and what its errors say about the effect.
+"""The interface of a mailbox provider, and the types that it takes and returns.
 
 The contract suite in `tests/contract/` runs on every provider and on the in-memory twin with the
 same assertions.
@@ -14,11 +14,11 @@ from typing import Any, Literal, Protocol
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One row of a list; `number` is its UID and `thread_id` its conversation where there is such a
-    thing.
+    """One row of a list; `number` is its UID and `thread_id` its conversation, if the provider has
+    such a thing.
 
-    `own_mark` is what `accounts.people.own_mail` puts on mailhub's own mail, as it stands in the
-    header.
+    `own_mark` is the mark that `accounts.people.own_mail` puts on mailhub's own mail, as the header
+    has it.
     """
 
     id: str
@@ -44,9 +44,9 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """A folder; `role` is one of ROLES or empty, `id` works wherever a folder is asked for.
+    """A folder. `role` is one of ROLES or empty; `id` works wherever a folder is asked for.
 
-    `more_inside`: it holds folders that are not in the list.
+    `more_inside`: the folder holds folders that are not in the list.
     """
 
     id: str
@@ -57,17 +57,17 @@ class Folder:
     more_inside: bool = False
 
 
-# No provider's protocol carries these, and no mail text holds them.
+# No provider's protocol can carry these characters, and no mail text contains them.
 UNSEARCHABLE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]+")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchQuery:
-    """What to look for; everything given must hold. `raw` is in the provider's own language.
+    """A search; a message must match everything given. `raw` is in the provider's own language.
 
-    Characters that no mail text holds (control characters, halves of a surrogate pair) count as
-    spaces: no provider's protocol can carry them. `without_header` and `not_from` leave out mail
-    where the protocol can say so.
+    Characters that no mail text contains (control characters, halves of a surrogate pair) count as
+    spaces, because no provider's protocol can carry them. `without_header` and `not_from` leave out
+    mail if the protocol can express that.
     """
 
     raw: str = ""
@@ -92,7 +92,9 @@ class SearchQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class AttachmentInfo:
-    """`inline` is a picture inside the HTML, named there by `content_id` (without brackets)."""
+    """An attachment. `inline` is a picture inside the HTML, named there by `content_id` (without
+    brackets).
+    """
 
     id: str
     name: str
@@ -104,8 +106,8 @@ class AttachmentInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """One message as it can be read; `text` and `html` are whole parts, decoded, at most
-    `READ_LIMIT` bytes of each.
+    """One message that was read. `text` and `html` are whole parts, decoded, at most `READ_LIMIT`
+    bytes of each.
     """
 
     id: str
@@ -127,10 +129,11 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredDraft:
-    """A draft as the provider holds it: `source` are its bytes, `number` its UID where there is
+    """A draft as the provider holds it: `source` is its bytes, `number` its UID if the provider has
     such a thing.
 
-    `version` is another one after every change; empty where the bytes themselves are the version.
+    `version` changes with every change of the draft. It is empty if the bytes themselves are the
+    version.
     """
 
     id: str
@@ -140,17 +143,17 @@ class StoredDraft:
 
     @property
     def seal(self) -> str:
-        """What changes when the draft does."""
+        """Return a value that changes when the draft changes."""
         return self.version or hashlib.sha256(self.source).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Envelope:
-    """What is handed over: the sender, everybody who gets it, and the bytes exactly as they leave.
+    """A mail to hand over: the sender, every recipient, and the exact bytes that leave.
 
-    The rest is for providers that take no bytes, or not for everything: what sort of mail it is,
-    the id of the original, whether all of its recipients are answered, and the words alone that
-    were written above the quote.
+    The other fields are for providers that do not take bytes, or not for everything: the sort of
+    mail, the id of the original, whether all of its recipients are answered, and only the words
+    above the quote.
     """
 
     sender: str
@@ -169,12 +172,12 @@ def _keep_nothing(notes: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Handover:
-    """One try to hand a message over.
+    """One attempt to hand a message over.
 
-    `wire_started()` is called directly before the step after which it may have gone out; what fails
-    before is NotSent, what gets no answer after is OutcomeUnknown. `prepared` is what an earlier
-    try has left at the provider, such as the id of a draft; `keep(notes)` commits it for the next
-    one, and for looking whether the message is still there.
+    `wire_started()` is called directly before the step after which the mail may have gone out. A
+    failure before it is NotSent; a missing answer after it is OutcomeUnknown. `prepared` holds the
+    notes of an earlier attempt, such as the id of a draft. `keep(notes)` commits notes for the next
+    attempt, and for the check whether the message is still there.
     """
 
     wire_started: Callable[[], None]
@@ -184,10 +187,10 @@ class Handover:
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """What the provider said when it took the message; `reference` holds no address.
+    """The provider's answer when it accepted the message; `reference` holds no address.
 
-    `changed` names what differs from the approved message, if somebody else has sent what was
-    prepared.
+    `changed` names the differences from the approved message if somebody else has sent the prepared
+    draft.
     """
 
     at: datetime
@@ -203,136 +206,145 @@ class MailProvider(Protocol):
 
     @property
     def writes_quote(self) -> bool:
-        """Whether the provider writes the quote of answers and forwards itself and can only be told
-        the comment.
+        """Return True if the provider writes the quote of answers and forwards itself and takes
+        only the comment.
         """
         ...
 
     @property
     def always_keeps_copy(self) -> bool:
-        """Whether everything it sends lies in Sent, so that a mail without a copy cannot be had."""
+        """Return True if every sent mail is kept in Sent, so that no mail can be sent without a
+        copy.
+        """
         ...
 
     def test(self) -> None:
-        """Sign in to all its services; raises ProviderError."""
+        """Sign in to all services of the mailbox; raise ProviderError if one fails."""
         ...
 
     def list_messages(
         self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
     ) -> Page:
-        """Newest first. `folder` is a role (inbox, sent, drafts, …) or a name.
+        """Return a page of messages, newest first.
 
-        Raises Refused("not_found").
+        `folder` is a role (inbox, sent, drafts, …) or a name. Raises NotFound.
         """
         ...
 
     def list_folders(self) -> tuple[Folder, ...]: ...
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
-        """Newest first.
+        """Return a page of matching messages, newest first.
 
-        Raises Refused("invalid_query") for a query the provider does not understand.
+        Raises Refused("invalid_query") if the provider does not understand the query.
         """
         ...
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
-        """Raises Refused("not_found") for an unknown, malformed or foreign id."""
+        """Return the message; raise NotFound for an unknown, malformed or
+        foreign id.
+        """
         ...
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
-        """The conversation that a message belongs to, oldest first, at most the newest `limit`;
-        without `body` who wrote them and when, and neither texts nor attachments need be there.
+        """Return the conversation of a message, oldest first, at most the newest `limit` messages.
+
+        Without `body` only senders and dates are required; texts and attachments may be missing.
         """
         ...
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
     ) -> tuple[AttachmentInfo, bytes]:
-        """The decoded bytes.
+        """Return the attachment and its decoded bytes.
 
-        Raises Refused("not_found"), or Refused("too_large") over `limit` bytes.
+        Raises NotFound, or Refused("too_large") over `limit` bytes.
         """
         ...
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
-        """Put a draft into the drafts folder; the one it replaces goes only after the new one is
-        there.
+        """Put a draft into the drafts folder. The draft that it replaces is removed only after the
+        new one is there.
 
-        Raises Refused("not_found") when `replaces` is unknown, Refused("not_a_draft") when it lies
-        elsewhere.
+        Raises NotFound if `replaces` is unknown, Refused("not_a_draft") if it is not in
+        the drafts folder.
         """
         ...
 
     def read_draft(self, draft_id: str) -> StoredDraft:
-        """Raises like save_draft."""
+        """Return the draft; raise the same errors as save_draft."""
         ...
 
     def delete_draft(self, draft_id: str) -> None:
-        """Remove this draft and nothing else; raises like save_draft."""
+        """Remove this draft and nothing else; raise the same errors as save_draft."""
         ...
 
     def id_of_number(self, number: int, *, folder: str) -> str:
-        """The message id of a UID in a folder (a role). Raises Refused("not_found")."""
+        """Return the message id of a UID in a folder (a role). Raises NotFound."""
         ...
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
-        """Note on the original what was done with it; idempotent."""
+        """Mark the original as answered or forwarded; idempotent."""
         ...
 
     def check(self, envelope: Envelope) -> None:
-        """Raises Refused for what `send` would refuse whatever its server says; asks nobody.
+        """Raise Refused if `send` would refuse the envelope regardless of the server; ask no
+        server.
 
-        It is called before a person decides: nobody shall approve what cannot be sent.
+        It is called before the approval, so that nobody approves a mail that cannot be sent.
         """
         ...
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
-        """Hand the message over, once."""
+        """Hand the message over once."""
         ...
 
     def find_sent(self, message_id: str) -> str | None:
-        """The Message-ID under which the provider itself shows the message as sent; some give it
-        another and keep ours in a header of their own. None proves nothing.
+        """Return the Message-ID under which the provider shows the message as sent, or None.
+
+        Some providers give it another one and keep ours in a header of their own. None proves
+        nothing.
         """
         ...
 
     def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
-        """Name in what the message that `find_sent` has found is not the envelope: recipients,
-        subject, content.
+        """Return the names of the differences between the envelope and the message that `find_sent`
+        found: recipients, subject, content.
 
-        Empty when nothing differs, or when nobody but mailhub can have chosen what was sent. Raises
+        Empty if nothing differs, or if only mailhub can have chosen the content. Raises
         ProviderError.
         """
         ...
 
     def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
-        """Whether what was prepared still lies there, untouched and unsent.
+        """Return True if the preparation is still there, unchanged and unsent.
 
         False proves nothing.
         """
         ...
 
     def discard(self, prepared: Mapping[str, Any]) -> None:
-        """Take away what was prepared, if it is still there, unchanged and unsent; idempotent."""
+        """Remove the preparation if it is still there, unchanged and unsent; idempotent."""
         ...
 
     def destroy(self, prepared: Mapping[str, Any]) -> bool:
-        """Destroy what was prepared for good, so that no order that names it can be carried out any
-        more.
+        """Destroy the preparation permanently, so that no order that names it can be carried out
+        any more.
 
-        True only when the provider has confirmed that this call did it. A draft that is gone may
-        have been sent, and one that its person has changed is left alone: False.
+        Return True only if the provider has confirmed that this call destroyed it. Return False if
+        the draft is gone, because it may have been sent. Return False if the mailbox owner has
+        changed it; such a draft is left alone.
         """
         ...
 
     def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
-        """Whether the draft is what was prepared, or was made for it without a confirmation; asks
-        nobody.
+        """Return True if the draft is the preparation, or was created for it without a
+        confirmation; ask no server.
         """
         ...
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
-        """Put the copy into Sent unless one is there already."""
+        """Put the copy into Sent unless it is there already."""
         ...
 
 
@@ -342,7 +354,7 @@ ROLES = ("inbox", "sent", "drafts", "archive", "junk", "trash")
 
 
 def role_of(folder: str) -> str | None:
-    """The role a caller means, or None when it is a folder's own name.
+    """Return the role that the caller means, or None if `folder` is the name of a folder.
 
     `sentitems` is Graph's word for sent.
     """

@@ -15,9 +15,9 @@ ProviderError
 
 
 class ProviderError(Exception):
-    """Something went wrong at the provider.
+    """A failure at the provider.
 
-    The class says what is known about the effect; `code` goes to people.
+    The class says whether the mail can have left; `code` is shown to people.
     """
 
     def __init__(self, code: str, detail: str = "") -> None:
@@ -27,13 +27,14 @@ class ProviderError(Exception):
 
 
 class NotSent(ProviderError):
-    """The provider certainly did nothing."""
+    """A failure in which the provider certainly did nothing."""
 
 
 class Unavailable(NotSent):
-    """Not reachable or not now; `retry_after` in seconds when the provider said so.
+    """The provider is not reachable or not ready; `retry_after` is in seconds, if the provider gave
+    it.
 
-    `pauses`: it said so of everything, not of this message alone.
+    `pauses`: the provider meant the whole mailbox, not only this message.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Unavailable(NotSent):
 
 
 class Refused(NotSent):
-    """A definite no: unknown message, invalid recipient, too large, policy."""
+    """A definite refusal: unknown message, invalid recipient, too large, policy."""
 
 
 class NotFound(Refused):
@@ -56,7 +57,7 @@ class NotFound(Refused):
 
 
 class NotPermitted(Refused):
-    """The access lacks a permission: connecting again with it helps, trying again does not."""
+    """The access lacks a permission. Connecting again with it helps, a retry does not."""
 
     def __init__(self, required_scope: str, detail: str = "") -> None:
         super().__init__(
@@ -67,27 +68,29 @@ class NotPermitted(Refused):
 
 
 class NotAuthorized(NotSent):
-    """The mailbox must be reconnected."""
+    """The access has ended; the mailbox must be reconnected."""
 
 
 class Busy(Unavailable):
-    """It is we who call the mailbox too often at once: its server was not asked and is not to
+    """Too many calls of mailhub on this mailbox at once. Its server was not asked and is not to
     blame.
     """
 
 
 class TokenRefused(NotSent):
-    """The access token was refused and has been renewed: this call is not made again, a later one
-    may succeed.
+    """The access token was refused and has been renewed. This call is not repeated; a later one may
+    succeed.
 
-    It says nothing about what was asked for, so it is no Refused; nor is it Unavailable, which a
-    read waits for.
+    It says nothing about the request, so it is not Refused. It is not Unavailable either, because a
+    read waits for that.
     """
 
 
 class OutcomeUnknown(ProviderError):
-    """The request left us and no verdict came."""
+    """The request left mailhub and no clear answer came."""
 
 
 class Unsupported(NotSent):
-    """This provider cannot express that; it is refused, never dropped in silence."""
+    """The provider cannot express the request, so the request is refused and never silently
+    reduced.
+    """

@@ -1,4 +1,4 @@
-"""From what a provider says to what a caller is told, and to the mailbox's health."""
+"""Translation of provider errors into problems for the caller and into the mailbox's health."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +23,9 @@ RETRY_SECONDS = 30
 
 @contextmanager
 def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
-    """For reads: an unreachable mailbox is a `transient` problem in the answer and a red mark on
-    its page.
+    """Raise provider errors of reads as problems, and show an unreachable mailbox on its page.
+
+    An unreachable mailbox is a `transient` problem.
     """
     if mailbox.status == Mailbox.Status.NEEDS_REAUTH:
         raise _reconnect(mailbox)

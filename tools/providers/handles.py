@@ -1,10 +1,9 @@
-"""Short names for what a provider names at length: Graph's message ids have 150 characters, and a
-list holds ten.
+"""Short names for a provider's long ids: Graph's message ids have 150 characters, and a list holds
+ten.
 
 A handle is made from mailbox and id, so the same message always has the same one; the row leads
-back. Of no use in another mailbox, and nobody can tell a malformed one from an unknown one. What
-nobody has used for as long as content is kept is forgotten, unless a draft or an action that has
-not ended names it.
+back. It does not work in another mailbox, and a malformed handle looks like an unknown one. Handles
+unused for the retention time of content are deleted, unless a draft or an open action names them.
 """
 
 import base64
@@ -21,12 +20,12 @@ from approvals.lifecycle.queries import named_by_open_actions
 from tools.models import Draft, MessageHandle
 
 HANDLE_BYTES = 12  # 16 characters
-NOTED_AFTER = timedelta(days=1)  # a use is noted once a day, so that reading does not write
+NOTED_AFTER = timedelta(days=1)  # a use is written once a day at most, so reading rarely writes
 BATCH = 10_000
 
 
 def shortened(mailbox_id: UUID, names: Iterable[str]) -> dict[str, str]:
-    """The handle of each name, kept so that `named` finds it again."""
+    """Return the handle of each name, and store it so that `named` finds it again."""
     handles = {name: _handle(mailbox_id, name) for name in names}
     known = MessageHandle.objects.filter(mailbox=mailbox_id, handle__in=handles.values())
     there = dict(known.values_list("handle", "used_at"))
@@ -43,7 +42,7 @@ def shortened(mailbox_id: UUID, names: Iterable[str]) -> dict[str, str]:
 
 
 def named(mailbox_id: UUID, handle: str) -> str | None:
-    """What the handle stands for in this mailbox."""
+    """Return the name behind the handle in this mailbox, or None."""
     if not handle.isascii() or not handle.isprintable():
         return None
     known = MessageHandle.objects.filter(mailbox=mailbox_id, handle=handle)
@@ -54,11 +53,11 @@ def named(mailbox_id: UUID, handle: str) -> str | None:
 
 
 def purge() -> None:
-    """Forget what was not used for as long as content is kept, but for what is still needed."""
+    """Delete handles that were unused for the retention time of content, unless they are needed."""
     before = timezone.now() - timedelta(days=settings.MAILHUB_RETENTION_DAYS)
     drafts = Draft.objects.filter(mailbox=OuterRef("mailbox"), provider_id=OuterRef("handle"))
     old = MessageHandle.objects.filter(~Exists(drafts), used_at__lt=before)
-    if old.exists():  # only then is it asked what is needed
+    if old.exists():  # the query of open actions runs only if something is old
         old = old.exclude(handle__in=named_by_open_actions("original", "draft__id"))
         ids = list(old.values_list("pk", flat=True)[:BATCH])
         MessageHandle.objects.filter(pk__in=ids, used_at__lt=before).delete()

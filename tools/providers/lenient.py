@@ -1,4 +1,4 @@
-"""Reading headers and texts as they really come. Pure; nothing in a message makes it raise."""
+"""Reading headers and texts as they really come. Pure; no message makes it raise."""
 
 import binascii
 import re
@@ -17,51 +17,54 @@ from tools.mail.html.tags import TAG
 from tools.mail.text.charsets import codec_of
 
 REFERENCE = re.compile(r"<[^<>\s]+>")
-# Where servers that give a message a Message-ID of their own keep the one it came with: Outlook.com
-# and others.
+# Servers that give a message a new Message-ID keep the original here: Outlook.com and others.
 ORIGINAL_ID_HEADERS = ("X-Microsoft-Original-Message-ID", "X-Original-Message-ID")
-# more bytes than may be left of one: three, of which quoted-printable may leave the last as "=8"
+# more bytes than a cut character can leave: three, and quoted-printable may leave the last as "=8"
 CUT_CHARACTER = 6
 CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
 
-# Bounds for what one header may cost. The library takes 4 microseconds for each character of a list
+# Limits for the cost of one header. The library takes 4 microseconds for each character of a list
 # of addresses.
 BLOCK_BYTES = 256 * 1024
 TEXT_CHARACTERS = 10_000
 LIST_CHARACTERS = 64_000
-ROW_CHARACTERS = 4_000  # of the addresses in a row of a list, of which a page has many
+ROW_CHARACTERS = 4_000  # for the addresses in one row of a list; a page has many rows
 DATE_CHARACTERS = 200
 PARAMETER_CHARACTERS = 2_000  # the library takes quadratic time for the parameters of a header
 CUT = "[…]"
-# They stand in place of an address, and are none: an answer to all of them is refused, nobody is
-# left out in silence.
+# They replace an address but are not one: an answer to all of them is refused, so that nobody is
+# left out silently.
 MORE_ADDRESSES = "[more addresses]"
 UNREADABLE = "[unreadable addresses]"
 
 
 def headers(block: bytes) -> Message:
-    """The headers at the beginning, parsed leniently; values are raw and go through the functions
+    """Return the headers at the beginning, parsed leniently; values are raw, for the functions
     below.
     """
     return BytesHeaderParser(policy=policy.compat32).parsebytes(block[:BLOCK_BYTES])
 
 
 def decoded(value: object) -> str:
-    """A header's text for reading: encoded words decoded, control and line characters gone."""
+    """Return a header's readable text: encoded words decoded, control and line characters
+    removed.
+    """
     text = _raw(value)
     if len(text) > TEXT_CHARACTERS:
         text = text[:TEXT_CHARACTERS] + CUT
     with suppress(
         HeaderParseError, LookupError, UnicodeError, ValueError, binascii.Error
-    ):  # what cannot be decoded is shown as it stands
+    ):  # undecodable text is shown unchanged
         words = decode_header(text)
         text = str(make_header([(word, _codec(charset)) for word, charset in words]))
     return CONTROL.sub(" ", text).strip()
 
 
 def _codec(charset: str | None) -> str | None:
-    """Raises LookupError for a label that mail is not read in."""
+    """Return the codec of a charset label; raise LookupError for a label that mail is not
+    read in.
+    """
     if charset is None or charset == "unknown-8bit":  # the library's own name for raw 8-bit letters
         return charset
     codec = codec_of(charset)
@@ -73,7 +76,7 @@ def _codec(charset: str | None) -> str | None:
 def addresses(
     block: Message, header: str, *, most: int = LIST_CHARACTERS
 ) -> tuple[tuple[str, str], ...]:
-    """(name, address) of each entry; for showing, never for deciding where mail goes.
+    """Return (name, address) of each entry; for display, never for deciding where mail goes.
 
     The header is read up to `most` characters. If there are more, or if it cannot be read, an entry
     says so.
@@ -92,7 +95,7 @@ def addresses(
 
 
 def sender(block: Message) -> tuple[str, str]:
-    """(name, address) of the first entry of From; both are empty if there is none."""
+    """Return (name, address) of the first entry of From; both are empty if there is no entry."""
     return next(iter(addresses(block, "From", most=ROW_CHARACTERS)), ("", ""))
 
 
@@ -102,8 +105,8 @@ def own_mark(block: Message) -> str:
 
 
 def parameter(block: Message, name: str) -> str:
-    """Return a parameter of Content-Type, or nothing if there is none or the header is too long to
-    be parsed.
+    """Return a parameter of Content-Type, or an empty string if it is missing or the header is too
+    long.
     """
     if len(_raw(block["Content-Type"])) > PARAMETER_CHARACTERS:
         return ""
@@ -112,7 +115,7 @@ def parameter(block: Message, name: str) -> str:
 
 
 def references(block: Message) -> tuple[str, ...]:
-    """The ids of the conversation, oldest first; In-Reply-To stands in where there are no
+    """Return the ids of the conversation, oldest first; In-Reply-To is used if there are no
     References.
     """
     texts = (_raw(block[name])[-LIST_CHARACTERS:] for name in ("References", "In-Reply-To"))
@@ -121,28 +124,26 @@ def references(block: Message) -> tuple[str, ...]:
 
 
 def date_of(block: Message, arrived: datetime | None) -> datetime | None:
-    """What the Date header says, else when it arrived."""
+    """Return the date of the Date header, or the time of arrival if it is unusable."""
     try:
         claimed = parsedate_to_datetime(_raw(block["Date"])[:DATE_CHARACTERS])
-        claimed.astimezone(UTC)  # at the edge of the calendar a date cannot be told in another zone
+        claimed.astimezone(UTC)  # near the limits of the calendar this raises OverflowError
     except (TypeError, ValueError, IndexError, OverflowError):
         return arrived
     return claimed if claimed.tzinfo else arrived
 
 
 def is_attachment(media_type: str, disposition: str, name: str) -> bool:
-    """Whether a part is something beside the text: everything but plain text and HTML that is not a
-    named file.
-    """
+    """Return True if a part is an attachment: anything but plain text or HTML, or a named file."""
     if disposition == "attachment" or media_type not in ("text/plain", "text/html"):
         return True
     return disposition == "inline" and bool(name)
 
 
 def text_of(content: bytes, charset: str, *, whole: bool = True) -> str:
-    """The text of decoded content; a wrong character set costs characters, never the message.
+    """Return the text of decoded content; a wrong charset loses characters, never the message.
 
-    Of what is not `whole` the last character may be cut, which costs that one alone.
+    If the content is not `whole`, its last character may be cut, and only that one is lost.
     """
     for name in (codec_of(charset) or "utf_8", "utf_8", "cp1252"):
         text = read_as(content, name, whole=whole)
@@ -152,11 +153,11 @@ def text_of(content: bytes, charset: str, *, whole: bool = True) -> str:
 
 
 def read_as(content: bytes, charset: str, *, whole: bool) -> str | None:
-    """The text in this character set, one of `tools.mail.text.charsets`, or None when it is in
+    """Return the text in this charset, one of `tools.mail.text.charsets`, or None if it is in
     another.
     """
     for left_out in range(1 if whole else CUT_CHARACTER):
-        # Some of Python's codecs raise a bare UnicodeError, and a name with NUL in it is a
+        # Some of Python's codecs raise a bare UnicodeError; a name that contains NUL raises
         # ValueError.
         with suppress(LookupError, ValueError):
             return content[: len(content) - left_out].decode(charset).replace("\r\n", "\n")
@@ -164,14 +165,14 @@ def read_as(content: bytes, charset: str, *, whole: bool) -> str | None:
 
 
 def first_words(text: str, *, html: bool) -> str:
-    """The first words of a text, which may be the beginning of a longer one."""
+    """Return the first words of a text, which may be the beginning of a longer one."""
     return " ".join(unescape(TAG.sub(" ", text) if html else text).split())[:200]
 
 
 def _raw(value: object) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    # compat32 hands out Header objects for raw 8-bit values
+    # compat32 returns Header objects for raw 8-bit values
     return (
         ""
         if value is None

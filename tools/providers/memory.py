@@ -1,7 +1,4 @@
-"""The in-memory twin of a provider: same contract, no wire.
-
-For tests of everything above the providers.
-"""
+"""The in-memory twin of a provider for tests of the layers above: same contract, no network."""
 
 import hashlib
 import re
@@ -45,11 +42,11 @@ class Stored:
 
 @dataclass
 class MemoryServer:
-    """What all mailboxes of one test share: folders by address and role, and the ledger of what was
-    handed over.
+    """The state that all mailboxes of one test share: folders by address and role, and the ledger
+    of sent mail.
 
-    It prepares nothing itself; `unsent` names drafts that lie there for a kind that does,
-    `discarded` what was taken.
+    It prepares nothing itself. `unsent` names drafts that a kind has prepared there, `discarded`
+    those that were removed.
     """
 
     name: str = ""
@@ -220,7 +217,7 @@ class MemoryProvider:
 
     def delete_draft(self, draft_id: str) -> None:
         self.read_draft(draft_id)
-        self._stored(draft_id).source = b""  # gone, without giving its number to another
+        self._stored(draft_id).source = b""  # gone, and its number is not reused
 
     def id_of_number(self, number: int, *, folder: str) -> str:
         message_id = self._id(role_of(folder) or folder, number)
@@ -267,7 +264,7 @@ class MemoryProvider:
         )
 
     def check(self, envelope: Envelope) -> None:
-        """Nothing: it takes everything."""
+        """Do nothing: it accepts everything."""
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         self.test()
@@ -320,7 +317,7 @@ class MemoryProvider:
             self._server.folder(self._address, "sent").append(Stored(source=source, unread=False))
 
     def _id(self, role: str, index: int) -> str:
-        """Of no use in another mailbox, as with every provider."""
+        """Return an id that is invalid in another mailbox, as with every provider."""
         seal = hashlib.sha256(f"{self._address.lower()} {role} {index}".encode()).hexdigest()[:8]
         return f"{role}:{index}:{seal}"
 
@@ -343,7 +340,7 @@ class MemoryProvider:
 
 
 def _leaves(part: Content) -> Iterator[Content]:
-    """The parts that hold something, in order; an attached message is one of them."""
+    """Yield the parts with content, in order; an attached message is one of them."""
     if part.get_content_maintype() == "multipart":
         inside = part.get_payload()
         for child in inside if isinstance(inside, list) else []:

@@ -1,4 +1,4 @@
-"""Results cut to a budget, with explicit marks where something was cut. Pure."""
+"""Results cut to a size limit, with explicit marks at each cut. Pure."""
 
 import json
 from datetime import UTC, datetime
@@ -18,13 +18,13 @@ MORE_HEADERS = ("Cc", "Bcc", "Reply-To", "Message-ID", "In-Reply-To", "Reference
 
 
 def cut(text: str, limit: int) -> str:
-    """The text within `limit` bytes of JSON; what was cut ends in …"""
+    """Return the text within `limit` bytes of JSON; a cut text ends in …"""
     if _size(text) <= limit:
         return text
     if limit < 3:
         return ""
     kept = text.encode()[: limit - 3].decode(errors="ignore").rstrip()
-    while kept and _size(kept) > limit - 3:  # what JSON escapes takes more room
+    while kept and _size(kept) > limit - 3:  # characters that JSON escapes need more bytes
         kept = kept[: -max((_size(kept) - limit + 3) // 6, 1)]
     return kept + "…" if kept else ""
 
@@ -42,7 +42,9 @@ def rfc3339(moment: datetime) -> str:
 
 
 def card(found: Card) -> dict[str, Any]:
-    """The contract's `card`: name and subject are cut to their room, the snippet gets what is left."""
+    """Return the contract's `card`: name and subject are cut, and the snippet gets the remaining
+    bytes.
+    """
     ids = _ids(found)
     row: dict[str, Any] = {"from": found.from_address}
     if found.from_name:
@@ -61,7 +63,9 @@ def card(found: Card) -> dict[str, Any]:
 
 
 def found(row: Found) -> dict[str, Any]:
-    """A row of `gmail_search_messages`; one that could not be filled in has its ids alone."""
+    """Return a row of `gmail_search_messages`; a row that could not be filled in has only
+    its ids.
+    """
     shown: dict[str, Any] = {"id": row.id, "thread_id": row.thread_id}
     known = {
         "from_email": row.from_address,
@@ -77,8 +81,8 @@ def found(row: Found) -> dict[str, Any]:
 def gmail_message(
     found: GmailMessage, text: Readable, html: str | None, *, offset: int, max_chars: int
 ) -> dict[str, Any]:
-    """The contract's `gmail_get_message` result: the headers that tell something, and a piece of
-    each body.
+    """Return the contract's `gmail_get_message` result: the useful headers, and a piece of each
+    body.
     """
     given = {name.lower(): value for name, value in found.headers.items()}
     headers = {name: cut(given.get(name.lower(), ""), HEADER_BYTES) for name in SHOWN_HEADERS}
@@ -109,8 +113,9 @@ def attachment(info: AttachmentInfo) -> dict[str, Any]:
 
 
 def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> dict[str, Any]:
-    """The contract's `read_email` result: `max_chars` characters of the body from `offset`, and
-    where to go on.
+    """Return the contract's `read_email` result.
+
+    It has `max_chars` characters of the body from `offset`, and the next offset.
     """
     shown = body.text[offset : offset + max_chars]
     row: dict[str, Any] = _ids(found)
@@ -134,16 +139,16 @@ def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> d
 
 
 def _shown(addresses: tuple[str, ...]) -> list[str]:
-    """The first hundred addresses; how many more there are stands in their place."""
+    """Return the first hundred addresses, and the number of the others."""
     shown = [cut(address, 254) for address in addresses[:SHOWN_ADDRESSES]]
     more = len(addresses) - len(shown)
     return [*shown, f"… and {more} more"] if more else shown
 
 
 def thread(found: list[tuple[Message, Readable]], *, max_chars: int) -> dict[str, Any]:
-    """The contract's `read_thread` result.
+    """Return the contract's `read_thread` result.
 
-    Newer messages get the room first; what does not fit says so.
+    Newer messages get their characters first; `truncated` says that some did not fit.
     """
     left, bodies, truncated = max_chars, [], False
     for _, body in reversed(found):

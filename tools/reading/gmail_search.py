@@ -1,4 +1,4 @@
-"""The tools for Gmail alone, in Gmail's own language; the common ones work on the same provider."""
+"""The tools for Gmail only, in Gmail's own language; the common tools use the same provider."""
 
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ HINT = "Nothing found. Try fewer or other words, a longer time, or other labels 
 def gmail_search_messages(
     caller: Caller, mailbox: Mailbox, parameters: GmailSearchMessages
 ) -> dict[str, Any]:
-    """Search; the first ten rows are filled in, the others are ids."""
+    """Search; the first ten rows are filled in, the others have only ids."""
     with told_as_problems(mailbox):
         page = _gmail(caller, mailbox).find(
             parameters.query,
@@ -39,7 +39,7 @@ def gmail_search_messages(
 def gmail_get_message(
     caller: Caller, mailbox: Mailbox, parameters: GmailGetMessage
 ) -> dict[str, Any]:
-    """Headers and a piece of the body, or headers and snippet."""
+    """Return headers and a piece of the body, or headers and snippet."""
     with told_as_problems(mailbox):
         found = _gmail(caller, mailbox).get(parameters.message_id, fmt=parameters.fmt)
     html = found.message.html

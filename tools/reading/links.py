@@ -1,4 +1,6 @@
-"""Single-use links to one attachment, for programs that want a file without carrying it."""
+"""Single-use links to one attachment, for programs that want a file without its bytes in the
+answer.
+"""
 
 from datetime import datetime
 
@@ -14,7 +16,7 @@ from tools.providers.failures import told_as_problems
 
 
 def issue(mailbox: Mailbox, *, message_id: str, attachment_id: str) -> tuple[str, datetime]:
-    """A link that works once within ten minutes, and when it ends."""
+    """Return a link that works once within ten minutes, and its end."""
     link, secret = DownloadLink.issue(
         mailbox=mailbox, message_id=message_id, attachment_id=attachment_id
     )
@@ -22,7 +24,7 @@ def issue(mailbox: Mailbox, *, message_id: str, attachment_id: str) -> tuple[str
 
 
 def redeem(secret: str) -> tuple[AttachmentInfo, bytes] | None:
-    """Use a link up and fetch what it leads to; None when it is unknown, used or too old."""
+    """Use a link up and fetch its attachment; None if the link is unknown, used or too old."""
     link = DownloadLink.redeem(secret)
     if link is None:
         return None

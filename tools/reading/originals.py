@@ -1,4 +1,4 @@
-"""The message that is answered or forwarded: what is needed of it, and whom an answer goes to."""
+"""The message that is answered or forwarded: its content, and the recipients of an answer."""
 
 from accounts.infra.problems import Problem
 from tools.mail.message.compose import MAX_TOTAL_BYTES, Attachment, media_type
@@ -28,18 +28,18 @@ def as_original(message: Message) -> Original:
 def whom_to_answer(
     original: Original, *, own: str, reply_all: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(to, cc) of an answer: Reply-To or From; with reply_all everybody else too, but never
-    oneself.
+    """Return (to, cc) of an answer: Reply-To or From; with reply_all all others too, except the
+    mailbox.
 
-    The addresses come from foreign headers. One that cannot be used refuses the whole answer:
-    nobody is left out in silence.
+    The addresses come from foreign headers. If one is unusable, the whole answer is refused, so
+    that nobody is left out silently.
     """
     to = _usable(original.reply_to or (original.from_address,))
     if not reply_all:
         return to, ()
     others = _usable(tuple(a for a in (*original.to, *original.cc) if a.lower() != own.lower()))
     if {a.lower() for a in to} == {own.lower()} and others:
-        # An answer to one's own mail goes on to those it went to.
+        # An answer to the mailbox's own mail goes to the recipients of that mail.
         return others, ()
     seen = {address.lower() for address in (*to, own)}
     return to, tuple(address for address in others if address.lower() not in seen)
@@ -60,7 +60,7 @@ def _usable(addresses: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def travelling(provider: MailProvider, message: Message) -> tuple[Attachment, ...]:
-    """The attachments of a message that is forwarded, pictures inside its HTML among them."""
+    """Return the attachments of a message that is forwarded, including pictures inside its HTML."""
     found = []
     left = MAX_TOTAL_BYTES
     for info in message.attachments:

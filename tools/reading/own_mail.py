@@ -26,26 +26,26 @@ from tools.providers.errors import Refused
 from tools.providers.gmail import GmailProvider
 from tools.providers.gmail.reading import Found, FoundPage, GmailMessage
 
-MOST_PAGES = 20  # that are asked for in the place of what is left out
+MOST_PAGES = 20  # the most pages that are read to replace hidden cards
 REFUSED = "This mail is from mailhub itself and may hold a code or link for a person. Programs cannot read or use it."
 
 
 def provider_of(caller: Caller, mailbox: Mailbox) -> MailProvider:
-    """Return the provider of a mailbox; for a program, one that leaves out and refuses mailhub's
-    own mail.
+    """Return the provider of a mailbox; for a program, one that hides and refuses mailhub's own
+    mail.
     """
     provider = provider_for(mailbox)
     return provider if caller.is_person else cast(MailProvider, ProviderForPrograms(provider))
 
 
 class ProviderForPrograms:
-    """A provider without own mail. What does not read mail goes to the provider as it is."""
+    """A provider without own mail. Calls that read no mail go to the provider unchanged."""
 
     def __init__(self, provider: MailProvider) -> None:
         self._provider = provider
         self._allowed: set[str] = (
             set()
-        )  # ids of messages that were looked at: a forward asks once for all its files
+        )  # ids of checked messages: a forward checks once for all its files
         self._hides_sender: bool | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -66,8 +66,8 @@ class ProviderForPrograms:
         return self._page(ask, limit, page_token)
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
-        """Search without a trace of own mail that matches: its words could be guessed from the
-        answer otherwise.
+        """Search without a trace of matching own mail, because its words could be guessed from the
+        answer.
         """
         query = replace(query, without_header=own_mail.HEADER, not_from=self._hidden_sender())
 
@@ -83,9 +83,9 @@ class ProviderForPrograms:
     def find(
         self, query: str, *, limit: int, page_token: str | None = None, **filters: Any
     ) -> FoundPage:
-        """Gmail's own search, its query as it is.
+        """Search with Gmail's own search and the unchanged query.
 
-        Rows after the first ten are ids, which nobody can read.
+        Rows after the first ten are only ids, which a program cannot read.
         """
         gmail = cast(GmailProvider, self._provider)
         found = gmail.find(query, limit=limit, page_token=page_token, **filters)
@@ -103,9 +103,9 @@ class ProviderForPrograms:
         return message
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
-        """The conversation without own mail.
+        """Return the conversation without own mail.
 
-        One that is named by own mail, or holds nothing else, is refused.
+        If own mail names it, or it contains nothing else, raise Problem `forbidden`.
         """
         thread = self._provider.read_thread(message_id, limit=limit, body=body)
         shown = tuple(each for each in thread if not self._is_own(each))
@@ -117,9 +117,10 @@ class ProviderForPrograms:
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
     ) -> tuple[AttachmentInfo, bytes]:
-        """The decoded bytes.
+        """Return the attachment and its decoded bytes.
 
-        A mail inside a mail is judged like one of its own: a returned mail holds the original.
+        A mail inside a mail is judged like a separate mail, because a returned mail holds the
+        original.
         """
         if message_id not in self._allowed:
             self.read_message(message_id, body=False)
@@ -137,7 +138,7 @@ class ProviderForPrograms:
         return stored
 
     def _page(self, ask: Callable[[int, str | None], Page], limit: int, token: str | None) -> Page:
-        """A page of `limit` cards, the places of own mail filled with what follows."""
+        """Return a page of `limit` cards; later cards fill the places of own mail."""
         cards: list[Card] = []
         hidden = 0
         for _ in range(MOST_PAGES):
@@ -160,8 +161,8 @@ class ProviderForPrograms:
     def _is_own_card(self, card: Card) -> bool:
         if own_mail.is_mark(card.own_mark or "") or self._is_hidden_sender(card.from_address):
             return True
-        # The list shows no headers, and ordinary mail comes from this address too: the message
-        # itself is asked.
+        # The list shows no headers, and ordinary mail comes from this address too, so the message
+        # is read.
         doubtful = (
             card.own_mark is None and card.from_address.lower() in own_mail.possible_senders()
         )
@@ -171,7 +172,7 @@ class ProviderForPrograms:
         try:
             return self._is_own(self._provider.read_message(message_id, body=False))
         except Refused:
-            return True  # it went meanwhile
+            return True  # it was removed in the meantime
 
     def _is_own_row(self, row: Found) -> bool:
         return own_mail.is_mark(row.own_mark) or self._is_hidden_sender(row.from_address or "")
@@ -188,8 +189,8 @@ class ProviderForPrograms:
         )
 
     def _hidden_sender(self) -> str:
-        """Return the address whose mail is all own mail; none if ordinary mail of a connected
-        mailbox has it too.
+        """Return the sender address of own mail; empty if a connected mailbox uses it for ordinary
+        mail too.
         """
         if self._hides_sender is None:
             self._hides_sender = not own_mail.sender_is_mailbox()

@@ -31,9 +31,7 @@ from tools.schemas import (
 BASE64_BYTES = 64 * 1024
 TEXT_CHARS = 20_000
 THREAD_MESSAGES = 50
-THREAD_SECONDS = (
-    5.0  # for all its HTML; one message that has begun may take the limit of one job more
-)
+THREAD_SECONDS = 5.0  # for all its HTML; a message that has begun may take one job's limit more
 
 
 def list_mailboxes(caller: Caller, parameters: ListMailboxes) -> dict[str, Any]:
@@ -41,7 +39,7 @@ def list_mailboxes(caller: Caller, parameters: ListMailboxes) -> dict[str, Any]:
 
 
 def described(mailbox: Mailbox) -> dict[str, Any]:
-    """The contract's mailbox object."""
+    """Return the contract's mailbox object."""
     return {
         "id": str(mailbox.id),
         "address": mailbox.address,
@@ -123,7 +121,7 @@ def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dic
     with told_as_problems(mailbox):
         messages = provider_of(caller, mailbox).read_thread(named, limit=THREAD_MESSAGES)
     deadline = time.monotonic() + THREAD_SECONDS
-    # Newest first: if the time runs out, the oldest messages are shown as bare text.
+    # Newest first: if the time runs out, the oldest messages become bare text.
     found = [
         (message, readable(message, in_time=time.monotonic() < deadline))
         for message in reversed(messages)
@@ -142,7 +140,7 @@ def list_attachments(
 def download_attachment(
     caller: Caller, mailbox: Mailbox, parameters: DownloadAttachment
 ) -> dict[str, Any]:
-    """The text of an attachment, a link to it, or the bytes of a small one."""
+    """Return the text of an attachment, a link to it, or the bytes of a small one."""
     with told_as_problems(mailbox):
         info, content = provider_of(caller, mailbox).fetch_attachment(
             parameters.message_id, parameters.attachment_id, limit=MAX_TOTAL_BYTES

@@ -1,6 +1,6 @@
 """Tools that write drafts.
 
-A draft lies in the mailbox, where its person sees it; nothing is sent.
+A draft is in the mailbox, where the mailbox owner sees it; nothing is sent.
 """
 
 from datetime import UTC, datetime
@@ -47,7 +47,9 @@ def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> d
 
 
 def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dict[str, Any]:
-    """A draft that answers a mail: to whom, subject and threading come from the original."""
+    """Create a draft that answers a mail; recipients, subject and threading come from the
+    original.
+    """
     with told_as_problems(mailbox):
         provider = provider_of(caller, mailbox)
         named = parameters.message_id if parameters.message_id is not None else parameters.uid
@@ -161,7 +163,7 @@ def remove_draft(
 def composed(request: Request) -> OutgoingMessage:
     """Return the complete message of a draft.
 
-    Raises Problem `invalid_input` if none says exactly this.
+    Raises Problem `invalid_input` if no message can express exactly this.
     """
     try:
         return new_message(request)
@@ -172,7 +174,7 @@ def composed(request: Request) -> OutgoingMessage:
 
 
 def _audited(caller: Caller, mailbox: Mailbox, before: StoredDraft) -> dict[str, Any]:
-    """Return what both audit events say; the digest tells which content is gone."""
+    """Return the shared fields of both audit events; the digest names the removed content."""
     return {"mailbox": mailbox, "actor": proposals.actor_of(caller), "digest": before.seal[:64]}
 
 
@@ -187,7 +189,7 @@ def _draft_id(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> 
 
 
 def _answered(provider: MailProvider, named: str | int | None) -> Original | None:
-    """The mail that is answered, named by id or by its UID in the inbox."""
+    """Return the mail to answer, named by id or by its UID in the inbox."""
     if named is None:
         return None
     uid = int(named) if isinstance(named, int) or named.isdecimal() else None
@@ -256,7 +258,7 @@ def _follow(
     stored: StoredDraft,
     replaces: str | None,
 ) -> None:
-    """The row goes with the draft: the same row for what replaces it."""
+    """Record the draft; a replacement keeps the row of the draft that it replaces."""
     seen = {
         "provider_id": stored.id,
         "message_id": message.message_id,
@@ -273,7 +275,7 @@ def _follow(
 def _row(
     id_: str, number: int | None, subject: str, to: tuple[str, ...], date: str
 ) -> dict[str, Any]:
-    """The contract's `draft` object."""
+    """Return the contract's `draft` object."""
     row: dict[str, Any] = {"id": id_}
     if number is not None:
         row["uid"] = number

@@ -1,4 +1,6 @@
-"""Drafts that a program did not write: it may ask to change or delete one, and a person decides."""
+"""Drafts that a program did not write: it may propose a change or deletion, and a person
+decides.
+"""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -113,7 +115,7 @@ def _propose(
 
 
 def _described(provider: MailProvider, stored: StoredDraft) -> dict[str, Any]:
-    """Return the draft as it is now, for the page: what would be lost."""
+    """Return the present draft for the page: the content that would be lost."""
     message = provider.read_message(stored.id, body=True)
     hidden_copies = lenient.addresses(lenient.headers(stored.source), "Bcc")
     return {
@@ -148,7 +150,7 @@ def _preview(
     after: dict[str, Any] | None,
     asked: str,
 ) -> Preview:
-    """Return what a person will see of the change. Raises Unparsable."""
+    """Return the preview of the change. Raises Unparsable."""
     shown = after or before
     hidden = hidden_in(message.request.content, message.request.subject) if message else ()
     parts: dict[str, Any] = {"change": "delete" if after is None else "update"}
@@ -166,7 +168,9 @@ def _preview(
 
 
 class ChangeDraft:
-    """draft.change: replaces or deletes one draft, if it is still the one that the approver saw."""
+    """The kind draft.change: replaces or deletes one draft, if it is still the one that the
+    approver saw.
+    """
 
     words: Mapping[str, Any] = {
         "sort": _("draft"),
@@ -232,7 +236,7 @@ class ChangeDraft:
             self._change(provider, approved)
         except (
             ProviderError
-        ) as error:  # a replacement is several steps: which of them happened is not known
+        ) as error:  # a replacement has several steps, and it is unknown which of them happened
             return Outcome(verdict="unknown", code=error.code, detail=error.detail)
         Draft.objects.filter(mailbox=mailbox, provider_id=draft["id"]).delete()
         at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -251,13 +255,11 @@ class ChangeDraft:
         provider.save_draft(stamped_source, replaces=draft_id)
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
-        """Return None: neither a draft that is gone nor one that is there proves which steps
-        happened.
-        """
+        """Return None: a missing draft proves no step, and neither does an existing one."""
         return None
 
     def settle(self, approved: ApprovedAction) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
 
 def _refused() -> Outcome:

@@ -1,4 +1,4 @@
-"""The kinds mail.send, mail.reply and mail.forward: they hand the approved bytes over, once."""
+"""The kinds mail.send, mail.reply and mail.forward: they hand the approved bytes over once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -53,7 +53,7 @@ Sort = Literal["send", "reply", "forward"]
 
 
 class SendMail:
-    """mail.send, and what the other kinds share."""
+    """The kind mail.send, and the base of the other kinds."""
 
     sort: ClassVar[Sort] = "send"
     marks: ClassVar[Literal["answered", "forwarded"] | None] = None
@@ -87,7 +87,7 @@ class SendMail:
         envelope = envelope_of(approved.payload, source, sort=self.sort)
         prepared = {name: value for name, value in approved.prepared.items() if name != SEEN_UNSENT}
         if prepared != approved.prepared:
-            approved.keep(prepared)  # what was seen of the try before says nothing about this one
+            approved.keep(prepared)  # that note is about the earlier attempt, not this one
         handover = Handover(
             wire_started=approved.wire_started, prepared=prepared, keep=approved.keep
         )
@@ -114,8 +114,8 @@ class SendMail:
             return Outcome(verdict="refused", code=error.code, detail=error.detail)
         except NotSent as error:
             said = error if isinstance(error, Unavailable) else Unavailable(error.code)
-            # Who refuses a token or asks for a rest can be reached, and whose turn has not come was
-            # not asked.
+            # A provider that refuses a token or asks for a cool-down is reachable, and one without
+            # a free slot was not asked.
             if not (said.pauses or isinstance(error, Busy | TokenRefused)):
                 mailbox_status.unreachable(mailbox.id)
             return Outcome(
@@ -127,22 +127,21 @@ class SendMail:
             )
         except OutcomeUnknown as error:
             return Outcome(verdict="unknown", code=error.code, detail=error.detail)
-        with suppress(
-            DatabaseError
-        ):  # what was accepted stays accepted, whatever becomes of this note
+        with suppress(DatabaseError):  # the mail stays accepted even if this note fails
             mailbox_status.works(mailbox)
         return _accepted(
             provider.name, len(envelope.recipients), receipt.at, changed=receipt.changed
         )
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
-        """Found in Sent, where only the server itself can have put it: our own copy is made after
-        success only. That proves only what is found there, so it is compared with what was
-        approved.
+        """Return the outcome if it can be proven, or None.
 
-        A draft that lies there unsent proves nothing: the order to send it may be carried out late.
-        It is left alone at the first look, for such an order, and destroyed at the second. Only
-        that is proof.
+        Only the server can have put the mail into Sent, because our own copy is made after success.
+        It proves only the content in Sent, so that is compared with the approved content.
+
+        An unsent draft proves nothing, because the order to send it may be carried out late. The
+        first lookup leaves it for such an order, and the second one destroys it. Only that is
+        proof.
         """
         provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
         found = provider.find_sent(approved.message_id)
@@ -168,7 +167,7 @@ class SendMail:
         )
 
     def settle(self, approved: ApprovedAction) -> None:
-        """The copy in Sent, the mark on the original, and the draft that is a draft no more; each
+        """Save the copy in Sent, mark the original, and remove the draft that was sent; each is
         idempotent.
         """
         payload = approved.payload
@@ -206,15 +205,15 @@ class SendMail:
 
 
 class ReplyMail(SendMail):
-    """mail.reply"""
+    """The kind mail.reply."""
 
     sort = "reply"
     marks = "answered"
 
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        """Whether somebody has written in the thread since.
+        """Return a warning if somebody has written in the thread since the proposal.
 
-        An original that is gone has no thread any more.
+        An original that is gone no longer has a thread.
         """
         payload = approved.payload
         if not payload["original"]:
@@ -234,20 +233,20 @@ class ReplyMail(SendMail):
 
 
 class ForwardMail(SendMail):
-    """mail.forward"""
+    """The kind mail.forward."""
 
     sort = "forward"
     marks = "forwarded"
 
 
 def envelope_of(payload: Mapping[str, Any], source: bytes, *, sort: Sort) -> Envelope:
-    """What is handed over for a payload."""
+    """Return the envelope of a payload."""
     return Envelope(
         sender=payload["from"],
         recipients=_recipients(payload),
         source=source,
-        # What a reviewer has changed is more than a comment on an original: it goes as the bytes it
-        # is, and what it answers keeps it in its thread.
+        # An edited mail is more than a comment on an original: it leaves as its own bytes, and an
+        # answer stays in its thread.
         kind="send" if payload.get(REVISED) and not payload["in_reply_to"] else sort,
         original=payload["original"],
         reply_all=payload.get("reply_all", False),
@@ -259,7 +258,7 @@ def envelope_of(payload: Mapping[str, Any], source: bytes, *, sort: Sort) -> Env
 def refuse_what_cannot_leave(
     mailbox: Mailbox, payload: Mapping[str, Any], source: bytes, *, sort: Sort
 ) -> None:
-    """Raises Problem for what the provider would refuse once it is approved."""
+    """Raise Problem if the provider would refuse the mail after its approval."""
     try:
         provider_for(mailbox).check(envelope_of(payload, source, sort=sort))
     except NotPermitted as error:
@@ -284,7 +283,7 @@ def _draft_changed(provider: MailProvider, payload: Mapping[str, Any]) -> bool:
 
 
 def _unless_gone(call: Callable[[], None]) -> None:
-    with suppress(Refused):  # somebody removed it meanwhile: there is nothing left to do
+    with suppress(Refused):  # somebody has removed it already, so nothing is left to do
         call()
 
 
@@ -296,8 +295,8 @@ def _accepted(
     reference: str = "",
     changed: Sequence[str] = (),
 ) -> Outcome:
-    """The receipt holds time and number, no address; `changed` names what was sent otherwise than
-    approved.
+    """Return the outcome. Its receipt holds time and number of recipients, no address; `changed`
+    names the differences from the approved mail.
     """
     receipt: dict[str, Any] = {
         "at": at.isoformat(timespec="seconds").replace("+00:00", "Z"),

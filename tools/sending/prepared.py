@@ -1,4 +1,4 @@
-"""Drafts that mailhub has prepared for an approved mail: no tool changes, deletes or proposes them."""
+"""Drafts that mailhub prepared for an approved mail: no tool changes, deletes or proposes them."""
 
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox
@@ -12,10 +12,10 @@ BELONGS_TO_A_MAIL = (
 
 
 def refuse_prepared(mailbox: Mailbox, provider: MailProvider, stored: StoredDraft) -> None:
-    """Raise Problem `conflict` if a send of mailhub's own is made of this draft.
+    """Raise Problem `conflict` if one of mailhub's own sends uses this draft.
 
-    The notes are read after the draft: the intent to make one is committed before the provider is
-    asked to.
+    The notes are read after the draft, because the intent to create a draft is committed before the
+    provider is called.
     """
     if any(provider.is_prepared(notes, stored) for notes in notes_of(mailbox)):
         raise Problem("conflict", BELONGS_TO_A_MAIL)

@@ -1,4 +1,4 @@
-"""What a person will see, as a value. Pure."""
+"""The preview of a mail as a value. Pure."""
 
 import hashlib
 from dataclasses import replace
@@ -17,15 +17,17 @@ EXCERPT = 200
 
 
 def fingerprint(to: tuple[str, ...], subject: str, body: str) -> str:
-    """Equal for two mails a person would call the same: recipients in any order, subject in any
-    case, the first 200 characters of the body.
+    """Return a hash that is equal for two mails that a person would call the same.
+
+    It covers the recipients in any order, the subject in any case, and the first 200 characters of
+    the body.
     """
     same = "\n".join([",".join(sorted(a.lower() for a in to)), subject.lower(), body[:EXCERPT]])
     return hashlib.sha256(same.encode()).hexdigest()
 
 
 def of_message(message: OutgoingMessage, context: Context) -> Preview:
-    """Return what a person will see of the message. Raises Unparsable."""
+    """Return the preview of the message. Raises Unparsable."""
     request = message.request
     targets = tuple(
         Target(address=address, role=role, external=domain_of(address) not in context.own_domains)
@@ -51,13 +53,13 @@ def of_message(message: OutgoingMessage, context: Context) -> Preview:
 def _judged(
     message: OutgoingMessage, context: Context
 ) -> tuple[tuple[PreviewWarning, ...], tuple[HiddenText, ...]]:
-    """Raises Unparsable."""
+    """Return the warnings and the hidden text. Raises Unparsable."""
     content = message.request.content
     small = is_small(content.text, content.html, content.proposed_html, context.prompted_by)
     if small:
         return run(judged, message, context, small=True)
-    # The beginning of a file tells what it is; more of it would only cost time on the way to the
-    # process.
+    # The beginning of a file shows its type; sending more of it to the parser process only costs
+    # time.
     files = tuple(
         replace(each, content=each.content[: JUDGED_CHARACTERS + 1])
         for each in message.request.attachments
@@ -69,7 +71,9 @@ def _judged(
 
 
 def sentence(message: OutgoingMessage, original: Original | None) -> str:
-    """The preview in one paragraph; it names every recipient and ends 'Nothing has been sent.'"""
+    """Return the preview in one paragraph; it names every recipient and ends 'Nothing has been
+    sent.'
+    """
     request = message.request
     count = len(message.recipients)
     people = f"{count} recipient{'s' if count != 1 else ''}"
@@ -98,7 +102,7 @@ def as_result(
     digest: str,
     original: Original | None = None,
 ) -> dict[str, Any]:
-    """The contract's `preview` result."""
+    """Return the contract's `preview` result."""
     request = message.request
     shown: dict[str, Any] = {
         "kind": request.kind,

@@ -1,6 +1,6 @@
-"""Tools that send: each composes the complete message, previews it, or proposes it to a person.
+"""Tools that send: each composes the complete message, and previews it or proposes it to a person.
 
-Nothing leaves here.
+No mail leaves here.
 """
 
 from collections.abc import Callable
@@ -54,8 +54,9 @@ LONGEST_DELAY = timedelta(days=30)
 
 @dataclass(frozen=True, kw_only=True)
 class Proposed:
-    """The answer to a proposal: the contract's `proposal`, whether a person's decision is still
-    open, and whether the key had led to the action before.
+    """The answer to a proposal. `result` is the contract's `proposal`.
+
+    `final`: no decision of a person is open. `replayed`: the key had led to the action before.
     """
 
     result: dict[str, Any]
@@ -66,9 +67,9 @@ class Proposed:
 
 @dataclass(frozen=True, kw_only=True)
 class Composed:
-    """What a tool asks to be sent, and where it comes from.
+    """The mail that a tool asks to send, and its origin.
 
-    `later` is a newer message of the thread it answers.
+    `later` is a newer message of the thread that it answers.
     """
 
     request: Request
@@ -110,8 +111,8 @@ def send_email(
 def reply_email(
     caller: Caller, mailbox: Mailbox, parameters: ReplyEmail
 ) -> dict[str, Any] | Proposed:
-    """Preview or propose an answer: recipients are resolved now, the original is quoted, the thread
-    is kept.
+    """Preview or propose an answer: resolve its recipients now, quote the original, keep the
+    thread.
     """
 
     def compose() -> Composed:
@@ -149,7 +150,7 @@ def reply_email(
 def forward_email(
     caller: Caller, mailbox: Mailbox, parameters: ForwardEmail
 ) -> dict[str, Any] | Proposed:
-    """Preview or propose a forward: the original's attachments travel along, byte for byte."""
+    """Preview or propose a forward with the original's attachments, byte for byte."""
 
     def compose() -> Composed:
         with told_as_problems(mailbox):
@@ -183,7 +184,9 @@ def forward_email(
 def send_draft(
     caller: Caller, mailbox: Mailbox, parameters: SendDraft
 ) -> dict[str, Any] | Proposed:
-    """Preview or propose what a draft says now; it is not sent if the draft changes before."""
+    """Preview or propose the present content of a draft; it is not sent if the draft
+    changes first.
+    """
 
     def compose() -> Composed:
         with told_as_problems(mailbox):
@@ -203,11 +206,11 @@ def _propose(
     parameters: SendingParameters,
     compose: Callable[[], Composed],
 ) -> dict[str, Any] | Proposed:
-    """The steps that all of them share.
+    """Run the steps that all sending tools share.
 
-    1. A key that led to an action before: that action, without composing anything again.
+    1. If the key led to an action before, return that action and compose nothing.
     2. Compose, with the generate-parse-compare gate, and preview.
-    3. confirm=false: the preview. confirm=true: store it for a person to decide.
+    3. confirm=false: return the preview. confirm=true: store it for a person to decide.
     """
     asked = request_digest(tool, parameters)
     key = parameters.idempotency_key
@@ -229,9 +232,7 @@ def _propose(
     preview = previews.of_message(message, _context(mailbox, composed, parameters))
     payload = _payload(message, mailbox, composed)
     refuse_what_cannot_leave(mailbox, payload, message.source, sort=composed.request.kind)
-    policy.judge(
-        mailbox, message.recipients
-    )  # the preview says already what no proposal could change
+    policy.judge(mailbox, message.recipients)  # the preview also reports forbidden recipients
     if not parameters.confirm:
         return previews.as_result(
             message,
@@ -261,7 +262,7 @@ def _propose(
 
 
 def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> dict[str, Any]:
-    """The canonical payload: everything that makes the effect, hashed whole."""
+    """Return the canonical payload: everything that determines the effect, hashed as a whole."""
     request = message.request
     return {
         "version": PAYLOAD_VERSION,
@@ -290,7 +291,9 @@ def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> 
 
 
 def _without_copy(mailbox: Mailbox) -> None:
-    """Raises Problem where a copy is kept of everything: nobody shall approve what cannot be done."""
+    """Raise Problem if the mailbox always keeps a copy, so that nobody approves an
+    impossible mail.
+    """
     if provider_for(mailbox).always_keeps_copy:
         raise Problem(
             "invalid_input",
@@ -312,10 +315,10 @@ def _checked_moment(send_at: datetime | None) -> datetime | None:
 
 
 def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters) -> Context:
-    """What is known beside the message.
+    """Return the facts around the message.
 
-    That the same waits already is said in a preview without a key alone: there it may still spare a
-    second proposal.
+    Only a preview without a key says that the same mail is already waiting, because there it may
+    prevent a second proposal.
     """
     request = composed.request
     asking = not parameters.confirm and parameters.idempotency_key is None
@@ -340,7 +343,7 @@ def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters
 
 
 def request_digest(tool: str, parameters: SendingParameters) -> str:
-    """What makes two requests the same: all that was asked for, whichever way the mailbox was
+    """Return a hash that is equal for the same request, independent of the way the mailbox is
     named.
     """
     asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
@@ -349,7 +352,7 @@ def request_digest(tool: str, parameters: SendingParameters) -> str:
     return digest_of({"tool": tool, "parameters": asked})
 
 
-# What a repeated request with the same key is told of an action that has ended.
+# The message for a repeated request with the same key if the action has ended.
 REPEATED: dict[str, str] = {
     Status.SUCCEEDED: "Already executed",
     Status.FAILED: "Already refused by the mail server",
@@ -361,7 +364,9 @@ REPEATED: dict[str, str] = {
 
 
 def proposed(action: "PendingAction", *, replayed: bool) -> Proposed:
-    """The answer, the same for the first request and for every repetition of it, but for the state."""
+    """Return the answer. It is the same for the first request and every repetition, except for the
+    state.
+    """
     shown = described(action)
     if replayed and action.is_final:
         shown["message"] = REPEATED.get(

@@ -1,5 +1,5 @@
-"""What a reviewer may change of a mail that waits, and the mail with these changes: composed and
-checked anew.
+"""The edit of a waiting mail by a reviewer: the fields, and the mail with its changes, composed and
+checked again.
 """
 
 import re
@@ -47,10 +47,10 @@ from tools.sending.surroundings import surroundings
 from tools.sending.uploads import TOO_LARGE
 
 REVISED = "revised"
-# What was found in other mail than this one: it holds for the edited text too.
+# These warnings are about other mail than this one, so they stay valid for the edited text.
 CARRIED_OVER = ("injection", "thread_moved", "reply_to_differs")
-# Only the comment can be told there: an edited answer would begin a new conversation, an edited
-# forward lack its mail.
+# Such a provider takes only the comment: an edited answer would begin a new conversation, and an
+# edited forward would lack its mail.
 COMPLETED = (
     "The provider itself completes the answers and forwards of this mailbox, so they cannot be edited: it was"
     " connected without the permission to write drafts. Ask back, or connect it again with that permission."
@@ -72,7 +72,7 @@ NAME_OF_FILE: TypeAdapter[str] = TypeAdapter(FileName)
 
 
 def fields(payload: Mapping[str, Any]) -> tuple[EditField, ...]:
-    """The form of a mail with its present values.
+    """Return the form of a mail with its present values.
 
     An HTML mail is edited as HTML, with its quote below.
     """
@@ -113,7 +113,9 @@ def fields(payload: Mapping[str, Any]) -> tuple[EditField, ...]:
 
 
 def revised(current: Revisable, changes: Changes) -> Proposal:
-    """The mail with these changes: same thread, same Message-ID, since nothing has left under it."""
+    """Return the mail with these changes. Thread and Message-ID stay, because nothing has left with
+    them.
+    """
     payload = current.payload
     mailbox = Mailbox.objects.get(pk=payload["mailbox"])
     if payload["original"] and provider_for(mailbox).writes_quote:
@@ -153,8 +155,8 @@ def revised(current: Revisable, changes: Changes) -> Proposal:
 
 
 def _really_changed(payload: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
-    """What differs from the present, each value checked like that of a proposal; what did not
-    change is not judged.
+    """Return the changed values, each checked like that of a proposal; unchanged values are not
+    judged.
     """
     present = {field.name: field for field in fields(payload)}
     errors: list[FieldError] = []
@@ -189,12 +191,12 @@ def _really_changed(payload: Mapping[str, Any], changes: Changes) -> dict[str, A
 
 
 def _as_typed(text: str) -> str:
-    """A form sends its lines with CRLF."""
+    """Return the text with LF: a form sends its lines with CRLF."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _error(name: str, value: Any, error: Any) -> FieldError:
-    """Says which address, since a form has one field for all of them."""
+    """Return the error with the address in it, because a form has one field for all addresses."""
     message = error["msg"].removeprefix("Value error, ")
     if isinstance(value, list) and error["loc"]:
         message = f"{value[int(error['loc'][0])]}: {message}"
@@ -238,9 +240,9 @@ def _request(
 
 
 def _content(payload: Mapping[str, Any], changed: Mapping[str, Any]) -> Content:
-    """The body as it was typed in.
+    """Return the body as it was typed in.
 
-    With another way of writing alone, the present text is written that way.
+    If only the body type changed, convert the present text.
     """
     was_html = payload["html"] is not None
     sort: BodyType = changed.get("body_type", "html" if was_html else "text")
@@ -248,9 +250,7 @@ def _content(payload: Mapping[str, Any], changed: Mapping[str, Any]) -> Content:
         return author_content(changed["body"], sort)
     if "body_type" in changed:
         return author_content(as_html(payload["text"]) if sort == "html" else payload["text"], sort)
-    own_html = (
-        payload["kind"] != "mail.reply"
-    )  # the quote of an answer goes back to where it came from
+    own_html = payload["kind"] != "mail.reply"  # the quote of an answer returns to its author
     return Content(
         body=payload["text"],
         text=payload["text"],
@@ -260,7 +260,9 @@ def _content(payload: Mapping[str, Any], changed: Mapping[str, Any]) -> Content:
 
 
 def _in_order(found: tuple[Attachment, ...], seals: list[dict[str, Any]]) -> tuple[Attachment, ...]:
-    """In the order of the proposal: inside the message, pictures of the HTML come first."""
+    """Return the attachments in the order of the proposal: inside the message, pictures of the HTML
+    come first.
+    """
     places = {
         (seal["name"], seal["sha256"]): place for place, seal in reversed(list(enumerate(seals)))
     }

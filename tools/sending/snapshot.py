@@ -1,4 +1,4 @@
-"""From a draft as it lies in the mailbox to what is to be sent."""
+"""Conversion of a draft in the mailbox into a request to send it."""
 
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox
@@ -8,7 +8,7 @@ from tools.mail.parsers import run
 
 
 def request_of_draft(source: bytes, mailbox: Mailbox) -> Request:
-    """Return what the draft says, as a request.
+    """Return the content of the draft as a request.
 
     Raises Problem if it cannot be sent from here, and Unparsable.
     """

@@ -1,8 +1,7 @@
-"""What the mailbox itself says about a message before a person decides: whom it has written to,
-what its thread holds.
+"""The mailbox's own facts about a message before a decision: earlier recipients and the thread.
 
-All of it is asked outside any transaction, and bounded: a recipient more costs one question at
-most, and only once.
+All of it is read outside any transaction, and bounded: each recipient costs at most one request,
+and only once.
 """
 
 from collections.abc import Iterable
@@ -19,15 +18,16 @@ from tools.providers.base import MailProvider, SearchQuery
 from tools.providers.errors import NotAuthorized, NotFound, ProviderError, Unsupported
 from tools.warnings import Context, Later
 
-FIRST_LOOK = 50  # of the newest in Sent, the first time
+FIRST_LOOK = 50  # of the newest in Sent, for the first lookup
 ASKED = 5  # recipients that are looked up one by one
-LOOKED_AT = 5  # of what is found for one: a search may find other addresses that hold this one
+LOOKED_AT = 5  # of the results for one: a search may find other addresses that contain this one
 
 
 def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
-    """Who among the recipients is new to this mailbox, and which domains it knows.
+    """Return the recipients that are new to this mailbox, and the domains that it knows.
 
-    A mailbox that does not answer holds no proposal up: it is said that nothing was looked up.
+    A mailbox that does not answer delays no proposal; `unasked` then has the recipients that were
+    not looked up.
     """
     everybody = tuple(dict.fromkeys(address.lower() for address in recipients))
     unknown = _unknown(mailbox, everybody)
@@ -48,7 +48,7 @@ def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
                     strangers.append(address)
                 unknown = tuple(each for each in unknown if each != address)
     except NotAuthorized:
-        mailbox_status.login_refused(mailbox)  # and what was not found out is said as such
+        mailbox_status.login_refused(mailbox)  # the others stay in `unasked`
     except ProviderError:
         pass
     domains = (
@@ -63,7 +63,7 @@ def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
 
 
 def acquainted(mailbox: Mailbox, addresses: Iterable[str]) -> None:
-    """Note whom the mailbox has written to."""
+    """Store the addresses that the mailbox has written to."""
     Acquaintance.objects.bulk_create(
         (
             Acquaintance(mailbox=mailbox, digest=_digest(address), domain=domain_of(address)[:255])
@@ -76,11 +76,11 @@ def acquainted(mailbox: Mailbox, addresses: Iterable[str]) -> None:
 def later_in_thread(
     provider: MailProvider, original: str, message_id: str, *, own: str = ""
 ) -> Later | None:
-    """The newest message of the thread, when it is not the one that is answered; `own` is the
-    answer itself.
+    """Return the newest message of the thread unless it is the answered one; `own` is the answer
+    itself.
 
-    An original that is gone, or a mailbox that knows no threads, says nothing. Every other refusal
-    is raised: it means that nobody has looked.
+    If the original is gone or the mailbox has no threads, return None. Every other refusal is
+    raised, because the thread was not read then.
     """
     try:
         thread = provider.read_thread(original, limit=2, body=False)
@@ -102,7 +102,7 @@ def later_in_thread(
 
 
 def all_text(original: Original) -> str:
-    """Everything that a program could read in it, hidden text included."""
+    """Return everything that a program could read in it, hidden text included."""
     return f"{original.subject}\n{original.text}\n{whole_text(original.html or '')}"
 
 

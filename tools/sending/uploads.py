@@ -1,5 +1,5 @@
-"""Attachments that callers give: uploaded before and named by a handle, or in base64 beside the
-message.
+"""Attachments from callers: uploaded before and named by a handle, or in base64 inside the
+request.
 """
 
 import base64
@@ -32,7 +32,7 @@ def keep(caller: Caller, *, name: str, media_type_: str, content: bytes) -> Uplo
 
 
 def find(caller: Caller, handle: str) -> Upload | None:
-    """The upload of this caller, as long as it lives."""
+    """Return the unexpired upload of this caller, or None."""
     try:
         wanted = UUID(handle)
     except ValueError:
@@ -43,7 +43,7 @@ def find(caller: Caller, handle: str) -> Upload | None:
 
 
 def attached(caller: Caller, given: list[AttachmentGiven]) -> tuple[Attachment, ...]:
-    """The attachments of a message, each within its limit and all within theirs."""
+    """Return the attachments of a message after a check of each size and the total."""
     found = tuple(_one(caller, index, each) for index, each in enumerate(given))
     if sum(len(a.content) for a in found) > MAX_TOTAL_BYTES:
         raise Problem(

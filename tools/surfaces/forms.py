@@ -1,6 +1,6 @@
-"""What the compose form carries, turned into the arguments of a tool.
+"""The values of the compose form, turned into the arguments of a tool.
 
-What may stand in a mail is judged there.
+The tool decides which values a mail may have.
 """
 
 import re
@@ -24,7 +24,7 @@ class ComposeForm(forms.Form):
     bcc = forms.CharField(label=_("Bcc"), required=False, max_length=150_000)
     subject = forms.CharField(label=_("Subject"), max_length=255)
     body = forms.CharField(label=_("Text"), max_length=100_000, strip=False)
-    # Typed as the clock of `zone` shows it, the zone in which the page was made.
+    # The local time in `zone`, the time zone in which the page was made.
     send_at = forms.DateTimeField(
         label=_("Leave later"),
         required=False,
@@ -53,7 +53,7 @@ class ComposeForm(forms.Form):
         return at
 
     def arguments(self) -> dict[str, Any]:
-        """What creating a draft and proposing a mail have in common."""
+        """Return the arguments that creating a draft and proposing a mail share."""
         given = self.cleaned_data
         lists = {
             name: [part for part in APART.split(given[name]) if part]
@@ -67,7 +67,7 @@ class ComposeForm(forms.Form):
         }
 
     def blame(self, field: str, message: str) -> None:
-        """Put what a tool said about a parameter beside its field; about the third address of `to`
+        """Show a tool's message about a parameter beside its field; the third address of `to`
         beside `to`.
         """
         name = field.partition(".")[0]

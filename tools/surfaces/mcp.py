@@ -1,8 +1,7 @@
-"""MCP: bearer token to Caller, arguments to a tool, Problem to a result that says so.
+"""MCP: bearer token to Caller, arguments to a tool, Problem to an error result.
 
-No rule lives here.
-
-Two protocol eras are served, with and without the `initialize` handshake; neither keeps a session.
+There are no rules here. Two protocol eras are served, with and without the `initialize` handshake;
+neither keeps a session.
 """
 
 import json
@@ -41,7 +40,7 @@ from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.catalog.tool_schema import published_hints, published_parameters
 
 log = structlog.get_logger(__name__)
-# At INFO the library reports the life of each request, which our own line already does.
+# At INFO the library logs the life of each request, which our own log line already does.
 logging.getLogger("mcp").setLevel(logging.WARNING)
 
 PATH = "/mcp"
@@ -60,14 +59,16 @@ Context = ServerRequestContext[Any, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Visit:
-    """What a request came with. `caller` may ask the database: call it in a thread."""
+    """The caller and the toolsets of a request. `caller` may query the database: call it in a
+    thread.
+    """
 
     caller: Callable[[], Caller]
     toolsets: frozenset[str]
 
 
 def toolsets_of(text: str | None) -> frozenset[str]:
-    """The toolsets named in a comma-separated list, the default ones when there is none; raises
+    """Return the toolsets in a comma-separated list, or the default ones if it is empty; raise
     Problem.
     """
     if not text:
@@ -82,9 +83,9 @@ def toolsets_of(text: str | None) -> frozenset[str]:
 
 
 def make_server(visit_of: Callable[[Context], Visit]) -> Server[Any]:
-    """The protocol's server over the catalogue.
+    """Return the protocol's server over the catalogue.
 
-    Toolsets choose what is shown, scopes alone what may be called.
+    Toolsets choose the tools that are shown; only scopes decide which may be called.
     """
 
     async def list_tools(
@@ -101,8 +102,8 @@ def make_server(visit_of: Callable[[Context], Visit]) -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call,
-        # No parameter of ours travels in a header; without this the library lists the tools on
-        # every call to find out.
+        # Our tools have no parameter in a header; without this the library lists the tools on every
+        # call.
         get_tool_input_schema=lambda name: None,
     )
 
@@ -112,9 +113,7 @@ def _list(visit: Visit) -> types.ListToolsResult:
         offered = tools_for(visit.caller())
     except Problem as problem:
         raise MCPError(code=types.INVALID_REQUEST, message=problem.detail) from None
-    except (
-        Exception
-    ) as error:  # what the library makes of it would tell the client the error's text
+    except Exception as error:  # the library would send the error's text to the client
         raise MCPError(code=types.INTERNAL_ERROR, message=_fault(error).detail) from None
     return types.ListToolsResult(
         tools=[_shown(tool) for tool in offered if tool.toolset in visit.toolsets]
@@ -149,8 +148,9 @@ def _fault(error: Exception) -> Problem:
 
 
 def _result(document: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:
-    """One compact text: a model pays for each byte, and clients that know structured content show
-    it twice.
+    """Return one compact text: a model pays for each byte.
+
+    Clients that know structured content would show it twice.
     """
     dump = partial(json.dumps, document, cls=DjangoJSONEncoder, separators=(",", ":"))
     text = dump(ensure_ascii=False)
@@ -158,15 +158,14 @@ def _result(document: dict[str, Any], *, is_error: bool = False) -> types.CallTo
         text.encode()
     except (
         UnicodeEncodeError
-    ):  # half a surrogate pair out of a broken mail: no UTF-8, but it can be escaped
+    ):  # half a surrogate pair from a broken mail is not UTF-8, but can be escaped
         text = dump(ensure_ascii=True)
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], is_error=is_error
     )
 
 
-# --- Streamable HTTP
-# -------------------------------------------------------------------------------------------------
+# --- Streamable HTTP ---
 
 
 def _visit_of(context: Context) -> Visit:
@@ -179,9 +178,9 @@ _http_server = make_server(_visit_of)
 
 
 async def http_app(scope: Scope, receive: Receive, send: Send) -> None:
-    """The ASGI application behind `/mcp`: one POST, one JSON answer; a cookie is never looked at."""
-    # One thread, and so one database connection, from the token to the answer: as Django does for
-    # its requests.
+    """Serve `/mcp`, an ASGI application: one POST, one JSON answer; cookies are ignored."""
+    # One thread, and so one database connection, from the token to the answer, like Django's
+    # requests.
     async with ThreadSensitiveContext():
         try:
             with structlog.contextvars.bound_contextvars(request_id=str(uuid4())):
@@ -208,9 +207,9 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     except Exception as error:
         await _refusal(_fault(error))(scope, receive, send)
         return
-    # A manager holds what belongs to sessions, and we have none: one for each request needs no
-    # start or end of the process around it, which Django could not give. Host and Origin have been
-    # looked at already.
+    # A manager is for sessions, which we do not have. One for each request needs no startup or
+    # shutdown hook of the process, which Django does not have. Host and Origin have been checked
+    # already.
     manager = StreamableHTTPSessionManager(
         _http_server,
         stateless=True,
@@ -224,7 +223,7 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _checked_body(scope: Scope, receive: Receive) -> Receive:
-    """Read the body within the limits of the server's door and look at its shape; raises Problem."""
+    """Read the body within the admission limits and check its shape; raise Problem."""
     read_body = scope.get(READ_BODY)
     if read_body is None:
         return receive
@@ -240,7 +239,7 @@ async def _checked_body(scope: Scope, receive: Receive) -> Receive:
 
 
 def _with_limits(caller: Caller, send: Send) -> Send:
-    """Add what is left of the quotas to the head of the answer."""
+    """Add the remaining quotas to the headers of the answer."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -253,17 +252,17 @@ def _with_limits(caller: Caller, send: Send) -> Send:
 
 
 def _passed_on(scope: Scope, visit: Visit) -> Scope:
-    # RFC 9110, 5.5: white space around a value is none of it. The library compares what stands
-    # there.
+    # RFC 9110, 5.5: white space around a value is not part of it. The library compares unstripped
+    # values.
     headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
     if all(name != b"accept" for name, _ in headers):
-        headers.append((b"accept", b"*/*"))  # RFC 9110, 12.5.1: who says nothing takes anything
+        headers.append((b"accept", b"*/*"))  # RFC 9110, 12.5.1: no Accept means any type
     return {**scope, "headers": headers, "state": {"visit": visit}}
 
 
 async def _admit(request: Request) -> Visit:
     _check_site(request)
-    if request.method != "POST":  # there is no stream to listen to and no session to end
+    if request.method != "POST":  # there is no stream to read and no session to end
         raise Problem("invalid_input", "MCP is spoken by POST here.", status=405)
     toolsets = toolsets_of(request.query_params.get("toolsets"))
     caller = await sync_to_async(caller_of_token)(secret_of(request.headers), surface="mcp")
@@ -271,10 +270,11 @@ async def _admit(request: Request) -> Visit:
 
 
 def _check_site(request: Request) -> None:
-    """A page of a stranger that gave its name our address (DNS rebinding) shows itself by Host or
-    Origin.
+    """Refuse foreign hosts and origins; raise Problem.
 
-    The names are those that Django answers to, with any port: the same rule at both doors.
+    A foreign page whose name resolves to our address (DNS rebinding) is recognised by Host or
+    Origin. The allowed names are Django's, with any port, so that both entrances have the same
+    rule.
     """
     host, _ = split_domain_port(request.headers.get("Host", ""))
     if not host or not validate_host(host, settings.ALLOWED_HOSTS):
@@ -303,18 +303,17 @@ def _refusal(problem: Problem) -> Response:
     )
 
 
-# --- Standard input and output
-# ---------------------------------------------------------------------------------------
+# --- Standard input and output ---
 
 
 def serve_stdio(*, secret: str, toolsets: frozenset[str]) -> None:
     """Serve one desktop client until it closes its end.
 
-    The token is looked at anew for each call.
+    The token is checked again for each call.
     """
 
     def caller() -> Caller:
-        close_old_connections()  # a client may say nothing for hours
+        close_old_connections()  # a client may be silent for hours
         return caller_of_token(secret, surface="mcp")
 
     visit = Visit(caller=caller, toolsets=toolsets)

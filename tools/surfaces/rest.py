@@ -1,6 +1,6 @@
 """REST: bearer token to Caller, JSON to arguments, Problem to problem details.
 
-No rule lives here.
+There are no rules here.
 """
 
 from typing import Any
@@ -53,7 +53,7 @@ def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
 
 
 def _with_limits(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """Add what is left of the quotas that this request has counted for."""
+    """Add the remaining quotas that this request has counted for."""
     caller = caller_on(request)
     for name, value in rate_limit_headers(caller).items() if caller else ():
         response[name] = value
@@ -155,7 +155,7 @@ def _described_upload(upload: Upload) -> dict[str, Any]:
 
 @require_safe
 def reference(request: HttpRequest) -> HttpResponse:
-    """The API for people to read; the same facts for programs are in openapi.json."""
+    """Show the API for people; openapi.json has the same facts for programs."""
     tools = [
         {
             "tool": tool,
@@ -181,7 +181,7 @@ def _type_of(schema: dict[str, Any]) -> str:
 @never_cache
 @require_GET
 def download(request: HttpRequest, secret: str) -> HttpResponse:
-    """A single-use file. HEAD would use it up for nobody, so it is GET alone."""
+    """Return a single-use file. GET only, because HEAD would use it up."""
     try:
         found = links.redeem(secret)
     except Problem as problem:
@@ -201,8 +201,8 @@ def download(request: HttpRequest, secret: str) -> HttpResponse:
 
 
 def _register(tool: Tool) -> None:
-    """One documented operation for each tool; what comes in is checked by `call_tool` alone, on
-    every surface.
+    """Register one documented operation for each tool; only `call_tool` checks arguments, on every
+    surface.
     """
 
     def operation(request: HttpRequest) -> HttpResponse:
@@ -248,16 +248,17 @@ def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpR
 
 
 def _json(result: dict[str, Any], *, status: int = 200) -> JsonResponse:
-    """Compact, and letters as they are: programs pay for each byte."""
+    """Return compact JSON with unescaped letters, because programs pay for each byte."""
     return JsonResponse(
         result, status=status, json_dumps_params={"ensure_ascii": False, "separators": (",", ":")}
     )
 
 
 def _key_of(request: HttpRequest) -> str | None:
-    """The draft has the key as a quoted string; most clients send it bare.
+    """Return the idempotency key without quotes.
 
-    Both name the same key.
+    The draft standard has the key as a quoted string, but most clients send it bare; both name the
+    same key.
     """
     key = request.headers.get("Idempotency-Key")
     if key is not None and len(key) >= 2 and key[0] == key[-1] == '"':

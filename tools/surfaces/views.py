@@ -1,5 +1,5 @@
-"""Pages about mail: writing one, drafts, and the conversation beside a review; on the road that
-programs take.
+"""Pages about mail: compose, drafts, and the conversation beside a review. They call the same tools
+as programs.
 """
 
 import base64
@@ -35,9 +35,7 @@ QUOTED = re.compile(r"^\[(\d+) quoted lines?\]$", re.MULTILINE)
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def compose(request: HttpRequest) -> HttpResponse:
-    """A new mail: it is proposed, and then waits for approval like any other; or it is kept as a
-    draft.
-    """
+    """Propose a new mail, which then waits for approval, or save it as a draft."""
     caller = caller_of_session(request)
     senders = list(mailboxes(caller, need=Role.PROPOSER))
     form = ComposeForm(request.POST or None, senders=senders)
@@ -81,7 +79,7 @@ def compose(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def drafts(request: HttpRequest) -> HttpResponse:
-    """The drafts of one mailbox, as its provider has them now."""
+    """Show the drafts of one mailbox, as its provider has them now."""
     caller = caller_of_session(request)
     mine = list(mailboxes(caller))
     chosen = next(
@@ -112,7 +110,7 @@ def drafts(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def send_draft(request: HttpRequest) -> HttpResponse:
-    """Propose a draft as it is now; it leaves only when it is approved, and not if it changes
+    """Propose a draft as it is now; it leaves only after an approval, and not if it changes
     before.
     """
     fields = {
@@ -142,9 +140,10 @@ def delete_draft(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def conversation(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    """The conversation that an action belongs to, read from the provider now.
+    """Show the conversation of an action, read from the provider now.
 
-    A page of its own, so that a slow provider holds nobody up; `?part=1` is for the page beside.
+    It is a separate page, so that a slow provider delays no other page; `?part=1` is for the page
+    beside.
     """
     caller = caller_of_session(request)
     action = queries.find(queries.of_caller(caller), action_id)
@@ -177,8 +176,8 @@ def conversation(request: HttpRequest, action_id: UUID) -> HttpResponse:
 
 
 def _said(message: dict[str, Any]) -> dict[str, Any]:
-    """A message with its quotes folded: stretches of text, and how many lines of quotes lie between
-    them.
+    """Return a message with its quotes folded: passages of text, and numbers of quoted lines
+    between them.
     """
     stretches: list[dict[str, Any]] = []
     for place, stretch in enumerate(QUOTED.split(message["body"])):

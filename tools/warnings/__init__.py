@@ -1,7 +1,7 @@
-"""What a person should know before deciding: each warning a small pure function of the message and
-what is known around it. The HTML is judged as it was proposed; what leaves is the cleaned one.
+"""The warnings for a person who decides: each is a small pure function of message and context.
 
-High risk (severity `risk`) asks for a fresh sign-in and cannot be approved in bulk.
+The HTML is judged as it was proposed; the cleaned HTML leaves. High risk (severity `risk`) asks for
+a fresh sign-in and cannot be approved in bulk.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
 
 
 def of(message: OutgoingMessage, context: Context) -> tuple[PreviewWarning, ...]:
-    """All warnings that apply, the high risks first, in a stable order."""
+    """Return all warnings that apply, high risks first, in a stable order."""
     found = [warning for check in ALL if (warning := check(message, context))]
     return tuple(sorted(found, key=lambda warning: warning.severity != "risk"))
 
@@ -63,7 +63,5 @@ def of(message: OutgoingMessage, context: Context) -> tuple[PreviewWarning, ...]
 def judged(
     message: OutgoingMessage, context: Context
 ) -> tuple[tuple[PreviewWarning, ...], tuple[HiddenText, ...]]:
-    """Return all warnings that apply and the texts that the proposal hid: one job for a limited
-    process.
-    """
+    """Return all warnings that apply and the hidden texts: one job for a limited process."""
     return of(message, context), hidden_texts(message.request.content, message.request.subject)

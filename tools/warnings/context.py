@@ -1,4 +1,4 @@
-"""What is known around a message."""
+"""The facts around a message that warnings use."""
 
 import re
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from tools.mail.message.content import Content
 
 HTML_CHARACTERS = 500_000  # of HTML that is parsed
 JUDGED_CHARACTERS = (
-    200_000  # of a text: more than a person writes, and a bound for what the patterns may cost
+    200_000  # of a text: more than a person writes, and a limit for the cost of the patterns
 )
 QUOTE_BEGINS = re.compile(r"(?m)^(?:On .{1,400} wrote:|-{5,} Forwarded message -{5,})$")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Later:
-    """The newest message of the thread, where it came after the one that is answered."""
+    """The newest message of the thread, if it came after the answered one."""
 
     message_id: str
     from_address: str
@@ -27,13 +27,12 @@ class Later:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What is known besides the message.
+    """The facts besides the message.
 
-    `own_domains` are one's own, `known_domains` those this mailbox has written to. `strangers` are
-    recipients for whom nothing was found in Sent, `unasked` those that were not looked up, because
-    they are too many or Sent could not be read. `prompted_by` is the text of the mail that is
-    answered or forwarded, hidden text included; `asked_by` is its From and `answers_to` its
-    Reply-To, if it is answered.
+    `own_domains` are the mailbox's own, `known_domains` those that it has written to. `strangers`
+    are recipients without a mail in Sent. `unasked` were not looked up, because they are too many
+    or Sent could not be read. `prompted_by` is the text of the mail that is answered or forwarded,
+    hidden text included. If it is answered, `asked_by` is its From and `answers_to` its Reply-To.
     """
 
     own_domains: frozenset[str]
@@ -59,12 +58,12 @@ def unseen_in(content: Content) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4)
 def _proposed_text(html: str) -> str:
-    """Several warnings read the same text one after the other."""
+    """Return the text of the HTML, cached because several warnings read the same text."""
     return text_of(cleaned(html))
 
 
 def own_words(message: OutgoingMessage) -> str:
-    """What was written for this message: its text, hidden or not, without the quote below."""
+    """Return the text written for this message, hidden or not, without the quote below."""
     content = message.request.content
     text = (
         _proposed_text(content.proposed_html[:JUDGED_CHARACTERS])

@@ -1,4 +1,4 @@
-"""Warnings about how it came to this message and what becomes of it."""
+"""Warnings about the origin of this message and its handling."""
 
 import hashlib
 
@@ -22,7 +22,9 @@ def thread_moved(message: OutgoingMessage, context: Context) -> PreviewWarning |
 
 
 def moved_on(later: Later, *, own: str) -> PreviewWarning:
-    """The thread has a newer message; the mark names it, so that yet another one is news again."""
+    """Return the warning that the thread has a newer message; the mark names it, so another one
+    warns again.
+    """
     who = (
         "You have"
         if later.from_address.lower() == own.lower()

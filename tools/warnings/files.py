@@ -1,4 +1,4 @@
-"""Warnings about attachments: said and not there, or not what they are called."""
+"""Warnings about attachments: mentioned but missing, or not of the type that the name says."""
 
 import re
 from pathlib import PurePath
@@ -8,7 +8,7 @@ from tools.mail.message.compose import Attachment, OutgoingMessage
 from tools.warnings.context import Context, own_words
 
 SENTENCE = re.compile(r"[^.!?。！？\n]+")
-# What says that something comes along, in English, German and Chinese.
+# Phrases that announce an attachment, in English, German and Chinese.
 SAID = re.compile(
     r"""
     \b(?:find|see)\b[^\n]{0,30}\b(?:attached|enclosed|attachments?)\b
@@ -24,7 +24,7 @@ SAID = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-# Sentences that speak of an attachment which is not this one: none, theirs, an earlier one, a later
+# Sentences about an attachment that is not in this mail: missing, theirs, an earlier one, a later
 # one.
 NOT_SAID = re.compile(
     r"""
@@ -35,7 +35,7 @@ NOT_SAID = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
-# What a file begins with.
+# The first bytes of a file, by type.
 BEGINNINGS = (
     (b"%PDF-", "pdf"),
     (b"\x89PNG\r\n\x1a\n", "png"),
@@ -53,14 +53,14 @@ BEGINNINGS = (
     (b"7z\xbc\xaf\x27\x1c", "7z"),
     (b"Rar!\x1a\x07", "rar"),
 )
-# What a file with this ending begins with; endings that say nothing certain are not here.
+# The first bytes of files with this ending; ambiguous endings are not listed.
 ENDINGS = {
     "pdf": {"pdf"}, "png": {"png"}, "jpg": {"jpeg"}, "jpeg": {"jpeg"}, "gif": {"gif"}, "zip": {"zip"},
     "docx": {"zip"}, "xlsx": {"zip"}, "pptx": {"zip"}, "odt": {"zip"}, "ods": {"zip"}, "odp": {"zip"},
     "doc": {"ole", "rtf"}, "xls": {"ole"}, "ppt": {"ole"}, "msg": {"ole"}, "rtf": {"rtf"},
     "gz": {"gzip"}, "tgz": {"gzip"}, "7z": {"7z"}, "rar": {"rar"},
 }  # fmt: skip
-# Old programs call these by names that newer files have too, or the other way round.
+# Old programs use these endings for newer file types too, and newer programs for old ones.
 LENIENT = {"doc": {"zip"}, "xls": {"zip", "text"}, "ppt": {"zip"}}
 TEXTS = {
     "txt",
@@ -104,7 +104,7 @@ def attachment_missing(message: OutgoingMessage, context: Context) -> PreviewWar
 
 def _comes_along(sentence: str) -> bool:
     return not NOT_SAID.search(sentence) or bool(
-        # "Please find your invoice attached": whose it is says nothing then.
+        # "Please find your invoice attached": here "your" does not mean another attachment.
         re.search(r"\b(?:please find|anbei)\b|请查收附件|請查收附件", sentence, re.IGNORECASE)
         and not re.search(
             r"\b(?:not|no|without|nicht|kein\w*|ohne)\b|没有|沒有", sentence, re.IGNORECASE
@@ -125,8 +125,8 @@ def attachment_type(message: OutgoingMessage, context: Context) -> PreviewWarnin
 
 
 def misnamed(attachment: Attachment) -> str | None:
-    """In what way the file is not what its name or type says; None when it is, or when that cannot
-    be told.
+    """Return how the file differs from its name or type; None if it does not, or if that is
+    unknown.
     """
     endings = [suffix[1:].lower() for suffix in PurePath(attachment.name).suffixes]
     ending = endings[-1] if endings else ""
@@ -148,7 +148,7 @@ def misnamed(attachment: Attachment) -> str | None:
 
 
 def beginning_of(content: bytes) -> str:
-    """What the bytes are by their beginning: one of BEGINNINGS, text, or unknown."""
+    """Return the type of the bytes by their beginning: one of BEGINNINGS, text, or unknown."""
     for beginning, sort in BEGINNINGS:
         if content.startswith(beginning) and not (
             sort == "program" and content.isascii() and b"\0" not in content[:512]

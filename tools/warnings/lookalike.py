@@ -1,5 +1,7 @@
-"""Domains that are taken for others: by letters that look the same (UTS #39 skeletons), by one
-letter that differs, by beginning like another, by another ending, or by an added word. Pure.
+"""Domains that imitate others. Pure.
+
+They have letters that look the same (UTS #39 skeletons), one different letter, the same beginning,
+another ending, or an added word.
 """
 
 import re
@@ -9,12 +11,12 @@ from functools import lru_cache
 
 import idna
 
-# What the skeleton of UTS #39 does with the characters of an ASCII domain; a test compares it with
-# the data. With it, nothing has to be loaded for most domains. Two v are no confusable there, and
+# The skeleton of UTS #39 for the characters of an ASCII domain; a test compares it with the data.
+# Because of it, most domains need no tables. UTS #39 does not list two v as a confusable, but they
 # are read as w.
 ASCII = {"0": "o", "1": "l", "m": "rn"}
-SHORTEST = 6  # in a shorter name one other letter is most often another name
-# Where many people have an address, who is at a neighbour has most often just another address.
+SHORTEST = 6  # in a shorter name, one other letter is usually another name
+# Public mail services: an address at a similar service is usually just another address.
 WELL_KNOWN = frozenset(
     """
     gmail.com googlemail.com hotmail.com hotmail.de hotmail.co.uk outlook.com outlook.de live.com live.de
@@ -24,19 +26,18 @@ WELL_KNOWN = frozenset(
     foxmail.com aliyun.com yeah.net naver.com
     """.split()
 )
-# Last labels that are slips of another one.
+# Last labels that are typing errors of another one.
 SLIPS = {
     "com": {"co", "cm", "om", "con", "cpm", "comm", "xom"},
     "net": {"ne", "met", "nett"},
     "org": {"og", "orq"},
 }
 SECOND_LEVEL = re.compile(r"(?:co|com|net|org|gov|edu|ac|or|ne)\.[a-z]{2}")
-# Countries whose ending anybody uses; a company has its own name under the other countries' endings
-# too.
+# Country endings that everybody uses; under the other ones a company has its own name too.
 OPEN_COUNTRIES = frozenset(
     "ai app cc cf cm co fm ga gg gq io la ly me ml pw sh su tk to tv ws".split()
 )
-# A name of so many letters is rather one company's than a word that many use.
+# A name of this length is usually one company's name, not a common word.
 OWN_NAME = 5
 COMMON_NAMES = frozenset(
     """
@@ -50,7 +51,7 @@ COMMON_NAMES = frozenset(
     university video water website weekly wiki women world youth
     """.split()
 )
-# Words that make another's name look like a part of that company.
+# Words that make another company's name look like a part of that company.
 BAIT = frozenset(
     """
     access account accounts admin alert alerts app apps auth bank billing care center check claim client clients cloud
@@ -61,7 +62,7 @@ BAIT = frozenset(
     staff support team tech transfer treasury update updates vendor verification verify wallet web webmail
     """.split()
 )
-# Written together in one language (UTS #39, "highly restrictive").
+# Scripts that one language uses together (UTS #39, "highly restrictive").
 TOGETHER = (
     {"LATIN", "HAN", "HIRAGANA", "KATAKANA"},
     {"LATIN", "HAN", "BOPOMOFO"},
@@ -70,7 +71,7 @@ TOGETHER = (
 
 
 def model_of(domain: str, known: frozenset[str]) -> str | None:
-    """The known domain that this one, unknown so far, may be taken for.
+    """Return the known domain that this unknown one imitates, or None.
 
     Both are in ASCII, as on the wire.
     """
@@ -87,7 +88,7 @@ def model_of(domain: str, known: frozenset[str]) -> str | None:
 
 
 def readable(domain: str) -> str:
-    """The domain as people read it: in its own letters, not in punycode."""
+    """Return the domain as people read it: in its own letters, not in punycode."""
     try:
         return idna.decode(domain).lower() if "xn--" in domain else domain.lower()
     except idna.IDNAError:
@@ -95,21 +96,21 @@ def readable(domain: str) -> str:
 
 
 def spelled(domain: str) -> str:
-    """For people: the letters, and what really stands in the address where that differs."""
+    """Return the domain for people: its letters, and the ASCII form if that differs."""
     read = readable(domain)
     return domain if read == domain else f"{read} ({domain})"
 
 
 @lru_cache(maxsize=10_000)
 def skeleton(domain: str) -> str:
-    """Equal for domains that look the same."""
+    """Return a form that is equal for domains that look the same."""
     read = unicodedata.normalize("NFD", readable(domain))
     shape = "".join(_prototype(character) for character in read)
     return unicodedata.normalize("NFD", shape).lower().replace("vv", "w")
 
 
 def mixes_scripts(domain: str) -> bool:
-    """Whether one label mixes scripts that no language writes together."""
+    """Return True if one label mixes scripts that no language uses together."""
     labels = [label for label in readable(domain).split(".") if not label.isascii()]
     return any(_mixed(label) for label in labels)
 
@@ -130,8 +131,9 @@ def _prototype(character: str) -> str:
 
 
 def prototype_in(data: Mapping[str, Sequence[Mapping[str, str]]], character: str) -> str:
-    """The data lists for a prototype all that look like it, and for each of those the prototype
-    alone.
+    """Return the prototype of a character.
+
+    The data lists for a prototype all similar characters, and for each of those only the prototype.
     """
     alike = data.get(character, [])
     if len(alike) != 1:
@@ -141,8 +143,8 @@ def prototype_in(data: Mapping[str, Sequence[Mapping[str, str]]], character: str
 
 
 def _one_house(domain: str, known: str) -> bool:
-    """Whether one is a part of the other, or both are parts of the same: whoever has the one has
-    the other.
+    """Return True if one is a part of the other, or both are parts of the same: then they have one
+    owner.
     """
     if domain.endswith("." + known) or known.endswith("." + domain):
         return True
@@ -151,13 +153,14 @@ def _one_house(domain: str, known: str) -> bool:
 
 
 def _begins_like(domain: str, known: str) -> bool:
-    """`northwind.example.pay.example`, `northwind-example.pay.example`"""
+    """Return True for `northwind.example.pay.example` or `northwind-example.pay.example`."""
     return domain.startswith((f"{known}.", f"{known}-", known.replace(".", "-")))
 
 
 def _other_ending(domain: str, known: str) -> bool:
-    """`northwind.co` for `northwind.example`; not `northwind.de`, where the same company most often
-    is.
+    """Return True for `northwind.co` instead of `northwind.example`.
+
+    `northwind.de` is not reported, because it usually belongs to the same company.
     """
     (name, ending), (known_name, known_ending) = _name_and_ending(domain), _name_and_ending(known)
     if name != known_name or ending == known_ending or len(name) < OWN_NAME or name in COMMON_NAMES:
@@ -171,7 +174,9 @@ def _is_country(ending: str) -> bool:
 
 
 def _added_word(domain: str, known: str) -> bool:
-    """`northwind-secure.example`, `secure-northwind.net`, `northwindpayments.com`"""
+    """Return True for `northwind-secure.example`, `secure-northwind.net` or
+    `northwindpayments.com`.
+    """
     name, known_name = _name_and_ending(domain)[0], _name_and_ending(known)[0]
     if (
         len(known_name) < OWN_NAME
@@ -185,7 +190,7 @@ def _added_word(domain: str, known: str) -> bool:
 
 
 def _name_and_ending(domain: str) -> tuple[str, str]:
-    """`mail.northwind.co.uk` → (`northwind`, `co.uk`)"""
+    """Return name and ending: `mail.northwind.co.uk` → (`northwind`, `co.uk`)."""
     labels = domain.split(".")
     long = len(labels) > 2 and SECOND_LEVEL.fullmatch(".".join(labels[-2:]))
     ending = labels[-2:] if long else labels[-1:]
@@ -204,9 +209,9 @@ def _one_slip(domain: str, known: str) -> bool:
 
 
 def _differ_in_one(name: str, other: str) -> bool:
-    """One letter more, less or other, or two neighbours changed places.
+    """Return True if one letter is added, missing or different, or two neighbours are swapped.
 
-    A number that differs is a number.
+    Different digits do not count, because they are different numbers.
     """
     start = next(
         (i for i, (a, b) in enumerate(zip(name, other, strict=False)) if a != b),

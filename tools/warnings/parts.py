@@ -1,5 +1,5 @@
-"""Warnings about parts of a mail that its reader may see and the review page shows in another way,
-or only names.
+"""Warnings about parts of a mail that its reader may see, but the review page shows otherwise or
+only names.
 """
 
 from pathlib import PurePath
@@ -10,7 +10,7 @@ from tools.mail.message.compose import Attachment, OutgoingMessage
 from tools.warnings.context import Context
 
 NAMED = 3
-# Mail programs show these inside the mail, or turn them into something that can be answered.
+# Mail programs show these inside the mail, or make something of them that can be answered.
 SHOWN_TYPES = {
     "text/calendar": "a calendar entry",
     "application/ics": "a calendar entry",
@@ -56,8 +56,8 @@ def hidden_part(message: OutgoingMessage, context: Context) -> PreviewWarning | 
 
 
 def _shown_as(attachment: Attachment, *, has_html: bool) -> str | None:
-    """Say how a mail program may show a part that this page only names; None if it is a file like
-    any other.
+    """Return how a mail program may show a part that this page only names; None for an ordinary
+    file.
     """
     sort = SHOWN_TYPES.get(attachment.type) or SHOWN_ENDINGS.get(
         PurePath(attachment.name).suffix.lower()

@@ -1,4 +1,4 @@
-"""Warnings about who gets it."""
+"""Warnings about the recipients."""
 
 from collections.abc import Sequence
 
@@ -40,8 +40,8 @@ def first_time_recipient(message: OutgoingMessage, context: Context) -> PreviewW
 
 
 def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """A domain that reads like one this mailbox knows and is another, or whose letters come from
-    several scripts.
+    """Return a warning about a domain that imitates a known one, or mixes letters of several
+    scripts.
     """
     known = context.own_domains | context.known_domains
     said = []
@@ -63,9 +63,9 @@ def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarni
 
 
 def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """An answer that goes to another domain than the one that wrote.
+    """Return a warning about an answer to another domain than the sender's.
 
-    It is a high risk if the mailbox knows only the domain of the writer: somebody may write in the
+    It is a high risk if the mailbox knows only the domain of the sender: somebody may write in the
     name of an acquaintance and collect the answers.
     """
     asked_by = domain_of(context.asked_by)

@@ -1,6 +1,6 @@
-"""Finding what should not be in a mail: keys, tokens, passwords, card numbers. Pure.
+"""The search for secrets in a mail: keys, tokens, passwords, card numbers. Pure.
 
-An IBAN is none of them: one's own stands on every invoice.
+An IBAN is not a secret, because a company prints its own on every invoice.
 """
 
 import re
@@ -13,7 +13,7 @@ KEYS = (
     (r"\bxox[abeoprs]-[\w-]{10,}", "a token of Slack"),
     (r"\b[rs]k_live_[A-Za-z0-9]{16,}", "a key of Stripe"),
     (r"\bAIza[\w-]{35}", "a key of Google"),
-    # A run ends where the next one could begin, so that each character is looked at once.
+    # A match ends before the possible start of another, so each character is read once.
     (
         r"\bsk-(?:proj-|ant-|svcacct-)?(?=(?:(?!\d|-sk-)[\w-])*+\d)(?=(?:(?![A-Z]|-sk-)[\w-])*+[A-Z])"
         r"(?:(?!-sk-)[A-Za-z0-9_-]){32,}+",
@@ -31,8 +31,8 @@ KEYS = (
     ),
 )
 FINDERS = tuple((re.compile(pattern), what) for pattern, what in KEYS)
-# The word, what joins, and something with a letter and a digit, as passwords are and the words
-# after "is" are not.
+# The word, a connecting word or sign, and a value with a letter and a digit: passwords have both,
+# and words after "is" do not.
 PASSWORD = re.compile(
     r"(?:\b(?:pass(?:word|wd|phrase)|passwor[dt]|kennwort|zugangscode)\b|密码|密碼|口令)"
     r"(?:\s*(?:[:=：]|\b(?:is|ist|lautet)\b|是|为|為))+\s*[\"'“„»「]?(?P<value>[!-~]{6,64})",
@@ -48,7 +48,7 @@ CARDS = re.compile(
 
 
 def found_in(text: str) -> str | None:
-    """What was found, in words; None when nothing was."""
+    """Return a description of the secret that was found, or None."""
     for finder, what in FINDERS:
         if finder.search(text):
             return what
@@ -61,7 +61,7 @@ def found_in(text: str) -> str | None:
 
 
 def is_card(digits: str) -> bool:
-    """Whether it begins like a card number and its check digit is right (Luhn)."""
+    """Return True if it begins like a card number and its check digit is correct (Luhn)."""
     if not CARDS.fullmatch(digits):
         return False
     doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))

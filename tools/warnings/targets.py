@@ -1,5 +1,4 @@
-"""Warnings about links and pictures: where they lead, what loads by itself, and what their
-addresses carry along.
+"""Warnings about links and pictures: targets, automatic loading, and data in their addresses.
 
 Addresses are read as browsers read them (WHATWG), not as they look.
 """
@@ -20,15 +19,13 @@ from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.characters import without_invisible
 from tools.warnings.context import HTML_CHARACTERS, Context, own_words
 
-LONG_QUERY = (
-    256  # campaign marks and shared documents stay below; what somebody wants carried out does not
-)
-LONG_ADDRESS = 1_000  # of the whole address: names of folders and documents stay below
-BASE = "https://mail.invalid/"  # a mail has no address of its own: nothing may lead there
+LONG_QUERY = 256  # campaign marks and shared documents are shorter; exfiltrated data is not
+LONG_ADDRESS = 1_000  # of the whole address: names of folders and documents are shorter
+BASE = "https://mail.invalid/"  # a mail has no address of its own, and no link may lead there
 NAMED = 3
 LINK = re.compile(r"https?://[^\s<>\"'）】」，。]{1,4000}", re.IGNORECASE)
 EDGES = "\"'“”‘’«»<>()[]{}【】「」，。,;!?:…*_"
-# A host as people write it: labels and a last one of letters, with a path at most.
+# A host as people write it: labels and a last one of letters, with an optional path.
 HOST = re.compile(
     r"(?:(?P<scheme>[a-z][a-z0-9+]{1,9})://)?(?:[^\s/?#\\@]{1,200}@)?(?P<host>(?:[^\s/\\@:.?#]{1,63}\.){1,9}"
     r"(?P<last>[^\W\d_]{2,24}|xn--[a-z0-9-]{1,59}))\.?(?::\d{1,5})?(?P<path>[/?#\\].*)?",
@@ -90,8 +87,9 @@ def long_query(message: OutgoingMessage, context: Context) -> PreviewWarning | N
 
 
 def remote_content(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Pictures that a recipient's program loads from elsewhere: whoever is there learns when and
-    where it is read, and gets all that the address says.
+    """Return a warning about pictures that a recipient's program loads from a server.
+
+    The server learns when and where the mail is read, and receives the data in the address.
     """
     addresses = [
         url for source in _pictures(message.request.content.html or "") if (url := remote(source))
@@ -124,7 +122,7 @@ def parsed(target: str) -> URL | None:
 
 
 def remote(source: str) -> URL | None:
-    """Return the address of a picture if it is fetched from somewhere."""
+    """Return the address of a picture if it is loaded from a server."""
     url = parsed(source)
     return (
         url
@@ -136,8 +134,8 @@ def remote(source: str) -> URL | None:
 
 
 def carried(url: URL) -> int:
-    """Return how many characters the address can carry: all but the scheme and the last two labels
-    of the host.
+    """Return how many characters the address can carry: all except the scheme and the last two
+    labels.
     """
     labels = url.hostname.split(".")
     host = len(".".join(labels[:-2]))
@@ -153,7 +151,9 @@ def carried(url: URL) -> int:
 
 
 def _judged_html(message: OutgoingMessage) -> str:
-    """What the proposer answers for: the quote of an answer goes back to where it came from."""
+    """Return the HTML of the proposer. The quote of an answer is left out, because its author gets
+    it back.
+    """
     content = message.request.content
     return content.proposed_html + (content.html or "" if message.request.kind == "forward" else "")
 
@@ -204,8 +204,9 @@ def _pictures(html: str) -> list[str]:
 
 
 def _shown_in(text: str) -> Iterator[str]:
-    """The hosts that the text of a link shows, in ASCII; of an address its domain, of a telephone
-    number its digits.
+    """Yield the hosts that the text of a link shows, in ASCII.
+
+    An address yields its domain, a telephone number its digits.
     """
     text = FULL_STOP.sub(".", unicodedata.normalize("NFKC", without_invisible(text))).strip()
     if A_NUMBER.fullmatch(text):
@@ -232,7 +233,7 @@ def _is_meant_as_host(found: re.Match[str], word: str, *, only: bool) -> bool:
 
 
 def _leads_to(target: str) -> frozenset[str]:
-    """Where a link leads: hosts in ASCII, the domains of addresses, the digits of a telephone
+    """Return the targets of a link: hosts in ASCII, domains of addresses, digits of a telephone
     number.
     """
     url = parsed(target)
@@ -275,9 +276,7 @@ def _in_ascii(host: str) -> str:
 
 
 def _same_house(shown: str, leads: frozenset[str]) -> bool:
-    """Return True if all that a link leads to is the shown host or a part of it, or the host that
-    it is a part of.
-    """
+    """Return True if each target of a link is the shown host, a part of it, or a parent of it."""
     if shown.isdigit():
         return all(not each.isdigit() or each[-7:] == shown[-7:] for each in leads)
     shown = shown.removeprefix("www.")

@@ -1,4 +1,4 @@
-"""Warnings about what is written, seen or not: hidden text, secrets, orders to a machine, reversed
+"""Warnings about the text, visible or not: hidden text, secrets, orders to a machine, reversed
 text.
 """
 
@@ -10,7 +10,7 @@ from tools.mail.text.characters import invisible_in
 from tools.warnings import injections, secrets
 from tools.warnings.context import JUDGED_CHARACTERS, Context, own_words, unseen_in
 
-MANY_LEFT_OVER = 3  # one or two come along when text is copied
+MANY_LEFT_OVER = 3  # copied text often has one or two
 OVERRIDES = "\u202d\u202e"
 OPENING = {
     "\u202a": "\u202c",
@@ -22,9 +22,9 @@ OPENING = {
 
 
 def hidden_text(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Text that nobody would have seen as it was proposed.
+    """Return a warning about text that the proposal hid.
 
-    In HTML it was made visible, or it was taken out.
+    In HTML it was made visible or removed.
     """
     content, subject = message.request.content, message.request.subject
     unseen = unseen_in(content)
@@ -80,9 +80,9 @@ def injection(message: OutgoingMessage, context: Context) -> PreviewWarning | No
 
 
 def bidi(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Text whose order on screen is not the order it is in.
+    """Return a warning about text that is shown in another order than it is stored.
 
-    Marks and closed embeddings are ordinary in right-to-left text; overrides never are.
+    Marks and closed embeddings are usual in right-to-left text; overrides never are.
     """
     request = message.request
     names = [

@@ -1,7 +1,7 @@
-"""HTML of a message that is to leave: cleaned once, at the proposal; what is stored, shown and sent
-is the result.
+"""The HTML of a message that is to leave: cleaned once, at the proposal; the result is stored,
+shown and sent.
 
-Also what a reader sees of foreign HTML, and the plain-text reading of both. Pure.
+Also the visible part of foreign HTML, and the plain-text form of both. Pure.
 """
 
 import re
@@ -17,7 +17,7 @@ from inscriptis.model.config import ParserConfig
 from tools.mail.html.legibility import legible
 from tools.mail.html.visibility import VOID, Seen, seen
 
-# Attributes by name; tools.mail.html.properties says which values may stay.
+# Attributes by name; tools.mail.html.properties decides which values may stay.
 _ATTRIBUTES = {
     "*": {"style", "dir", "lang", "align", "valign", "width", "height", "bgcolor"},
     "a": {"href"},
@@ -31,7 +31,7 @@ _ATTRIBUTES = {
     "ol": {"start"},
     "font": {"color", "size", "face"},
 }
-# Without those that hide their content (details, ruby) or turn it around (bdo).
+# Tags that hide their content (details, ruby) or reverse it (bdo); they are removed below.
 _HIDING_TAGS = set("area bdo details map rp rt rtc ruby summary".split())
 _TAGS = (nh3.ALLOWED_TAGS | {"font", "tt", "big"}) - _HIDING_TAGS
 _WITH_CONTENT = {
@@ -50,36 +50,37 @@ _SEEN_BY = {"style", "class", "id", "hidden", "open", "dir", "lang", "bgcolor", 
             "valign", "width", "height", "href", "src", "alt", "cellpadding", "cellspacing", "border",
             "colspan", "rowspan", "face", "start"}  # fmt: skip
 WRITTEN_OUT = {("a", "href"), ("img", "src"), ("img", "alt")}
-# What a parser adds or drops without anybody losing anything.
+# A parser may add or drop these without any loss.
 _SCAFFOLD = {"html", "head", "body", "tbody", "meta", "title", "colgroup"}
 _SCHEMES = {"http", "https", "mailto", "tel", "cid"}
-# A fragment has no body of its own: its ground would be lost, and light text on it would be taken
-# for hidden.
+# A fragment has no body of its own: its background would be lost, and light text on it would count
+# as hidden.
 _BODY = re.compile(r"<body(?=[\s/])", re.IGNORECASE)
-# An element that holds nothing: it stands for a body while the bodies are looked for, and mail does
-# not use it.
+# An empty element marks a body while the bodies are searched, because mail does not use it.
 _MARK = "basefont"
 _MARK_OF_OTHERS = re.compile(rf"<(?={_MARK})", re.IGNORECASE)
 _TAG_NAME = re.compile(r"<([a-z][^\s/>\x00]{0,60})", re.IGNORECASE)
 _STYLE_SHEET = re.compile(r"<style\b[^>]{0,500}>([^<]{0,50000})", re.IGNORECASE)
 MOST_TAG_NAMES = 200
-# Elements inside each other. Parsers take quadratic time for more, and nobody sees the difference.
+# Depth of nested elements. Parsers take quadratic time for more, and nobody sees the difference.
 DEEPEST = 256
 _TAG = re.compile(r"<(/?)([a-z][^\s/>\x00]{0,60})[^<>]{0,20000}>", re.IGNORECASE)
-# An element of these ends by itself, or it cannot hold another of its kind.
+# These elements end by themselves, or cannot hold another of their kind.
 _ENDS_ITSELF = frozenset("p li dt dd td th tr tbody thead tfoot option".split()) | VOID
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cleaned:
-    """HTML that may leave. `removed`: more was taken away than a browser would not miss."""
+    """The cleaned HTML, which may leave. `removed`: something was removed that a browser would
+    show.
+    """
 
     html: str
     removed: bool
 
 
 def clean(html: str) -> Cleaned:
-    """Return the HTML without anything that runs, loads by itself, or hides a part of it."""
+    """Return the HTML without any part that runs, loads by itself, or hides something."""
     allowed = nh3.clean(
         _prepared(html),
         tags=_TAGS,
@@ -99,19 +100,17 @@ def cleaned(html: str) -> str:
 
 
 def seen_by_reader(html: str) -> Seen:
-    """Return what a person sees of foreign HTML, still to be cleaned, and the text that they do not
-    see.
-    """
+    """Return the part of foreign HTML that a person sees, not yet cleaned, and the hidden text."""
     return seen(ordered(html), "\n".join(match[1] for match in _STYLE_SHEET.finditer(html)))
 
 
 def ordered(html: str) -> str:
-    """Return foreign HTML as a browser's parser understands it, with its styles and all its
-    elements but scripts.
+    """Return foreign HTML as a browser's parser understands it, with its styles and all elements
+    but scripts.
 
     It is for judging only: it must not be shown or sent.
     """
-    # Any element can be hidden, also one that browsers do not know.
+    # Any element can be hidden, even one that browsers do not know.
     names = {match[1].lower() for match in _TAG_NAME.finditer(html)}
     tags = _TAGS | set(sorted(names)[:MOST_TAG_NAMES]) - _WITH_CONTENT
     return nh3.clean(
@@ -126,7 +125,7 @@ def ordered(html: str) -> str:
 
 
 def _prepared(html: str) -> str:
-    """Return the HTML with its body as a block, and without elements that are too deep in others;
+    """Return the HTML with its body as a block, and without elements that are nested too deep;
     texts stay.
     """
     html = _with_body_as_block(html)
@@ -147,12 +146,12 @@ def _prepared(html: str) -> str:
 def _with_body_as_block(html: str) -> str:
     """Return the HTML inside a block that has the attributes of its body.
 
-    A body that is written in a comment or an attribute is none. Of several, the first one wins for
+    A body in a comment or an attribute does not count. If there are several, the first one wins for
     each attribute, and its end tag ends nothing: browsers do the same.
     """
     if _BODY.search(html) is None:
         return html
-    # The empty block ends elements that a body ends too, such as a picture.
+    # The empty block ends elements that a body would end too, such as a picture.
     marked = _BODY.sub(f"<div></div><{_MARK}", _MARK_OF_OTHERS.sub("<x-", html))
     reader = _Bodies()
     reader.feed(
@@ -167,7 +166,7 @@ def _with_body_as_block(html: str) -> str:
 
 
 class _Bodies(HTMLParser):
-    """Collects the attributes of all bodies."""
+    """A parser that collects the attributes of all bodies."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -180,11 +179,10 @@ class _Bodies(HTMLParser):
 
 
 def text_of(html: str) -> str:
-    """The plain-text reading of HTML; a nesting too deep for the renderer falls back to the bare
+    """Return the plain-text form of HTML; if it is nested too deep for the renderer, only the bare
     text.
     """
-    # The renderer decodes once more what its parser has decoded: "&amp;lt;" is the text "&lt;", and
-    # no tag.
+    # The renderer decodes a second time: "&amp;lt;" is the text "&lt;", and no tag.
     once = html.replace("&amp;", "&amp;amp;")
     try:
         return str(get_text(once, ParserConfig(display_links=False))).strip("\n")
@@ -200,7 +198,7 @@ def attribute_values(html: str) -> list[str]:
 
 
 class _Values(HTMLParser):
-    """Collects the attributes that a plain-text version of HTML writes out."""
+    """A parser that collects the attributes that a plain-text version of HTML writes out."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -211,7 +209,7 @@ class _Values(HTMLParser):
 
 
 def _lost_something(before: str, after: str) -> bool:
-    """Return True if tags, attributes or comments were taken away that a browser would miss."""
+    """Return True if tags, attributes or comments were removed that a browser would show."""
     tallies = []
     for html in (before, after):
         tally = _Tally()
@@ -221,7 +219,7 @@ def _lost_something(before: str, after: str) -> bool:
 
 
 class _Tally(HTMLParser):
-    """Counts tags, attributes and comments."""
+    """A parser that counts tags, attributes and comments."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

@@ -1,4 +1,4 @@
-"""HTML that is to leave, rewritten until nothing in it is hidden. Pure."""
+"""The rewriting of HTML that is to leave, until nothing in it is hidden. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -42,15 +42,16 @@ from tools.mail.text.characters import without_invisible
 
 @dataclass(frozen=True, kw_only=True)
 class Legible:
-    """`html` as it may leave. `changed`: a style or an attribute could not be kept."""
+    """The result: `html` may leave. `changed`: a style or an attribute could not be kept."""
 
     html: str
     changed: bool = False
 
 
 def legible(html: str) -> Legible:
-    """Keep of `html` only styles and attributes that hide nothing, and put a ground behind text
-    that needs one.
+    """Return `html` with only the styles and attributes that hide nothing.
+
+    Text that needs a background colour gets one.
     """
     writer = _Legible()
     writer.feed(html)
@@ -78,7 +79,7 @@ class _Legible(Reader):
         for name, property_ in (("bgcolor", "background-color"), ("color", "color")):
             if property_ in kept or name not in named or tag == "hr":
                 continue
-            del named[name]  # it was not legible
+            del named[name]  # it was illegible
         lost = [name for name in style if name not in kept and not name.startswith(HARMLESS)]
         self.changed = (
             self.changed or bool(lost) or any(n not in named and n != "style" for n in attributes)
@@ -113,7 +114,9 @@ def _quoted(value: str) -> str:
 def _kept_size(
     tag: str, attributes: Attributes, style: Mapping[str, str], parent: float
 ) -> tuple[float, dict[str, str]]:
-    """Return the size of the letters, and the style for it where the tag alone does not lead to it."""
+    """Return the size of the letters, and a style for it if the tag by itself gives another
+    size.
+    """
     size, own = size_of(tag, attributes, style, parent)
     if own and SMALLEST <= size <= LARGEST:
         return size, {"font-size": f"{round(size, 2):g}px"}
@@ -128,10 +131,10 @@ def _kept_size(
 def _kept_colours(
     tag: str, attributes: Attributes, style: Mapping[str, str], parent: Look
 ) -> tuple[Look, dict[str, str]]:
-    """Return the look with the element's own colours as far as its text can be read with them.
+    """Return the look with the element's own colours, if its text is legible with them.
 
-    A ground is kept and gets a text that can be read on it; a colour of the text that cannot be
-    read is dropped.
+    A background is kept, and the text on it gets a legible colour; an illegible colour of the text
+    is dropped.
     """
     ink = ink_of(tag, attributes, style)
     ground = None if tag in NO_GROUND else ground_of(tag, attributes, style)
@@ -161,8 +164,8 @@ def _kept_colours(
 
 
 def _indented(tag: str, named: dict[str, str], kept: dict[str, str], so_far: float) -> float:
-    """Return by how many pixels the element is narrower than its parent; what would leave no room
-    is taken out.
+    """Return by how many pixels the element is narrower than its parent; remove indents that leave
+    no room.
     """
     names = [f"{sort}-{side}" for sort in ("margin", "padding") for side in ("left", "right")]
     own = sum(

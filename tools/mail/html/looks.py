@@ -1,8 +1,8 @@
-"""How a browser would show an element of a mail: its colours, what lies behind them, and the size
-of its letters.
+"""The look of an element in a browser: its colours, the colours behind it, and the size of its
+letters.
 
-Both readers of HTML in `tools.mail.html.visibility` judge by this, so that reading, previewing and
-warning agree. Pure.
+Both readers of HTML in `tools.mail.html.visibility` use it, so that reading, previewing and warning
+agree. Pure.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ Attributes = Mapping[str, str]
 WHITE: Colour = (255, 255, 255)
 INK: Colour = (27, 28, 30)
 LINK: Colour = (29, 90, 168)
-LEGIBLE = 1.6  # contrast: light grey on white is just seen, and mail is full of it
-SMALLEST, LARGEST = 9.0, 96.0  # pixels of a letter that is left as it is
+LEGIBLE = 1.6  # contrast: light grey on white is barely visible, and common in mail
+SMALLEST, LARGEST = 9.0, 96.0  # pixels; letters of such a size are unchanged
 BASE_SIZE = 15.5
 GROUNDS = 12  # different colours behind one text; more are not followed
 SIZES = {"xx-small": 9.0, "x-small": 10.0, "small": 13.0, "medium": 16.0, "large": 18.0, "x-large": 24.0,
@@ -28,10 +28,10 @@ FACTORS = {"h1": 2.0, "h2": 1.5, "h3": 1.17, "h5": 0.83, "h6": 0.67, "small": 5 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`grounds` are all colours that lie behind an element or around it: its text may stick out of
-    its own box.
+    """The look of an element. `grounds` are all colours behind it or around it: its text may stick
+    out of its box.
 
-    `pictured`: a picture lies behind it, so nobody can say which colour its text is seen on.
+    `pictured`: a picture is behind it, so the colour behind its text is unknown.
     """
 
     ink: Colour = INK
@@ -48,8 +48,8 @@ class Look:
 def size_of(
     tag: str, attributes: Attributes, style: Mapping[str, str], parent: float
 ) -> tuple[float, bool]:
-    """Return the height of a letter in pixels, and whether the style says it (else the tag and the
-    parent do).
+    """Return the height of a letter in pixels, and True if the style gives it (else tag and parent
+    do).
     """
     given = style.get("font-size", "")
     if given in SIZES:
@@ -78,7 +78,7 @@ def _font_size(given: str) -> float | None:
 def ink_of(
     tag: str, attributes: Attributes, style: Mapping[str, str]
 ) -> tuple[Colour, float] | None:
-    """Return the colour of the text that the element itself names."""
+    """Return the text colour that the element itself names."""
     for name in ("-webkit-text-fill-color", "color"):
         if (found := colour(style.get(name, ""))) is not None:
             return found
@@ -88,7 +88,7 @@ def ink_of(
 def ground_of(
     tag: str, attributes: Attributes, style: Mapping[str, str]
 ) -> tuple[Colour, float] | None:
-    """Return the colour that the element itself lays behind its text."""
+    """Return the background colour that the element itself names."""
     found = colour(style.get("background-color", ""))
     if found is None and "bgcolor" in attributes:
         found = legacy_colour(attributes["bgcolor"])
@@ -109,7 +109,7 @@ def legacy_colour(value: str) -> tuple[Colour, float] | None:
 def painted(
     look: Look, *, ink: tuple[Colour, float] | None, ground: tuple[Colour, float] | None
 ) -> Look:
-    """Return the look with another colour of the text, another colour behind it, or both."""
+    """Return the look with another text colour, another background, or both."""
     if ground is not None:
         behind = blend(ground, look.ground)
         grounds = look.grounds | {behind}
@@ -122,7 +122,7 @@ def painted(
 
 
 def sticks_out(look: Look) -> bool:
-    """Return True if the text would not be legible on every colour around it."""
+    """Return True if the text would be illegible on a colour around it."""
     return any(contrast(look.ink, ground) < LEGIBLE for ground in look.grounds)
 
 

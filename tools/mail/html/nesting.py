@@ -1,9 +1,9 @@
-"""How deep clean HTML is nested. Pure, linear."""
+"""The depth of clean HTML. Pure, linear."""
 
 import re
 from collections import Counter
 
-MAX_DEPTH = 256  # libxml2 drops in silence what lies deeper
+MAX_DEPTH = 256  # libxml2 silently drops deeper elements
 TAG = re.compile(r"<(/?+)([a-z][a-z0-9]*+)", re.IGNORECASE)
 # They do not nest: they are empty, or the next one closes them.
 FLAT = frozenset(
@@ -16,7 +16,7 @@ class TooDeep(ValueError):
 
 
 def check_depth(html: str) -> None:
-    """Raises TooDeep. An element that is never closed counts as open, as it does for a parser."""
+    """Raise TooDeep if the HTML is too deep. An unclosed element counts as open, as in a parser."""
     depth = 0
     opened: Counter[str] = Counter()
     for match in TAG.finditer(html):

@@ -1,8 +1,8 @@
-"""Which styles and attributes a mail may have when it leaves: known names with values that hide
-nothing. Pure.
+"""The styles and attributes of a mail that may leave: known names with values that hide nothing.
+Pure.
 
-Everything else is dropped. A value that is kept is written anew from what was understood, so no two
-programs can read it in two ways.
+Everything else is dropped. A kept value is written again from its parsed form, so that all programs
+read it in the same way.
 """
 
 import re
@@ -18,7 +18,7 @@ INLINE = frozenset(
 BLOCKS_OF_TEXT = frozenset({"a", "span", "img", "div", "p", "strong", "b", "em", "i", "font"})
 CELLS = frozenset({"table", "td", "th", "tr", "img"})
 MOST_SPACE = 120.0  # pixels of one margin or padding
-TIGHTEST, WIDEST = 1.15, 6.0  # lines closer than that cover each other
+TIGHTEST, WIDEST = 1.15, 6.0  # closer lines cover each other
 SPARE = 3.0  # pixels above and below a word inside a line, before it covers the line above
 WORDS: Mapping[str, frozenset[str]] = {
     "font-style": frozenset({"normal", "italic", "oblique"}),
@@ -39,7 +39,7 @@ WORDS: Mapping[str, frozenset[str]] = {
 }  # fmt: skip
 BORDER_STYLES = frozenset({"none", "solid", "dashed", "dotted", "double"})
 THICKEST = 10.0
-# Fonts that show other signs than the letters they stand for, or none, are not kept.
+# Fonts that show other signs than letters, or nothing, are not kept.
 FONTS = re.compile(r"[\w .+-]{1,60}")
 PICTURE_FONTS = re.compile(
     r"symbol|ding|icon|blank|emoji|barcode|marlett|redact|invisible|webd|wingd|outlook|ocr|fa-|glyph"
@@ -50,8 +50,8 @@ HARMLESS = ("mso-", "-ms-", "-webkit-", "-moz-")
 def kept_properties(
     tag: str, style: Mapping[str, str], *, size: float, rtl: bool
 ) -> dict[str, str]:
-    """Return the styles that may stay, but for colours and the size of the font, which depend on
-    what is around.
+    """Return the styles that may stay, except colours and font size, which depend on the
+    surroundings.
     """
     block = tag not in INLINE or style.get("display") in ("block", "inline-block")
     found: dict[str, str] = {}
@@ -80,7 +80,7 @@ def _kept(tag: str, name: str, value: str, *, size: float, block: bool, rtl: boo
 
 
 def _line_height(value: str, size: float, tag: str) -> str | None:
-    """A factor, which each font inside multiplies with its own size.
+    """Return a factor, which each font inside multiplies with its own size.
 
     A length would let larger letters overlap.
     """
@@ -229,12 +229,12 @@ BY_TAG: Mapping[str, Mapping[str, Callable[[str], str | None]]] = {
     "ol": {"start": _whole(0, 9999)},
     "font": {"color": _as_colour, "size": _as_it_is, "face": _face},
 }  # fmt: skip
-# No ancestor of the cells, and yet behind them.
+# They are no ancestors of the cells, but are painted behind them.
 NO_GROUND = frozenset({"col", "colgroup"})
 
 
 def kept_attributes(tag: str, attributes: Mapping[str, str], *, rtl: bool) -> dict[str, str]:
-    """Return the attributes that may stay, `style` aside."""
+    """Return the attributes that may stay, except `style`."""
     found: dict[str, str] = {}
     rules = {**EVERYWHERE, **BY_TAG.get(tag, {})}
     for name, value in attributes.items():

@@ -1,4 +1,4 @@
-"""CSS values of mail: parsed by tinycss2, and reduced to numbers, colours and words.
+"""CSS values of mail, parsed by tinycss2 and reduced to numbers, colours and words.
 
 Pure, linear in the length.
 """
@@ -12,8 +12,8 @@ from tinycss2.parser import parse_blocks_contents, parse_one_component_value, pa
 from tinycss2.serializer import serialize
 
 Colour = tuple[int, int, int]
-LONGEST = 10_000  # characters of one style: more is written by nobody
-DEEPEST = 20  # brackets inside each other: the parser is recursive
+LONGEST = 10_000  # characters of one style: nobody writes more
+DEEPEST = 20  # nested brackets: the parser is recursive
 POINT = 4 / 3
 LENGTHS = {
     "px": 1.0,
@@ -55,10 +55,10 @@ def declared(style: str) -> Mapping[str, str]:
 
 
 def sheet(css: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the declarations by simple selector (`p`, `.note`, `#top`, `p.note`) of a style sheet.
+    """Return the declarations of a style sheet by simple selector (`p`, `.note`, `#top`, `p.note`).
 
-    Rules with other selectors, and those inside @media, are left out: where they apply cannot be
-    told here.
+    Rules with other selectors and rules inside @media are left out, because this code cannot decide
+    where they apply.
     """
     found: dict[str, dict[str, str]] = {}
     for rule in parse_stylesheet(
@@ -73,7 +73,7 @@ def sheet(css: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def _shallow(text: str) -> str:
-    """Return the text without what stands in too many brackets."""
+    """Return the text without the parts inside too many brackets."""
     if sum(text.count(bracket) for bracket in "([{") <= DEEPEST:
         return text
     kept, depth = [], 0
@@ -117,16 +117,14 @@ def _words(value: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def colour(value: str) -> tuple[Colour, float] | None:
-    """Return a colour and its opacity from 0 to 1; None if it is none that is known here."""
+    """Return a colour and its opacity from 0 to 1, or None for an unknown colour."""
     if not value or len(value) > 100:
         return None
     try:
         found = parse_color(value)
         if found is None or isinstance(found, str):
             return None
-        if (
-            found.space in LIGHTNESS
-        ):  # its hue is not worked out: how light it is decides what can be read
+        if found.space in LIGHTNESS:  # the hue is not computed: lightness decides legibility
             red = green = blue = (found.coordinates[0] or 0.0) / LIGHTNESS[found.space]
         else:
             red, green, blue = found.to("srgb").coordinates
@@ -140,7 +138,7 @@ def colour(value: str) -> tuple[Colour, float] | None:
 
 
 def blend(top: tuple[Colour, float], below: Colour) -> Colour:
-    """Return the colour that is seen when one that lets light through lies on another."""
+    """Return the colour that a translucent colour gives on another one."""
     (red, green, blue), alpha = top
     mixed = [
         round(alpha * a + (1 - alpha) * b) for a, b in zip((red, green, blue), below, strict=True)
@@ -165,7 +163,7 @@ def _luminance(given: Colour) -> float:
 
 
 def pixels(value: str, size: float) -> float | None:
-    """Return a length in CSS pixels, where the font has `size` pixels; None for what is no length."""
+    """Return a length in CSS pixels for a font of `size` pixels, or None if it is not a length."""
     number, unit = _number(value)
     if number is None:
         return None
@@ -186,7 +184,7 @@ def percent(value: str) -> float | None:
 
 
 def number(value: str) -> float | None:
-    """Return a number without a unit."""
+    """Return a number without a unit, or None."""
     found, unit = _number(value)
     return found if unit == "" else None
 

@@ -1,4 +1,4 @@
-"""The bare text of HTML that no parser should see: tags cut out by one linear pattern. Pure."""
+"""The bare text of HTML that no parser should see: one linear pattern removes the tags. Pure."""
 
 import re
 from html import unescape
@@ -11,9 +11,7 @@ TOO_COMPLEX = "[The HTML of this mail is too complex to be shown. This is its ba
 
 
 def bare_text(html: str) -> str:
-    """Return the words of the HTML below a note that says what they are, in time linear in its
-    length.
-    """
+    """Return the words of the HTML below a note about them, in time linear in its length."""
     lines = unescape(TAG.sub("\n", html[:CHARACTERS])).split("\n")
     words = "\n".join(line for line in (" ".join(line.split()) for line in lines) if line)
     more = "\n[…]" if len(html) > CHARACTERS else ""

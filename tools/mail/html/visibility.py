@@ -1,8 +1,7 @@
-"""What a person sees of HTML: the one judgement for reading a mail, for showing one, and for
-warning about one.
+"""The visible part of HTML: one judgement for reading a mail, showing one, and warning about one.
 
-`seen` leaves out of foreign HTML what its reader would not see. `legible` rewrites HTML that is to
-leave until nothing in it is hidden. Both take what an HTML parser has put in order
+`seen` removes the parts of foreign HTML that its reader would not see. `legible` rewrites HTML that
+is to leave until nothing in it is hidden. Both take HTML that a parser has put in order
 (`tools.mail.html.clean`), read it once without recursion, and keep a few numbers for each open
 element. Pure.
 """
@@ -27,26 +26,26 @@ from tools.mail.html.properties import (
 from tools.mail.html.styles import SIDES, Colour, declared, number, pixels, sheet
 from tools.mail.text.characters import without_invisible
 
-# Elements without an end tag, also those of old: the parser in front writes none for them.
+# Elements without an end tag, including obsolete ones: the first parser writes no end tag for them.
 VOID = frozenset(
     "area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr".split()
 )
-MOST_UNSEEN = 2_000  # characters of hidden text that are kept to be shown
-TINY = 5.0  # pixels: a letter of that height is a line of dots
-FAR = 200.0  # pixels: what is moved so far, nobody finds
+MOST_UNSEEN = 2_000  # characters of hidden text that are kept for display
+TINY = 5.0  # pixels: letters of this height look like dots
+FAR = 200.0  # pixels: nobody finds content that is moved this far
 BEYOND = 3_000.0
-INDENTED = 240.0  # pixels of indentation in all; a phone is 360 wide
+INDENTED = 240.0  # pixels of indentation in total; a phone is 360 wide
 USUAL_INDENT = {"blockquote": 80.0, "figure": 80.0, "ul": 40.0, "ol": 40.0, "dd": 40.0}
 PLAIN_LINK: Colour = (0, 0, 238)
-LINK_SEEN = 2.5  # contrast: which blue a program gives to links is not known exactly
+LINK_SEEN = 2.5  # contrast: programs use different blues for links
 BLACK: Colour = (0, 0, 0)
 MARKED = ((255, 255, 0), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """`html` without what nobody sees; `unseen` is the beginning of that text, one line for each
-    element.
+    """The result: `html` without hidden parts; `unseen` is the beginning of the hidden text, one
+    line for each element.
     """
 
     html: str
@@ -54,7 +53,7 @@ class Seen:
 
 
 def seen(html: str, css: str = "") -> Seen:
-    """Leave out the elements and texts of `html` that its reader would not see.
+    """Return `html` without the elements and texts that its reader would not see.
 
     `css` holds its style sheets.
     """
@@ -71,7 +70,7 @@ Given = list[tuple[str, str | None]]
 class Box:
     """An open element.
 
-    `carries`: it is a part of a line and lays its ground behind its own text only.
+    `carries`: it is a part of a line and paints its background behind its own text only.
     """
 
     tag: str = ""
@@ -84,7 +83,7 @@ class Box:
 
 
 class Reader(HTMLParser):
-    """Hands each text over whole, with its entities as they were."""
+    """A parser that hands over each text as a whole, with its entities unchanged."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)
@@ -134,7 +133,7 @@ class _Seen(Reader):
         super().__init__()
         self.rules = rules
         self.unseen: list[str] = []
-        self._left_out = 0  # open elements, the outermost of which is hidden
+        self._left_out = 0  # open elements, counted from the outermost hidden one
         self._lost: list[str] = []
         self._room = MOST_UNSEEN
 
@@ -192,7 +191,7 @@ class _Seen(Reader):
 
 
 def _box(tag: str, attributes: Attributes, style: Mapping[str, str], parent: Box) -> Box:
-    """Return how an element of foreign HTML looks, whatever it says of itself."""
+    """Return the look of an element of foreign HTML, legible or not."""
     ground = ground_of(tag, attributes, style)
     look = painted(parent.look, ink=ink_of(tag, attributes, style), ground=ground)
     if "background-image" in style or "background" in style or "background" in attributes:
@@ -212,7 +211,7 @@ def _box(tag: str, attributes: Attributes, style: Mapping[str, str], parent: Box
 
 
 def _vanishes(tag: str, attributes: Attributes, style: Mapping[str, str], size: float) -> bool:
-    """Return True if the element is not seen, whatever is inside."""
+    """Return True if the element and its content are not seen."""
     if "hidden" in attributes or tag == "rp" or (tag == "dialog" and "open" not in attributes):
         return True
     if (
@@ -225,7 +224,7 @@ def _vanishes(tag: str, attributes: Attributes, style: Mapping[str, str], size: 
 
 
 def _has_no_room(tag: str, style: Mapping[str, str], size: float) -> bool:
-    # Browsers make the cell of a table as large as its text, whatever width or height it names.
+    # Browsers make a table cell as large as its text, even if it names a smaller width or height.
     grows = tag in CELLS and "display" not in style
     names = ("max-height", "max-width") if grows else ("height", "max-height", "width", "max-width")
     narrow = [style.get(name, "") for name in names]

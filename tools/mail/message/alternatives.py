@@ -1,4 +1,4 @@
-"""Whether the plain text and the HTML of one message say the same. Pure, linear in their length.
+"""The comparison of plain text and HTML of one message. Pure, linear in their length.
 
 Mail programs show one of the two. Both leave, so a person must not approve one and send another.
 """
@@ -11,19 +11,20 @@ from tools.mail.html.clean import attribute_values, text_of
 from tools.mail.text.characters import without_invisible
 
 # A word, a number with its separators, or a sign that changes an amount. Decoration such as "> "
-# and "---" is none.
+# and "---" does not count.
 WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W\d_]+|[%‰$€£¥₩₹¢]")
 URL = re.compile(
     r"(?:https?://|mailto:|tel:|www\.)[^\s<>\"'\])]+|[^\s<>\"'()\[\]@:]{1,64}@[\w.-]{1,255}",
     re.IGNORECASE,
 )
-# How programs that turn HTML into text write a picture: [image: Logo], [cid:part1], [Logo].
+# Programs that turn HTML into text write a picture as [image: Logo], [cid:part1] or [Logo].
 PICTURE = re.compile(r"\[(?:image:\s{0,9}|cid:)?([^\[\]]{1,200})\]")
-MARKED_CHARACTERS = 40_000  # of a text; the page shows no more of it
+MARKED_CHARACTERS = 40_000  # of a text; the page marks no more than this
 
 
 def differ(text: str, html: str) -> bool:
-    """Return True if the words of the plain text are not the words of the HTML, in their order.
+    """Return True if the words of the plain text differ from those of the HTML, or their order
+    does.
 
     White space, quote marks, decoration, upper and lower case, and the addresses of links are not
     compared.
@@ -33,7 +34,7 @@ def differ(text: str, html: str) -> bool:
 
 
 def passages(text: str, html: str) -> tuple[Passage, ...]:
-    """Return the plain text in stretches, marked where the HTML lacks its words; empty if both say
+    """Return the plain text in passages, marked where the HTML lacks their words; empty if both are
     the same.
     """
     ours, theirs = _words_of_both(text, html)
@@ -65,7 +66,7 @@ def _words_of_both(text: str, html: str) -> tuple[list[str], list[str]]:
 
 
 def _without(text: str, addresses: set[str], names: set[str]) -> str:
-    """The text without what only repeats the target of a link or the name of a picture."""
+    """Return the text without repeated targets of links and names of pictures."""
     text = PICTURE.sub(lambda found: " " if " ".join(_words(found[1])) in names else found[0], text)
     return URL.sub(lambda found: " " if _address(found[0]) in addresses else found[0], text)
 

@@ -1,4 +1,4 @@
-"""What a message says: its text and its HTML, new, as an answer, or as a forward. Pure."""
+"""The content of a message: its text and its HTML, new, as an answer, or as a forward. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -9,18 +9,19 @@ from typing import Literal
 from tools.mail.html.clean import clean, cleaned, text_of
 from tools.mail.text.characters import without_invisible
 
-QUOTED_CHARACTERS = 500_000  # of HTML in an original: a newsletter has a tenth of it
-# Tags, entities, and all white space but single blanks between words.
+QUOTED_CHARACTERS = 500_000  # of HTML in an original; a newsletter has a tenth of it
+# Tags, entities, and all white space except single blanks between words.
 MEANT_IN_HTML = re.compile(r"[<&]|  |[^\S ]", re.ASCII)
 BLANK = re.compile(r"^ | (?= )")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """`body` is what the caller wrote, `text` and `html` what will be sent; `html` is clean.
+    """The text of a mail: `body` as the caller wrote it, `text` and clean `html` as they will be
+    sent.
 
-    `proposed_html` is the HTML as the caller wrote it, for the warnings to judge; empty when they
-    wrote text.
+    `proposed_html` is the caller's HTML, which the warnings judge; it is empty if the caller wrote
+    text.
     """
 
     body: str
@@ -32,7 +33,7 @@ class Content:
 
 @dataclass(frozen=True, kw_only=True)
 class Original:
-    """The message that is answered or forwarded, as its provider read it."""
+    """The message that is answered or forwarded, as its provider returned it."""
 
     message_id: str
     references: tuple[str, ...]
@@ -48,7 +49,7 @@ class Original:
 
 
 def written(body: str, body_type: Literal["text", "html"]) -> Content:
-    """What a caller wrote, alone."""
+    """Return only the caller's own content."""
     if body_type == "text":
         return Content(body=body, text=without_invisible(body))
     found = clean(body)
@@ -62,10 +63,10 @@ def written(body: str, body_type: Literal["text", "html"]) -> Content:
 
 
 def answering(comment: Content, original: Original) -> Content:
-    """The comment above the quoted original; in HTML too when either is HTML.
+    """Return the comment above the quoted original, also as HTML if either is HTML.
 
-    An HTML original is quoted from its HTML in both parts: its own plain text may say something
-    else.
+    An HTML original is quoted from its HTML in both parts, because its own plain text may be
+    different.
     """
     line = f"On {_when(original)}, {_who(original)} wrote:"
     page = _page(original)
@@ -75,7 +76,7 @@ def answering(comment: Content, original: Original) -> Content:
 
 
 def forwarding(comment: Content | None, original: Original) -> Content:
-    """The comment, if any, above the original with its most telling headers.
+    """Return the comment, if any, above the original with its main headers.
 
     The original keeps its own plain text and its own HTML: the warnings compare them.
     """
@@ -95,7 +96,9 @@ def forwarding(comment: Content | None, original: Original) -> Content:
 
 
 def _page(original: Original) -> str | None:
-    """The cleaned HTML of the original. What is too long to be judged is quoted as text only."""
+    """Return the cleaned HTML of the original; HTML that is too long to judge is quoted as text
+    only.
+    """
     if original.html is None or len(original.html) > QUOTED_CHARACTERS:
         return None
     return cleaned(original.html)
@@ -120,7 +123,7 @@ def _with_original(
 
 
 def as_html(text: str) -> str:
-    """Text as paragraphs."""
+    """Return the text as paragraphs of HTML."""
     return "".join(
         f"<p>{escape(part).replace(chr(10), '<br>')}</p>"
         for part in text.split("\n\n")
@@ -129,19 +132,21 @@ def as_html(text: str) -> str:
 
 
 def told(comment: str, original: Original) -> str:
-    """The comment for a provider that completes an answer itself and pastes the comment above the
-    original: where that is HTML, in HTML too, unless it reads the same.
+    """Return the comment for a provider that completes an answer itself and adds the original below
+    it.
+
+    If the original is HTML, the comment becomes HTML too, unless it looks the same as HTML.
     """
     return comment if original.html is None or same_in_html(comment) else in_html(comment)
 
 
 def same_in_html(text: str) -> bool:
-    """Whether who reads it as HTML sees what was typed."""
+    """Return True if the text looks identical as HTML."""
     return MEANT_IN_HTML.search(text.strip()) is None
 
 
 def in_html(text: str) -> str:
-    """The text with its lines and its blanks, for a reader of HTML."""
+    """Return the text as HTML that keeps its lines and its blanks."""
     rows = escape(text.strip("\n").rstrip().expandtabs(), quote=False).split("\n")
     return "<br>".join(BLANK.sub("&nbsp;", row) for row in rows)
 

@@ -1,4 +1,4 @@
-"""From a draft as it lies in the mailbox to what is to be sent: a job for a limited process.
+"""Conversion of a draft in the mailbox into a request to send it: a job for a limited process.
 
 Pure.
 """
@@ -15,8 +15,8 @@ from tools.mail.message.content import Content
 from tools.mail.text.addresses import bare_address, file_name, header_text
 from tools.mail.text.characters import without_invisible
 
-# What only its own author's program can make again: recomposed, the seal would be broken or the
-# text lost.
+# Only the author's own program can make these again: mailhub would break the signature or lose the
+# text.
 SEALED = (
     "multipart/signed",
     "multipart/encrypted",
@@ -26,10 +26,10 @@ SEALED = (
 
 
 def read_draft(source: bytes, address: str, name: str) -> Request | str:
-    """Return what the draft says, as a request from this address and name, or the sentence why it
-    cannot be sent.
+    """Return the draft as a request from this address and name, or the sentence why it cannot be
+    sent.
 
-    What cannot be carried over is refused, never dropped.
+    A part that cannot be kept is refused, never dropped.
     """
     try:
         return _request(source, address, name)

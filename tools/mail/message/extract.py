@@ -1,4 +1,4 @@
-"""The text of an attachment, drawn out in a limited process.
+"""The text of an attachment, extracted in a limited process.
 
 Documents come from strangers: a bomb in one costs that process its memory and time limits, never
 the server.
@@ -27,12 +27,12 @@ BY_SUFFIX = {
 
 
 class CannotExtract(Exception):
-    """There is no text to be had; the sentence says why."""
+    """No text can be extracted; the sentence says why."""
 
 
 def kind_of(media_type: str, name: str) -> str | None:
-    """The kind of document, by its type, else by its name; None when no text can be drawn out of
-    it.
+    """Return the kind of document, by its type, else by its name; None if it has no extractable
+    text.
     """
     claimed = media_type.lower().partition(";")[0].strip()
     if claimed in ("application/pdf", WORD, EXCEL, "text/csv", "text/html"):
@@ -44,7 +44,7 @@ def kind_of(media_type: str, name: str) -> str | None:
 
 
 def text_from(content: bytes, *, media_type: str, name: str) -> str:
-    """The text of a document, at most a million characters. Raises CannotExtract."""
+    """Return the text of a document, at most a million characters. Raises CannotExtract."""
     kind = kind_of(media_type, name)
     if kind is None:
         raise CannotExtract(
@@ -88,7 +88,8 @@ def _drawn(kind: str, content: bytes) -> str:
     return _decoded(content)
 
 
-# Imported where they are used: each costs tens of milliseconds, and one process reads one kind.
+# Imported inside the functions: each library costs tens of milliseconds, and one process reads one
+# kind.
 def _pdf(content: bytes) -> str:
     from pypdf import PdfReader
 
@@ -121,7 +122,7 @@ def _excel(content: bytes) -> str:
 
 
 def _unpackable(content: bytes) -> io.BytesIO:
-    """The archive, once its own directory says that it does not unpack to more than is bearable."""
+    """Return the archive; raise CannotExtract if its own directory names too much unpacked data."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > UNPACKED_BYTES:
             raise CannotExtract("too large inside")

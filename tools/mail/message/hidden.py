@@ -1,9 +1,7 @@
-"""Which texts a proposal hid from its reader, and what became of each.
+"""The texts that a proposal hid from its reader, and the fate of each.
 
-Pure, linear in the length of the proposal.
-
-The person who approves cannot tell from the cleaned message alone which of its words were meant to
-stay unseen.
+Pure, linear in the length of the proposal. From the cleaned message a person cannot see which of
+its words were meant to stay hidden.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,19 +17,19 @@ from tools.mail.message.alternatives import passages
 from tools.mail.message.content import Content
 from tools.mail.text.characters import spelled_in, without_invisible
 
-# `leaves`: it leaves, and its reader does not see it. `shown`: it leaves, and is visible now.
-# `removed`: it stays here.
+# `leaves`: the text leaves, and its reader does not see it. `shown`: it leaves, and is visible now.
+# `removed`: it does not leave.
 Fate = Literal["leaves", "shown", "removed"]
 HTML_CHARACTERS = 500_000  # of HTML that is parsed
 MOST_TEXTS = 20
 MOST_CHARACTERS = 300  # of one text
-# The cleaning removes them with their text. Scripts and style sheets hold no text for a reader.
+# The cleaning removes these with their text. Scripts and style sheets contain no text for a reader.
 _REMOVED_WITH_TEXT = frozenset("noscript template svg math iframe object select".split())
 
 
 @dataclass(frozen=True, kw_only=True)
 class HiddenText:
-    """One text; `cut` if only its beginning is kept."""
+    """One hidden text; `cut` if only its beginning is kept."""
 
     text: str
     fate: Fate
@@ -39,8 +37,8 @@ class HiddenText:
 
 
 def hidden_texts(content: Content, subject: str = "") -> tuple[HiddenText, ...]:
-    """Return the first texts that the proposal hid, in this order: invisible characters, hidden
-    HTML, removed HTML.
+    """Return the first texts that the proposal hid: invisible characters, hidden HTML, removed
+    HTML.
     """
     proposed = content.proposed_html[:HTML_CHARACTERS]
     found: list[tuple[str, Fate]] = [
@@ -71,8 +69,8 @@ def unseen_texts(html: str) -> tuple[str, ...]:
 
 
 def compared(text: str, html: str) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
-    """Return where text and HTML differ, and `unseen_texts` of the HTML: one job for a limited
-    process.
+    """Return the differences of text and HTML, and `unseen_texts` of the HTML: one job for a
+    limited process.
     """
     return passages(text, html), unseen_texts(html)
 

@@ -1,7 +1,7 @@
-"""What is made of foreign HTML, each as one job for a limited process.
+"""The uses of foreign HTML, each as one job for a limited process.
 
 The functions above the line are the jobs. Those below it are for callers: they raise Unparsable, or
-say in the result that only the bare text could be read. If no process is free in time, all of them
+their result says that only the bare text could be read. If no process is free in time, all of them
 raise Unparsable.
 """
 
@@ -38,11 +38,11 @@ def written_html(body: str) -> Content:
     return content
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def author_content(body: str, body_type: Literal["text", "html"]) -> Content:
-    """Return what a caller wrote. Raises Unparsable for HTML that cannot be read safely."""
+    """Return the caller's own content. Raises Unparsable for HTML that cannot be read safely."""
     return (
         written(body, "text")
         if body_type == "text"
@@ -95,10 +95,10 @@ def whole_text(html: str) -> str:
 
 
 def compared_texts(text: str, html: str) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
-    """Return where text and HTML of a message differ, and the texts of the HTML that its reader
-    would not see.
+    """Return the differences of text and HTML, and the texts of the HTML that its reader would not
+    see.
 
-    If they cannot be compared in time, all of the text counts as different.
+    If they cannot be compared in time, the whole text counts as different.
     """
     try:
         return run(compared, text, html, small=is_small(text, html))

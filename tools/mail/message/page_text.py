@@ -1,7 +1,7 @@
-"""What a message says to its reader: hidden text taken out, quotes folded. Pure.
+"""The text of a message for its reader: hidden text removed, quotes folded. Pure.
 
-A mail can hold text that no person sees and every program reads. It is removed here, and that is
-said.
+A mail can hold text that no person sees and every program reads. It is removed here, and the result
+says so.
 """
 
 import re
@@ -31,8 +31,8 @@ class Readable:
 def readable(message: "Message", *, in_time: bool = True) -> Readable:
     """Return the text of a message for a reader: its plain part, else its HTML as text.
 
-    HTML that cannot be read safely gives its bare text; so does all that is not small, if it is not
-    `in_time`. Raises Unparsable if too much is being read at once.
+    HTML that cannot be read safely gives its bare text. HTML that is not small does too if it is
+    not `in_time`. Raises Unparsable if too much is being read at once.
     """
     if message.text is not None:
         return _finished(message.text, hidden=False)
@@ -48,14 +48,14 @@ def readable(message: "Message", *, in_time: bool = True) -> Readable:
 
 
 def page_text(html: str) -> Readable:
-    """The text of HTML for a reader."""
+    """Return the text of HTML for a reader."""
     page, hidden = visible(html)
     check_depth(page)
     return _finished(text_of(cleaned(page)), hidden=hidden)
 
 
 def visible(html: str) -> tuple[str, bool]:
-    """The HTML without what no person sees, and whether any of that was text."""
+    """Return the visible part of the HTML, and True if any hidden text was removed."""
     found = seen_by_reader(html[:HTML_CHARACTERS])
     return found.html, bool(found.unseen) or invisible_in(unescape(found.html))[1] > 0
 

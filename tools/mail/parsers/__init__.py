@@ -1,5 +1,4 @@
-"""Foreign content is parsed here: in a limited process of its own, unless it is too small to cost
-anything.
+"""The parsing of foreign content: in a limited process, unless the content is too small to matter.
 
 `run(function, *arguments)` calls a module-level function of `tools` and returns its result. It
 raises Unparsable if the function took too long, needed too much memory, or could not read the
@@ -14,25 +13,24 @@ from tools.mail.parsers.pool import Limits, Pool, Unparsable
 __all__ = ["FILES", "MAIL", "Unparsable", "is_small", "run"]
 
 T = TypeVar("T")
-# Below both, the worst of 574 hostile pages took 75 ms of processor time, and no other thread waits
-# longer for it.
+# Below both limits, the worst of 574 hostile pages took 75 ms of processor time, so no other thread
+# waits longer.
 SMALL_CHARACTERS = 16_000
 SMALL_MARKUP = 500
 
-# The processor time that one mail may cost its reader, and the memory that a process may need for
-# it.
+# The limits for one mail: processor time, and memory of a process.
 MAIL = Pool(
     Limits(seconds=1.5, memory=768 * 1024**2, processes=2),
     preload=("tools.mail.message.markup", "tools.mail.message.draft_source", "tools.warnings"),
 )
-# Documents may take longer, and have processes of their own, so that no file holds up a mail.
+# Documents may take longer. They have their own processes, so that no file delays a mail.
 FILES = Pool(
     Limits(seconds=20.0, memory=1024**3, processes=2), preload=("tools.mail.message.extract",)
 )
 
 
 def run(function: Callable[..., T], *arguments: Any, small: bool = False) -> T:
-    """Return what a function of foreign content returns; `small` content is read in this process.
+    """Return the result of a function for foreign content; `small` content is read in this process.
 
     Raises Unparsable.
     """
@@ -40,12 +38,12 @@ def run(function: Callable[..., T], *arguments: Any, small: bool = False) -> T:
         return MAIL.run(function, *arguments)
     try:
         return function(*arguments)
-    except Exception as error:  # a parser may raise anything on content that was made for it
+    except Exception as error:  # a parser may raise anything on hostile content
         raise Unparsable("broken") from error
 
 
 def is_small(*texts: str | None) -> bool:
-    """Return True if these texts together are read in milliseconds, however they are made."""
+    """Return True if these texts together are read in milliseconds, even hostile ones."""
     given = [text for text in texts if text]
     return (
         sum(map(len, given)) <= SMALL_CHARACTERS

@@ -1,9 +1,7 @@
-"""The process in which foreign content is parsed.
+"""The process that parses foreign content.
 
-It has no secrets, no network, and limits on all it can use.
-
-Started by `tools.mail.parsers.pool` as `python -I child.py MEMORY SECONDS MODULE...`; standard
-input is a socket.
+It has no secrets, no network, and limits on everything it uses. `tools.mail.parsers.pool` starts it
+as `python -I child.py MEMORY SECONDS MODULE...`; standard input is a socket.
 """
 
 import contextlib
@@ -23,33 +21,37 @@ from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter
 
-HEAD = struct.Struct(">cQ")  # how a job ended, and the length of what follows
+HEAD = struct.Struct(">cQ")  # the way in which a job ended, and the length of the answer
 SAID, NO_MEMORY, FAILED = b"+", b"m", b"-"
 READY = b"."
 IDLE_SECONDS = 300.0
 WAITING_SECONDS = 8.0  # for a processor, during a job
-GROWN_BYTES = 200 * 1024**2  # a process that keeps more than this makes way for a new one
+GROWN_BYTES = 200 * 1024**2  # a process that keeps more than this is replaced
 OPEN_FILES = 32
-KINDNESS = 5  # others go first when the processor is busy
+KINDNESS = 5  # the niceness: other processes go first when the processor is busy
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38
 
 
 @lru_cache(maxsize=64)
 def arguments_of(function: Callable[..., Any]) -> TypeAdapter[Any]:
-    """Return what writes a tuple of arguments for this function as JSON, and reads and checks them."""
+    """Return an adapter that writes a tuple of arguments of this function as JSON, and reads and
+    checks it.
+    """
     hints = get_type_hints(function)
     return _adapter(*(hints[name] for name in signature(function).parameters))
 
 
 @lru_cache(maxsize=64)
 def result_of(function: Callable[..., Any]) -> TypeAdapter[Any]:
-    """Return what writes the result of this function, in a tuple, as JSON, and reads and checks it."""
+    """Return an adapter that writes the result of this function, in a tuple, as JSON, and reads and
+    checks it.
+    """
     return _adapter(get_type_hints(function)["return"])
 
 
 def _adapter(*types: Any) -> TypeAdapter[Any]:
-    # A tuple around them, since a dataclass takes no configuration from outside.
+    # A tuple around them, because a dataclass takes no configuration from outside.
     wrapped: Any = tuple
     return TypeAdapter(
         wrapped[types], config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
@@ -57,9 +59,9 @@ def _adapter(*types: Any) -> TypeAdapter[Any]:
 
 
 def confine(memory: int) -> None:
-    """Give up what parsing does not need.
+    """Give up the rights that parsing does not need.
 
-    What a kernel forbids to give up stays; the other limits hold without it.
+    If a kernel refuses one step, the other limits still apply.
     """
     os.nice(KINDNESS)
     for limit, value in (
@@ -75,14 +77,12 @@ def confine(memory: int) -> None:
         system = ctypes.CDLL(None)
         system.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         system.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-        system.unshare(
-            CLONE_NEWUSER | CLONE_NEWNET
-        )  # an own network without any interface that is up
+        system.unshare(CLONE_NEWUSER | CLONE_NEWNET)  # its own network, with no interface up
 
 
 def main() -> None:
     memory, seconds, *modules = sys.argv[1:]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C ends the parent, and with it the socket
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent and its socket
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent.parent))
     for module in modules:
         importlib.import_module(module)
@@ -96,13 +96,13 @@ def main() -> None:
 
 
 def _serve(parent: socket.socket, seconds: float) -> bool:
-    """Do one job, and return whether another may follow."""
+    """Do one job, and return True if another may follow."""
     _, size = HEAD.unpack(_received(parent, HEAD.size))
     job = _received(parent, size)
-    # Processor time is what a job may use: on a busy machine, harmless content waits longer without
-    # costing more.
+    # A job is limited by processor time: on a busy machine harmless content takes longer, but costs
+    # the same.
     signal.setitimer(signal.ITIMER_PROF, seconds)
-    # If the parent is gone, nobody else ends a job that hangs.
+    # If the parent is gone, no other process ends a job that hangs.
     signal.setitimer(signal.ITIMER_REAL, seconds + WAITING_SECONDS + 1)
     sort, answer = _done(job)
     signal.setitimer(signal.ITIMER_PROF, 0)
@@ -112,7 +112,7 @@ def _serve(parent: socket.socket, seconds: float) -> bool:
 
 
 def _memory_in_use() -> int:
-    # Not ru_maxrss: a new process starts with its parent's.
+    # Not ru_maxrss: a new process starts with its parent's value.
     with contextlib.suppress(OSError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     return 0
@@ -128,7 +128,7 @@ def _done(job: bytes) -> tuple[bytes, bytes]:
         )
     except MemoryError:
         return NO_MEMORY, b""
-    except BaseException:  # a parser may raise anything on content that was made for it
+    except BaseException:  # a parser may raise anything on hostile content
         return FAILED, b""
 
 

@@ -1,4 +1,4 @@
-"""A bounded number of limited processes that stay, each doing one job at a time."""
+"""A bounded number of limited processes that keep running, each with one job at a time."""
 
 import atexit
 import os
@@ -27,12 +27,12 @@ START_SECONDS = 30.0  # for a new process, on a busy machine
 END_SECONDS = 2.0
 MAX_ANSWER = 256 * 1024**2
 REMEMBERED = 1_000
-REMEMBERED_SECONDS = 600.0  # a busy machine may have been the reason
+REMEMBERED_SECONDS = 600.0  # the cause may have been a busy machine
 RETRY_SECONDS = 5
 
 
 class Unparsable(Problem):
-    """Content could not be read within the limits.
+    """A failure to read content within the limits.
 
     `reason` is slow (time or memory ran out), broken (the parser failed), or busy (no process was
     free in time).
@@ -51,8 +51,8 @@ class Unparsable(Problem):
             )
 
     def raise_if_busy(self) -> None:
-        """Raise this again if the content was not even tried: then a retry helps, and no
-        replacement is needed.
+        """Raise this again if no process read the content: then a retry helps, and no replacement
+        is needed.
         """
         if self.reason == "busy":
             raise self
@@ -64,7 +64,9 @@ class _Ended(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Seconds of processor time and bytes of memory for a job, and how many processes there may be."""
+    """The limits of a job: seconds of processor time, bytes of memory, and the number of
+    processes.
+    """
 
     seconds: float
     memory: int
@@ -72,17 +74,15 @@ class Limits:
 
 
 class Pool:
-    """Processes are started when they are needed, and end when they are idle or when this process
-    ends.
-    """
+    """A pool of processes that start on demand, and end when they are idle or this process ends."""
 
     def __init__(self, limits: Limits, *, preload: tuple[str, ...] = ()) -> None:
         self._limits = limits
         self._preload = preload
         self._prepare()
         atexit.register(self.close)
-        # A forked process must not talk to the processes of its parent: both would read the same
-        # answers.
+        # A forked process must not use the processes of its parent, because both would read the
+        # same answers.
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def _prepare(self) -> None:
@@ -95,12 +95,11 @@ class Pool:
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a module-level function in one of the processes.
 
-        It takes and returns plain data or dataclasses.
-
-        Raises Unparsable. A job that failed is not tried again for ten minutes.
+        It takes and returns plain data or dataclasses. Raises Unparsable. A job that failed is not
+        repeated for ten minutes.
         """
-        # Answers are checked against the function's types: a process that read a stranger's file is
-        # foreign.
+        # Answers are checked against the function's types, because a process that read a foreign
+        # file is untrusted.
         try:
             given = arguments_of(function).dump_json(arguments, warnings="error")
         except PydanticSerializationError:
@@ -143,7 +142,7 @@ class Pool:
             try:
                 sort, answer = child.ask(job)
             except _Ended:
-                self._drop(child)  # it was idle for long; the next one may be too
+                self._drop(child)  # it was idle for too long, and the next one may have been too
                 continue
             except BaseException:
                 self._drop(child)
@@ -166,7 +165,7 @@ class Pool:
             self._idle.append(child)
 
     def _replace(self) -> None:
-        """Start a process for a later reader. One that is ready is taken before it."""
+        """Start a process for a later reader. Processes that are ready are used before it."""
         child = self._start()
         with self._lock:
             self._idle.insert(0, child)
@@ -228,7 +227,8 @@ class _Child:
     def ask(self, job: bytes) -> tuple[bytes, bytes]:
         """Return how the job ended, and its answer.
 
-        Raises Unparsable if the process has to go, and _Ended.
+        Raises Unparsable if the process must be replaced, and _Ended if it had ended before the
+        job.
         """
         try:
             if not self._is_ready:
@@ -251,7 +251,7 @@ class _Child:
             ) from None  # killed by a limit, or crashed
 
     def end(self) -> None:
-        """End the process now. It holds nothing that could be lost."""
+        """End the process now. It has no data that could be lost."""
         self._socket.close()
         self._process.kill()
         self._process.wait()
@@ -262,7 +262,9 @@ class _Child:
         self._process.returncode = 0
 
     def _received(self, size: int, deadline: float) -> bytes:
-        """Raises OSError if the process ends before, TimeoutError if it does not send it in time."""
+        """Return `size` bytes; raise OSError if the process ends first, TimeoutError at the
+        deadline.
+        """
         content = bytearray(size)
         reached = 0
         while reached < size:

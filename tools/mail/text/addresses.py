@@ -1,6 +1,4 @@
-"""Addresses and header texts as callers may give them: one bare addr-spec, no control characters,
-no tricks.
-"""
+"""Addresses and header texts that callers may give: one bare addr-spec, no control characters."""
 
 import re
 import unicodedata
@@ -10,16 +8,16 @@ from email_validator import EmailNotValidError, validate_email
 from accounts.infra.idn import check_local_part
 
 ENCODED_WORD = re.compile(r"=\?[^?\s]*\?[bBqQ]\?[^?]*\?=")
-# Bidirectional controls make an address or a file name read as another.
+# Bidirectional controls make an address or a file name look like another one.
 BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def bare_address(value: str) -> str:
-    """The address with its domain in ASCII (IDNA), as it goes into envelope and header; ValueError
-    otherwise.
+    """Return the address with its domain in ASCII (IDNA), as in envelope and header; else raise
+    ValueError.
 
     Groups, comments, display names, quoted local parts, literals, routes, pipes and options are
-    refused: an address that reads as one thing and goes to another deceives a person.
+    refused. They can make an address look like another one, which deceives a person.
     """
     if BIDI.search(value):
         raise ValueError("is not a plain e-mail address")
@@ -37,10 +35,10 @@ def domain_of(address: str) -> str:
 
 
 def header_text(value: str) -> str:
-    """A text that may stand in a header: no control or line characters, no encoded words;
-    ValueError otherwise.
+    """Return the text if a header may hold it: no control or line characters, no encoded words.
 
-    Python before 3.11.10 turns an encoded newline into a header of its own (CVE-2024-6923).
+    Raises ValueError otherwise. Python before 3.11.10 turns an encoded newline into a new header
+    (CVE-2024-6923).
     """
     for character in value:
         if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
@@ -53,16 +51,16 @@ def header_text(value: str) -> str:
 
 
 def body_text(value: str) -> str:
-    """A body: any text without NUL and lone surrogates, line ends as \\n; ValueError otherwise."""
+    """Return a body with line ends as \\n; raise ValueError for NUL and lone surrogates."""
     if "\0" in value or any(unicodedata.category(c) == "Cs" for c in value):
         raise ValueError("must not hold NUL or unpaired surrogates")
     return value.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def file_name(value: str) -> str:
-    """A file's name that names a file and nothing else; ValueError otherwise.
+    """Return a plain file name; raise ValueError for anything else.
 
-    Bidirectional controls are refused: `invoice<U+202E>fdp.exe` reads as a PDF.
+    Bidirectional controls are refused: `invoice<U+202E>fdp.exe` looks like a PDF.
     """
     if BIDI.search(value) or "/" in value or "\\" in value:
         raise ValueError("must be a plain file name")

@@ -1,7 +1,7 @@
-"""Characters that no font shows, and the few places where they belong. Pure, linear.
+"""Characters that no font shows, and the few places where they are valid. Pure, linear.
 
 Unicode calls them default-ignorable. A program reads them, a person does not: tags and variation
-selectors can spell whole sentences. They stay only where they change what is seen: in emoji, in
+selectors can spell whole sentences. They stay only where they change the visible text: in emoji, in
 flags, in scripts that join their letters, and as one variant of a Han character.
 """
 
@@ -13,15 +13,15 @@ INVISIBLE = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0f\ufeff"
     "\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-SOFT_HYPHEN = "\u00ad"  # marks where a word may be divided: taken out, and never counted
-# Left over by word processors and web pages in honest text. The others have no honest use where
-# they do not belong.
+SOFT_HYPHEN = "\u00ad"  # marks a possible hyphenation: removed, and never counted
+# Word processors and web pages leave these in honest text. The other characters have no honest use
+# in a wrong place.
 LEFT_OVER = "\u200b\u200c\u200d\u2060\ufeff\ufe0e\ufe0f"
 JOINERS = "\u200c\u200d"
 EMOJI_STYLES = "\ufe0e\ufe0f"
 KEYCAP = "\u20e3"
 FLAG, FLAG_ENDS = "\U0001f3f4", "\U000e007f"
-# The flags that Unicode recommends for interchange; any other sequence could spell anything.
+# The flags that Unicode recommends for interchange; any other sequence could spell a text.
 FLAGS = frozenset(
     FLAG + "".join(chr(0xE0000 + ord(c)) for c in name) + FLAG_ENDS
     for name in ("gbeng", "gbsct", "gbwls")
@@ -29,7 +29,7 @@ FLAGS = frozenset(
 FLAG_LENGTH = 7
 TAGS = 0xE0000
 TAG_LETTERS = frozenset(chr(TAGS + letter) for letter in range(0x20, 0x7F))
-# Scripts in which a joiner between two letters changes their shape: Arabic and its neighbours, and
+# Scripts in which a joiner between two letters changes their shape: Arabic and related scripts, and
 # those of India.
 JOINING = re.compile(
     "[\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u17ff\u1800-\u18af\ufb50-\ufdff\ufe70-\ufefc]"
@@ -38,7 +38,7 @@ HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
 def without_invisible(text: str) -> str:
-    """Return the text without the invisible characters that change nothing a person sees."""
+    """Return the text without the invisible characters that do not change the visible text."""
     if INVISIBLE.search(text) is None:
         return text
     misplaced = set(_misplaced(text))
@@ -46,9 +46,7 @@ def without_invisible(text: str) -> str:
 
 
 def invisible_in(text: str) -> tuple[int, int]:
-    """Count the invisible characters that do not belong where they are: (left over by programs,
-    others).
-    """
+    """Return the numbers of misplaced invisible characters: (left over by programs, others)."""
     if INVISIBLE.search(text) is None:
         return 0, 0
     found = [text[place] for place in _misplaced(text) if text[place] != SOFT_HYPHEN]
@@ -57,9 +55,7 @@ def invisible_in(text: str) -> tuple[int, int]:
 
 
 def spelled_in(text: str) -> str:
-    """Return the sentence that misplaced tag characters spell; each stands for one character of
-    ASCII.
-    """
+    """Return the sentence that misplaced tag characters spell; each encodes one ASCII character."""
     if INVISIBLE.search(text) is None:
         return ""
     return "".join(

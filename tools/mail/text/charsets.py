@@ -1,8 +1,7 @@
-"""The character sets that mail is read in: those that mail programs write, and no other codec of
-Python.
+"""The charsets for reading mail: those that mail programs write, and no other codec of Python.
 
-`punycode` takes quadratic time, `unicode_escape` and `idna` are no character sets, and some names
-load code. A label that is not here is treated as if none was given.
+`punycode` takes quadratic time, `unicode_escape` and `idna` are not charsets, and some names load
+code. A label that is not listed counts as missing.
 """
 
 from encodings.aliases import aliases
@@ -18,7 +17,7 @@ CODECS = frozenset(
     shift_jisx0213 tis_620 utf_8 utf_8_sig utf_16 utf_16_le utf_16_be utf_32 utf_32_le utf_32_be
     """.split()
 )
-# What mail programs also call them.
+# Other names that mail programs use.
 ALSO = {
     "x_sjis": "shift_jis",
     "x_euc_jp": "euc_jp",
@@ -43,7 +42,7 @@ LONGEST_LABEL = 40
 
 
 def codec_of(label: str) -> str | None:
-    """Return Python's name of the character set, or None if mail is not read in it."""
+    """Return Python's name of the charset, or None if mail is not read in it."""
     if len(label) > LONGEST_LABEL:
         return None
     plain = label.strip().strip("\"'").lower()

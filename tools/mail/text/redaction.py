@@ -1,15 +1,14 @@
-"""Tokens and secrets masked wherever text goes to a model, a log or a row. Pure.
+"""The masking of tokens and secrets in text for a model, a log or a row. Pure.
 
-Ids stay: a model needs a team's id for its next call, and an id opens nothing. Each pattern starts
-with something fixed and is bounded or possessive, so that no text, however it is made, takes long;
-still, hand over no more than is used.
+Ids stay: a model needs a team's id for its next call, and an id gives no access. Each pattern
+starts with something fixed and is bounded or possessive, so that no text takes long. Still, pass no
+more text than is used.
 """
 
 import re
 
 MASK = "[redacted]"
-# A member or parameter whose name says that its value opens something, and the value: quoted, or up
-# to a blank.
+# A member or parameter with the name of a secret, and its value: quoted, or up to a blank.
 _NAMED = re.compile(
     r"""(?ix) (?P<name> (?: passw(?:or)?d | passphrase | secret | api[_-]?key | access[_-]?token
         | refresh[_-]?token | id[_-]?token | session[_-]?token | private[_-]?key | client[_-]?assertion
@@ -31,8 +30,9 @@ _SHAPED = re.compile(
 
 
 def redacted(text: str) -> str:
-    """The text with everything masked that looks like a token, a key or a password; JSON stays
-    JSON.
+    """Return the text with everything masked that looks like a token, a key or a password.
+
+    JSON stays JSON.
     """
     return _NAMED.sub(_masked, _SHAPED.sub(MASK, text))
 

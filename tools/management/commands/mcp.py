@@ -13,7 +13,7 @@ from tools.surfaces.mcp import serve_stdio, toolsets_of
 
 class Command(BaseCommand):
     help = "Serves the tools to a desktop client over standard input and output; the token stands in MAILHUB_TOKEN."
-    # a person waits for the client to start; the web server has made them
+    # a person waits for the client to start, and the web server has run the checks
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -29,15 +29,15 @@ class Command(BaseCommand):
         except Problem as problem:
             where = "MAILHUB_TOKEN: " if problem.code == "unauthenticated" else ""
             raise CommandError(f"{where}{problem.detail}") from None
-        # A thread waits in a read of standard input, and Python would wait for it. Nothing is half
-        # done when the process ends at once: what a call writes, it writes in one transaction.
+        # A thread waits in a read of standard input, and Python would wait for that thread. Ending
+        # the process at once leaves nothing half done, because each call writes in one transaction.
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, signal.SIG_DFL)
         serve_stdio(secret=secret, toolsets=shown)
 
 
 def _secret() -> str:
-    """`MAILHUB_TOKEN`, or the content of the file that `MAILHUB_TOKEN_FILE` names."""
+    """Return `MAILHUB_TOKEN`, or the content of the file that `MAILHUB_TOKEN_FILE` names."""
     path = os.environ.get("MAILHUB_TOKEN_FILE")
     if "MAILHUB_TOKEN" in os.environ or not path:
         return os.environ.get("MAILHUB_TOKEN", "").strip()

@@ -1,6 +1,6 @@
-"""What an answer of the Gmail API that is no success says, for reading and for sending. Pure.
+"""The meaning of error answers of the Gmail API, for reading and for sending. Pure.
 
-Errors are told apart by status and reason, never by their text, which is for people and may hold
+Errors are distinguished by status and reason, never by their text, which is for people and may hold
 mail content (https://developers.google.com/workspace/gmail/api/guides/handle-errors).
 """
 
@@ -34,7 +34,7 @@ TOO_OFTEN = frozenset(
     }
 )
 NO_PERMISSION = frozenset({"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"})
-# The account cannot be served as it is; nothing is said about what was asked for.
+# The account cannot be served as it is. This says nothing about the request itself.
 FAILED_PRECONDITION = "failedPrecondition"
 NO_MESSAGE = (
     "There is no such message. Check message_id: it comes from a list or a search of this mailbox."
@@ -52,12 +52,14 @@ SENTENCES = {
 
 
 class BadRequest(Refused):
-    """Gmail does not understand what it was given: an id, a page token or a query that can be none."""
+    """A bad request: Gmail does not understand the id, page token or query."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """An answer with a status from 300: `reason` is Google's own word, `retry_after` is in seconds."""
+    """An answer with a status of 300 or more. `reason` is Google's own word, `retry_after` is in
+    seconds.
+    """
 
     status: int
     reason: str = ""
@@ -69,12 +71,12 @@ class Answer:
 
     @property
     def counted_as(self) -> str:
-        """Its status, and 429 for whatever says too often."""
+        """Return the status, or 429 for every answer that reports too many requests."""
         return "429" if self.is_too_often else str(self.status)
 
 
 def parsed(status: int, headers: Mapping[str, Any], content: bytes, *, now: datetime) -> Answer:
-    """An answer by its parts; what cannot be read of it is left out."""
+    """Return the parts of an error answer; leave out the parts that cannot be read."""
     return Answer(
         status=status,
         reason=_reason(content),
@@ -92,7 +94,7 @@ def _reason(content: bytes) -> str:
 
 
 def of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
-    """For every call but the sending one: whatever it says, nothing was sent."""
+    """Return the error for any call except the sending one: nothing was sent."""
     if answer.is_too_often:
         return Unavailable(
             "rate_limited",
@@ -125,7 +127,7 @@ def of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
 
 
 def of_sending(answer: Answer) -> ProviderError:
-    """For drafts.send: a definite no, a definite later, or nobody knows."""
+    """Return the error for drafts.send: refused, not now, or outcome unknown."""
     no_permission = answer.status == 403 and answer.reason in NO_PERMISSION
     if answer.is_too_often or answer.status in (401, 413) or no_permission:
         return of_reading(answer, scope=COMPOSE_SCOPE)

@@ -1,6 +1,6 @@
-"""Several reads in one request (https://developers.google.com/workspace/gmail/api/guides/batch).
+"""Several reads in one request. Pure.
 
-Pure.
+https://developers.google.com/workspace/gmail/api/guides/batch
 """
 
 import json
@@ -19,8 +19,8 @@ NUMBERED = re.compile(rb"(?im)^Content-ID:[ \t]*<response-([0-9]{1,4})>[ \t]*\r?
 
 
 def written(uris: Sequence[str]) -> tuple[str, bytes]:
-    """The content type and the body of a batch that gets all of them; the token of the whole counts
-    for each.
+    """Return the content type and the body of a batch of GET requests; the token of the batch
+    counts for each.
     """
     boundary = f"batch_{secrets.token_hex(12)}"
     parts = []
@@ -36,9 +36,10 @@ def written(uris: Sequence[str]) -> tuple[str, bytes]:
 
 
 def read(content_type: str, content: bytes, *, count: int) -> list[dict[str, Any] | Answer]:
-    """The answers in the order of the questions; ValueError for what is no answer to all of them.
+    """Return the answers in the order of the requests; raise ValueError unless all are answered.
 
-    A part says by its Content-ID which one it answers; servers that leave it out answer in order.
+    The Content-ID of a part says which request it answers; servers that leave it out answer in
+    order.
     """
     found: dict[int, dict[str, Any] | Answer] = {}
     for place, part in enumerate(_parts(content_type, content)):
@@ -51,9 +52,9 @@ def read(content_type: str, content: bytes, *, count: int) -> list[dict[str, Any
 
 
 def _parts(content_type: str, content: bytes) -> list[bytes]:
-    """What stands between the boundaries.
+    """Return the parts between the boundaries.
 
-    Python's own parser takes longer for it than the rest of a search does.
+    Python's own parser takes longer for this than the rest of a search takes.
     """
     kind = Message()
     kind["Content-Type"] = content_type
@@ -63,7 +64,7 @@ def _parts(content_type: str, content: bytes) -> list[bytes]:
     line = re.compile(
         rb"(?:\A|\r?\n)--" + re.escape(boundary.encode()) + rb"(?:--)?[ \t]*(?=\r?\n|\Z)"
     )
-    # What stands before the first boundary and after the last one is of no use.
+    # The text before the first boundary and after the last one has no use.
     return line.split(content)[1:-1]
 
 

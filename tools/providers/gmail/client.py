@@ -1,9 +1,9 @@
-"""Calls of the Gmail API: googleapiclient writes the requests, one kept HTTP client carries each of
-them once.
+"""Calls of the Gmail API: googleapiclient writes the requests, one kept HTTP client sends each
+once.
 
-Its own transport (httplib2) posts a second time when an answer is lost, so it never gets to the
-wire here: no retry, no redirect, no resend happens below the loop in `GmailClient._read`, and
-nothing that sends goes through that loop.
+The library's own transport (httplib2) posts a second time when an answer is lost, so it never gets
+to the wire here. No retry, redirect or resend happens below the loop in `GmailClient._again`, and
+no call that sends goes through that loop.
 """
 
 import functools
@@ -36,21 +36,21 @@ from tools.providers.gmail.answers import (
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 3  # requests on one mailbox, in this process
-# Gmail carries a batch out all at once and refuses what is too much for one person: of 100 most, of
-# 25 none (https://github.com/googleapis/google-api-dotnet-client/issues/1982).
+# Gmail carries out all requests of a batch at once and refuses those over one user's limit: most of
+# 100, none of 25 (https://github.com/googleapis/google-api-dotnet-client/issues/1982).
 TOGETHER = 25
 READ_SECONDS = 30.0
 CONNECT_SECONDS = 15.0
 TOO_OFTEN_WAITS = (1.0, 2.0, 4.0)
 BROKEN_WAITS = (1.0, 2.0)
-LONGEST_WAIT = 8.0  # a person waits for a read: what asks for more patience is told so
+LONGEST_WAIT = 8.0  # a person waits for a read; a longer wait becomes an error
 
-# What the library raises on an answer that is not the JSON, or not the batch, that it should be.
+# The library raises these if an answer is not the JSON, or not the batch, that it should be.
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 Build = Callable[[Any], Any]
 BuildOne = Callable[[Any, str], Any]
-PLACE = "0-the-id-0"  # where the id of one of many comes to stand
+PLACE = "0-the-id-0"  # replaced by the id of each item of a batch
 # https://developers.google.com/workspace/gmail/api/guides/batch
 BATCH_PATH, OTHER_BATCH_PATH = "batch", "batch/gmail/v1"
 _batch_paths: dict[str, str] = {}
@@ -61,15 +61,15 @@ _slots_lock = threading.Lock()
 
 
 class NotOnTheWire(Exception):
-    """No connection came about, so no byte of the request has left."""
+    """No connection was made, so no byte of the request has left."""
 
 
 class AnswerLost(Exception):
-    """The request may have arrived; no answer did."""
+    """The request may have arrived, but no answer came back."""
 
 
 class Failed(Exception):
-    """Gmail answered, and not with a success."""
+    """An error answer of Gmail."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.status)
@@ -77,11 +77,10 @@ class Failed(Exception):
 
 
 class GmailClient:
-    """One mailbox's calls.
+    """The calls on one mailbox.
 
-    `token` gives an access token that can be used now, and is told one that was refused.
-
-    `token` raises NotAuthorized or Unavailable. `sleep` waits between two tries of a read.
+    `token` returns a usable access token; its argument is a token that was refused, or empty. It
+    raises NotAuthorized or Unavailable. `sleep` waits between two attempts of a read.
     """
 
     def __init__(
@@ -102,8 +101,9 @@ class GmailClient:
     def read(self, name: str, build: Build, *, patient: bool = True) -> Any:
         """Make a read that `build` writes on the users resource. Raises NotSent errors.
 
-        Tried again when Gmail says too often (3 times, after 1, 2 and 4 s) or is broken (twice,
-        after 1 and 2 s), unless somebody else does that (`patient=False`).
+        If Gmail reports too many requests, the read is repeated 3 times, after 1, 2 and 4 s. If
+        Gmail is broken, it is repeated twice, after 1 and 2 s. With `patient=False` the caller
+        repeats it instead.
         """
         return self._again(lambda: self._once(name, build), patient=patient)
 
@@ -131,12 +131,12 @@ class GmailClient:
             raise OutcomeUnknown("answer_lost", "The connection to Gmail broke off.") from None
 
     def each(self, name: str, build: BuildOne, ids: Sequence[str], *, again: bool) -> list[Any]:
-        """Make the same read of several things, 25 in one request; answers in order, a
-        ProviderError in the place of one that failed.
+        """Make the same read of several things, 25 in one request. Return the answers in order,
+        with a ProviderError in the place of each read that failed.
 
-        `again`: what failed for now is asked for again, in a smaller batch.
+        `again`: temporary failures are repeated in a smaller batch.
         """
-        # Written once: the library takes a millisecond for each.
+        # Build the request once: the library takes a millisecond for each.
         pattern = build(users_of(self._base_url), PLACE).uri
         uris = [pattern.replace(PLACE, quote(id_, safe="")) for id_ in ids]
         found: list[Any] = [None] * len(uris)
@@ -184,14 +184,14 @@ class GmailClient:
         def call(carrier: "_Carrier") -> Any:
             answer = request.execute(http=carrier, num_retries=0)
             if isinstance(answer, str | bytes) and request.method != "DELETE":
-                raise ValueError("no JSON")  # which the library hands on as it is
+                raise ValueError("no JSON")  # the library passes it on unread
             return answer
 
         return self._carried(name, call, sending)
 
     def _batch(self, name: str, uris: Sequence[str]) -> list[Any]:
-        """By the way of the library's description, or by the one of Gmail's guide where a server
-        knows that alone.
+        """Use the path of the library's description, or the path of Gmail's guide if a server knows
+        only that one.
         """
         try:
             return self._batch_at(_batch_paths.get(self._base_url, BATCH_PATH), name, uris)
@@ -202,8 +202,10 @@ class GmailClient:
         return self._batch_at(OTHER_BATCH_PATH, name, uris)
 
     def _batch_at(self, path: str, name: str, uris: Sequence[str]) -> list[Any]:
-        """The library's own batch insists on ids in the answer, and sends all again when the token
-        was refused.
+        """Send one batch without the library's own batch code.
+
+        The library insists on ids in the answer, and sends everything again if the token was
+        refused.
         """
         kind, body = batches.written(uris)
         uri = f"{self._base_url.rstrip('/')}/{path}"
@@ -215,7 +217,7 @@ class GmailClient:
             return batches.read(answer["content-type"], content, count=len(uris))
 
         answers: list[dict[str, Any] | Answer] = self._carried(f"batch.{name}", call, None)
-        # A batch is answered with 200 whatever became of what is in it, and each of that counts for
+        # A batch is answered with 200 even if requests in it failed, and each request counts for
         # Gmail's limits.
         counts = Counter(each.counted_as if isinstance(each, Answer) else "200" for each in answers)
         for status, count in counts.items():
@@ -227,8 +229,8 @@ class GmailClient:
     def _carried(
         self, name: str, call: Callable[["_Carrier"], Any], sending: Callable[[], None] | None
     ) -> Any:
-        # Imported where it is used: it costs 0.5 s and 33 MB, and not every installation has a
-        # Gmail mailbox.
+        # Imported here because it costs 0.5 s and 33 MB, and not every installation has a Gmail
+        # mailbox.
         from googleapiclient.errors import HttpError
 
         token = self._token("")
@@ -242,11 +244,11 @@ class GmailClient:
             if carrier.status == 401:
                 self._token(
                     token
-                )  # renewed for the next call, or NotAuthorized; this one is not made again
+                )  # renewed for the next call, or NotAuthorized; this call is not repeated
             raise failed from None
         except UNREADABLE:
             if sending and 200 <= carrier.status < 300:
-                return {}  # accepted, whatever else it says
+                return {}  # accepted, even if the body is unreadable
             raise AnswerLost from None
         finally:
             status = failed.answer.counted_as if failed else str(carrier.status or "none")
@@ -261,9 +263,7 @@ class GmailClient:
 
 
 class _Carrier:
-    """What googleapiclient is given to put its requests on the wire: each goes out as it is, once,
-    with the token.
-    """
+    """A transport for googleapiclient: each request goes out unchanged, once, with the token."""
 
     def __init__(
         self, *, token: str, sending: Callable[[], None] | None, answer_seconds: float
@@ -300,10 +300,10 @@ class _Carrier:
 
 @dataclass(frozen=True, kw_only=True)
 class _Clients:
-    """Reads share kept connections.
+    """The HTTP clients of this process. Reads share kept connections.
 
-    The sending call has one of its own: a kept one may be dead without saying so, and the mail
-    would be in doubt for nothing.
+    The sending call has its own client: a kept connection may be dead without a sign, and the
+    outcome of the mail would be unknown for no reason.
     """
 
     reading: httpx2.Client
@@ -334,8 +334,8 @@ def _slots_of(key: object) -> threading.BoundedSemaphore:
 
 
 class _Users:
-    """The library's resource of a user, with what is in it made once: it makes all of it anew at
-    each mention.
+    """The library's resource of a user, with its parts built once: the library builds them again at
+    each use.
     """
 
     def __init__(self, users: Any) -> None:
@@ -351,7 +351,9 @@ class _Users:
 
 @functools.lru_cache(maxsize=4)
 def users_of(base_url: str) -> Any:
-    """The API as the library's own static description has it, at `base_url`; shared by all threads."""
+    """Return the API of the library's own static description, at `base_url`; shared by all
+    threads.
+    """
     from googleapiclient.discovery import build_from_document
     from googleapiclient.discovery_cache import get_static_doc
 

@@ -11,10 +11,10 @@ from tools.providers.gmail import payload, queries
 from tools.providers.gmail.mailbox import DRAFT_ID, ID
 from tools.providers.gmail.reading import GmailReading
 
-# From here on the bytes travel as they are: in JSON they would be a third larger, and Gmail takes
-# less of it.
+# From this size on the bytes travel as they are: in JSON they would be a third larger, and Gmail
+# accepts less as JSON.
 MEDIA_BYTES = 1024 * 1024
-# What an upload may have: https://gmail.googleapis.com/$discovery/rest?version=v1, `maxSize` of
+# Limit of an upload: https://gmail.googleapis.com/$discovery/rest?version=v1, `maxSize` of
 # drafts.create.
 LARGEST = 35 * 1024 * 1024
 DRAFTS_LOOKED_AT = 500
@@ -22,9 +22,9 @@ DRAFT_GONE = "The draft is gone, or was changed by its person: list_drafts names
 
 
 class GmailDrafts(GmailReading):
-    """What happens to drafts.
+    """A mailbox with drafts.
 
-    An id holds the draft and the message it was: a changed draft is another one.
+    An id holds the draft and its message: a changed draft has another message.
     """
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
@@ -53,7 +53,7 @@ class GmailDrafts(GmailReading):
         )
 
     def _draft_named(self, draft_id: str) -> dict[str, Any]:
-        """The draft as it is, if it is still the one that was seen."""
+        """Return the draft if it is still the one that was seen."""
         named = DRAFT_ID.fullmatch(draft_id)
         if named:
             draft = self._draft(named[1], fmt="minimal")
@@ -65,7 +65,7 @@ class GmailDrafts(GmailReading):
         message = self._message(draft_id, fmt="minimal")
         if "DRAFT" not in message.get("labelIds", ()):
             raise Refused("not_a_draft", NOT_A_DRAFT)
-        # A search names a draft by its message alone.
+        # A search names a draft only by its message.
         answer = self._client.read(
             "drafts.list",
             lambda users: users.drafts().list(userId="me", maxResults=DRAFTS_LOOKED_AT),
@@ -86,7 +86,7 @@ class GmailDrafts(GmailReading):
             raise NotFound(DRAFT_GONE) from None
 
     def _put(self, source: bytes, *, thread: str, draft_id: str | None = None) -> dict[str, Any]:
-        """Create a draft, or change one; in its conversation as long as that is there."""
+        """Create or change a draft; put it into its conversation as long as that exists."""
         try:
             return self._written(source, thread, draft_id)
         except NotFound:
@@ -109,8 +109,8 @@ class GmailDrafts(GmailReading):
         return dict(self._client.write("drafts.update" if draft_id else "drafts.create", build))
 
     def _parent(self, block: Block, *, patient: bool = True) -> dict[str, Any]:
-        """The id and the conversation of the message which this one answers; empty when it is not
-        found.
+        """Return the id and the conversation of the message that this one answers, or an empty
+        dict.
         """
         parents = lenient.REFERENCE.findall(str(block["In-Reply-To"] or ""))
         if not parents:
@@ -132,7 +132,7 @@ def refuse_too_large(size: int) -> None:
 
 
 def _media(source: bytes) -> Any:
-    # Loaded with the client that carries it.
+    # Imported here because it is loaded together with the client.
     from googleapiclient.http import MediaIoBaseUpload
 
     return MediaIoBaseUpload(io.BytesIO(source), mimetype="message/rfc822", resumable=False)

@@ -1,4 +1,4 @@
-"""A Gmail mailbox: its client, its ids, its labels in the place of folders."""
+"""A Gmail mailbox: its client, its ids, and its labels, which serve as folders."""
 
 import re
 from collections.abc import Callable
@@ -25,13 +25,13 @@ LABEL_OF_ROLE = {
 ROLE_OF_LABEL = {label: role for role, label in LABEL_OF_ROLE.items()}
 NO_FOLDER = "There is no such folder; list_folders names them."
 ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
-# A draft has an id that stays and a message that is another one after every change: both together
-# name what was seen.
+# A draft has an id that stays and a message that changes with every edit. Both together name the
+# version that was seen.
 DRAFT_ID = re.compile(r"([A-Za-z0-9_-]{1,200})\.([A-Za-z0-9_-]{1,200})")
 
 
 class GmailMailbox:
-    """What reading, drafting and sending share."""
+    """The base of reading, drafting and sending."""
 
     def __init__(self, client: GmailClient, *, address: str) -> None:
         self._client = client
@@ -48,7 +48,7 @@ class GmailMailbox:
         return cls(client, address=mailbox.address)
 
     def _label(self, folder: str) -> str:
-        """The label of a folder, by its role, its id or its name."""
+        """Return the label of a folder, given its role, id or name."""
         role = role_of(folder)
         if role in LABEL_OF_ROLE:
             return LABEL_OF_ROLE[role]
@@ -63,9 +63,9 @@ class GmailMailbox:
 
 
 def message_part(id_: str) -> str:
-    """The message that an id names, which may be a draft's.
+    """Return the message that an id names; the id may be a draft's.
 
-    Raises Refused("not_found") when it can be none of ours.
+    Raises NotFound for an id that mailhub cannot have given.
     """
     draft = DRAFT_ID.fullmatch(id_)
     if draft:

@@ -1,6 +1,6 @@
-"""What is counted of the Gmail API, in this process.
+"""Metrics of the Gmail API in this process.
 
-Labels are names of calls and verdicts, never an address.
+Labels are names of calls and results, never an address.
 """
 
 from prometheus_client import CollectorRegistry, Counter, Histogram

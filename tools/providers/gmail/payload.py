@@ -1,4 +1,4 @@
-"""A message as Gmail takes it apart: headers, parts, decoded bodies. Pure.
+"""A message as the Gmail API returns it: headers, parts, decoded bodies. Pure.
 
 https://developers.google.com/workspace/gmail/api/reference/rest/v1/users.messages#Message
 """
@@ -28,13 +28,13 @@ def _fields(depth: int) -> str:
     return _OF_A_PART + inside
 
 
-# All of a message but what stands in its parts.
+# Everything of a message except the contents of its parts.
 OUTLINE = f"id,threadId,labelIds,snippet,internalDate,payload({_fields(LISTED_DEPTH)})"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A leaf of a message. `data` is there unless Gmail keeps it under `attachment_id`."""
+    """A leaf of a message. `data` is None if Gmail keeps the content under `attachment_id`."""
 
     id: str
     type: str
@@ -67,9 +67,9 @@ class Part:
 
 
 def leaves(payload: Mapping[str, Any], depth: int = 0) -> Iterator[Part]:
-    """The leaves in order; an attached message is one.
+    """Yield the leaves in order; an attached message is one leaf.
 
-    What is nested too deep or in too many parts is cut off.
+    Parts that are nested too deep, or beyond the limit of parts, are left out.
     """
     kind = str(payload.get("mimeType", "")).lower()
     if kind.startswith("multipart/"):
@@ -93,7 +93,7 @@ def leaves(payload: Mapping[str, Any], depth: int = 0) -> Iterator[Part]:
 
 
 def headers(payload: Mapping[str, Any]) -> Block:
-    """The headers of a part, to be read by `lenient`."""
+    """Return the headers of a part in the form that `lenient` reads."""
     block = Block()
     for header in payload.get("headers", ()):
         block[str(header.get("name", ""))] = str(header.get("value", ""))
@@ -101,7 +101,7 @@ def headers(payload: Mapping[str, Any]) -> Block:
 
 
 def decoded(data: str) -> bytes:
-    """Base64 for URLs, with or without its padding."""
+    """Decode base64 for URLs, with or without its padding."""
     clean = re.sub(r"[^A-Za-z0-9_-]", "", data.replace("+", "-").replace("/", "_"))
     try:
         return base64.urlsafe_b64decode(clean + "=" * (-len(clean) % 4))
@@ -114,9 +114,11 @@ def encoded(source: bytes) -> str:
 
 
 def text(part: Part, data: bytes) -> str:
-    """The text of a part. Gmail hands out most bodies in UTF-8, whatever their header says."""
+    """Return the text of a part. Gmail returns most bodies in UTF-8, even if their header says
+    otherwise.
+    """
     whole, data = len(data) <= READ_LIMIT, data[:READ_LIMIT]
-    # ISO-2022 and its like are ASCII with escapes: valid UTF-8, and not meant so.
+    # ISO-2022 and similar charsets are ASCII with escapes: valid UTF-8, but not meant as UTF-8.
     read = None if b"\x1b" in data else lenient.read_as(data, "utf-8", whole=whole)
     return lenient.text_of(data, part.charset, whole=whole) if read is None else read
 
@@ -170,7 +172,7 @@ def card(answer: Mapping[str, Any], *, id_: str) -> Card:
 
 
 def snippet(answer: Mapping[str, Any]) -> str:
-    """Gmail writes it for HTML."""
+    """Return the snippet as plain text: Gmail escapes it for HTML."""
     return " ".join(unescape(str(answer.get("snippet", ""))).split())
 
 

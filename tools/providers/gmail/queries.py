@@ -1,8 +1,8 @@
-"""From what is looked for to Gmail's search language (https://support.google.com/mail/answer/7190).
+"""Translation of a search into Gmail's search language
+(https://support.google.com/mail/answer/7190). Pure.
 
-Pure.
-
-A query is handed on as it is: Gmail understands what people type there. What is added is quoted.
+A raw query is passed on unchanged, because Gmail understands people's queries. Added terms are
+quoted.
 """
 
 import re
@@ -12,15 +12,15 @@ from datetime import UTC, date, datetime, time
 from tools.providers.base import SearchQuery
 from tools.providers.errors import Refused
 
-# An id such as Label_12 is known to labelIds alone; the operator wants the name that people see.
+# Only labelIds knows an id such as Label_12; the operator wants the name that people see.
 LABEL_ID = re.compile(r"Label_[0-9]+")
-LEFT_OUT = frozenset({"SPAM", "TRASH"})  # of every list that does not name them
+LEFT_OUT = frozenset({"SPAM", "TRASH"})  # from every list that does not name them
 UNSAFE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 PLAIN = re.compile(r"[\w.@+-]+")
 
 
 def built(query: str, *, newer_than_days: int | None, label_ids: Sequence[str]) -> str:
-    """The query with its filters: `from:test newer_than:7d label:INBOX`.
+    """Return the query with its filters: `from:test newer_than:7d label:INBOX`.
 
     Raises Refused("invalid_query").
     """
@@ -32,15 +32,15 @@ def built(query: str, *, newer_than_days: int | None, label_ids: Sequence[str]) 
 
 
 def ids_of(label_ids: Sequence[str]) -> list[str]:
-    """What is asked for by id: the person's own labels that are named so, and those that a query
-    alone may not find.
+    """Return the labels to ask for by id: the user's own labels given by id, and those that a query
+    may not find.
     """
     ids = [label.upper() if label.upper() in LEFT_OUT else label for label in label_ids]
     return [label for label in ids if label in LEFT_OUT or LABEL_ID.fullmatch(label)]
 
 
 def terms(query: SearchQuery) -> str:
-    """What a search asks for, but its folder. Raises Refused("invalid_query")."""
+    """Return the query of a search without its folder. Raises Refused("invalid_query")."""
     found = [built(query.raw, newer_than_days=query.newer_than_days, label_ids=query.label_ids)]
     for operator, value in (
         ("from:", query.from_),
@@ -62,7 +62,7 @@ def terms(query: SearchQuery) -> str:
 
 
 def message_id_term(message_id: str) -> str:
-    """What finds a message by its Message-ID; the brackets are no part of it."""
+    """Return the term that finds a message by its Message-ID; the brackets are not part of it."""
     return f"rfc822msgid:{message_id.strip('<>')}"
 
 
@@ -72,7 +72,7 @@ def _quoted(value: str) -> str:
 
 
 def _label(label: str) -> str:
-    """Gmail writes a label's spaces and slashes as hyphens in a search."""
+    """Return a label as Gmail writes it in a search: spaces and slashes become hyphens."""
     written = re.sub(r"[\s/]+", "-", _safe(label).strip())
     if not written or re.search(r"[\"(){}]", written):
         raise Refused("invalid_query", "A label is the name or the id that list_folders shows.")
@@ -80,7 +80,7 @@ def _label(label: str) -> str:
 
 
 def _midnight(day: date) -> int:
-    """Seconds since 1970: a day alone would be one in Gmail's own time zone."""
+    """Return seconds since 1970: Gmail would read a plain date in its own time zone."""
     return int(datetime.combine(day, time(), tzinfo=UTC).timestamp())
 
 

@@ -1,6 +1,6 @@
 """Reading a Gmail mailbox: lists, searches, messages, threads, attachments.
 
-A list is one request for the ids and one batch for what its rows show.
+A list is one request for the ids and one batch for the contents of its rows.
 """
 
 import time
@@ -31,7 +31,7 @@ ROW_HEADERS = ["From", "Subject", "Date", own_mail.HEADER]
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A row of gmail_search_messages; what could not be had of it is None."""
+    """A row of gmail_search_messages; a field that could not be read is None."""
 
     id: str
     thread_id: str
@@ -50,7 +50,9 @@ class FoundPage:
 
 @dataclass(frozen=True, kw_only=True)
 class GmailMessage:
-    """gmail_get_message: `headers` as they are written, each once."""
+    """The result of gmail_get_message; `headers` has the values as they are written, each name
+    once.
+    """
 
     message: Message
     headers: Mapping[str, str]
@@ -58,7 +60,7 @@ class GmailMessage:
 
 
 class GmailReading(GmailMailbox):
-    """What does not change the mailbox."""
+    """A mailbox that can be read."""
 
     def find(
         self,
@@ -71,8 +73,8 @@ class GmailReading(GmailMailbox):
     ) -> FoundPage:
         """Search in Gmail's own language, newest first; the first ten rows are filled in.
 
-        1. Pages until `limit` ids are there, at most ten; an id that comes again counts once.
-        2. One batch for what the first ten rows show; a row that fails keeps its ids alone.
+        1. Read pages until there are `limit` ids, at most ten; an id that comes again counts once.
+        2. Read the first ten rows in one batch; a row that fails keeps only its ids.
         """
         started, outcome = time.monotonic(), "error"
         rows: list[Found] = []
@@ -147,7 +149,7 @@ class GmailReading(GmailMailbox):
         )
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
-        """A message names its conversation; a conversation's own id is taken too."""
+        """Return the conversation of a message; the id of a conversation is accepted too."""
         named = message_part(message_id)
         try:
             thread = self._message(named, fields="threadId")["threadId"]
@@ -196,11 +198,11 @@ class GmailReading(GmailMailbox):
         limit: int,
         page_token: str | None,
     ) -> Page:
-        """A page of a folder, or of the whole mailbox without spam and trash."""
+        """Return a page of a folder, or of the whole mailbox without spam and trash."""
         role = role_of(folder) if folder is not None else None
         if (
             role == "drafts" and not labels
-        ):  # drafts.list knows none; what a search finds is named by its message
+        ):  # drafts.list takes no labels; a search names a draft by its message
             return self._drafts_page(query, limit=limit, page_token=page_token)
         if role == "archive":
             query = f"in:archive {query}".strip()
@@ -225,7 +227,9 @@ class GmailReading(GmailMailbox):
         return Page(cards=self._cards(ids), next_token=answer.get("nextPageToken"))
 
     def _cards(self, ids: Mapping[str, str]) -> tuple[Card, ...]:
-        """A card for each message, under the id beside it. One that went meanwhile has none."""
+        """Return a card for each message, under the id beside it. A message that is gone gets no
+        card.
+        """
         cards = []
         answers = self._client.each("messages.get", _get_outline, list(ids), again=True)
         for id_, answer in zip(ids.values(), answers, strict=True):
@@ -250,7 +254,7 @@ class GmailReading(GmailMailbox):
                 found[row["id"]] = Found(id=row["id"], thread_id=row.get("threadId", ""))
             token = answer.get("nextPageToken")
             if any(row["id"] not in found for row in rows):
-                # the page held more than was asked for: the next call begins with it again
+                # the page held more than was asked for, so the next call begins with it again
                 token = asked
                 break
             if token is None or len(found) >= limit:
@@ -266,7 +270,7 @@ class GmailReading(GmailMailbox):
                 "messages.get", _get_row, [row.id for row in rows], again=False
             )
         except ProviderError as error:
-            answers = [error] * len(rows)  # the search itself went well: its ids are worth having
+            answers = [error] * len(rows)  # the search itself succeeded, so its ids are returned
         filled = []
         for row, answer in zip(rows, answers, strict=True):
             failed = isinstance(answer, ProviderError)
@@ -318,7 +322,9 @@ class GmailReading(GmailMailbox):
     def _refused_as_missing(
         self, name: str, build: Build, *, patient: bool = True
     ) -> dict[str, Any]:
-        """Gmail calls an id that it could not have given a bad request."""
+        """Make a read; raise NotFound for a bad request, Gmail's answer to a malformed
+        id.
+        """
         try:
             return dict(self._client.read(name, build, patient=patient))
         except BadRequest:

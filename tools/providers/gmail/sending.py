@@ -1,8 +1,8 @@
-"""Sending through Gmail: a draft of the approved bytes, read back and compared, then sent by its
-id, once.
+"""Sending through Gmail: a draft of the approved bytes is read back, compared, and sent once by its
+id.
 
-The draft is what proves that nothing went out: as long as it lies there unchanged, it was not sent.
-It is sent by id alone: bytes given along would change it on the way, and with that the proof.
+The draft proves that nothing went out: as long as it is there unchanged, it was not sent. It is
+sent by its id only, because bytes in the request would change it and so destroy the proof.
 """
 
 from collections import Counter
@@ -29,11 +29,11 @@ from tools.providers.gmail import payload, queries
 from tools.providers.gmail.drafting import GmailDrafts, refuse_too_large
 from tools.providers.gmail.mailbox import DRAFT_ID, message_part
 
-STAMP_BYTES = 64  # more than the Date has, which comes in front when it leaves
-LOOKED_AT = 20  # of the newest in Sent, beside what the search finds: its index may lag behind
+STAMP_BYTES = 64  # more than the Date header needs, which is added in front when the mail leaves
+LOOKED_AT = 20  # of the newest in Sent, besides the search result, because the search index may lag
 ID_HEADERS = ("Message-ID", "X-Google-Original-Message-ID", *lenient.ORIGINAL_ID_HEADERS)
-# Gmail may give what comes by its API another Message-ID and keep no copy of ours; what it does not
-# know it leaves. https://github.com/FlowCrypt/flowcrypt-browser/issues/4273,
+# Gmail may give a mail from its API another Message-ID and keep no copy of ours; it leaves headers
+# that it does not know. https://github.com/FlowCrypt/flowcrypt-browser/issues/4273,
 # https://github.com/gauteh/lieer/issues/198
 MARK = "X-Mailhub-Mark"
 COMPARED = ("Subject", "In-Reply-To", "References", "Reply-To", MARK)
@@ -43,15 +43,14 @@ KEEPS_IT = "Gmail keeps a copy of everything it sends."
 
 
 class GmailSending(GmailDrafts):
-    """What makes mail leave, and what finds out whether it did."""
+    """A mailbox that sends mail and finds out whether it left."""
 
     def check(self, envelope: Envelope) -> None:
         refuse_too_large(len(_addressed(envelope, marker="")) + STAMP_BYTES)
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
-        """1. The draft: of an earlier try, or made now. 2. Read back and compared. 3.
-
-        Sent, once.
+        """Use the draft of an earlier attempt or create one, read it back, compare it, and send it
+        once.
         """
         if not envelope.save_to_sent:
             raise Unsupported("refused", KEEPS_IT)
@@ -75,7 +74,7 @@ class GmailSending(GmailDrafts):
         return Receipt(at=datetime.now(UTC), reference=str((answer or {}).get("id", "")))
 
     def find_sent(self, message_id: str) -> str | None:
-        """By the search, and among the newest in Sent by our mark or any header that may hold the
+        """Search by Message-ID, then look in the newest of Sent for our mark or a header with the
         id.
         """
         found = self._in_sent(message_id)
@@ -92,7 +91,7 @@ class GmailSending(GmailDrafts):
         return tuple(name for name in should_be if is_[name] != should_be[name])
 
     def _in_sent(self, message_id: str) -> tuple[str, str] | None:
-        """The id at Gmail of the message in Sent, and the Message-ID that it shows."""
+        """Return Gmail's id of the message in Sent, and the Message-ID that it shows."""
         if not lenient.REFERENCE.fullmatch(message_id):
             raise Refused("invalid_message_id")
         query = queries.message_id_term(message_id)
@@ -120,15 +119,14 @@ class GmailSending(GmailDrafts):
         return bool(draft["message"]["id"] == prepared["message"])
 
     def discard(self, prepared: Mapping[str, Any]) -> None:
-        """What its person has changed meanwhile is theirs, and stays."""
+        """Remove the draft; one that the mailbox owner has changed stays, because it is theirs."""
         notes = dict(prepared)
         if "draft" not in notes:
             notes |= self._lost_draft(str(notes.get("marker", ""))) or {}
         self.destroy(notes)
 
     def destroy(self, prepared: Mapping[str, Any]) -> bool:
-        """Gmail deletes a draft for good and not into the bin, so an order that names it finds
-        nothing.
+        """Delete the draft. Gmail deletes it permanently, so an order that names it finds nothing.
 
         https://developers.google.com/workspace/gmail/api/reference/rest/v1/users.drafts/delete
         """
@@ -140,13 +138,13 @@ class GmailSending(GmailDrafts):
                 lambda users: users.drafts().delete(userId="me", id=prepared["draft"]),
             )
         except NotFound:
-            return False  # sent or deleted in between: nobody can say
+            return False  # sent or deleted in between: the result is unknown
         return True
 
     def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
-        """A draft is named by itself and its message, or by its message only.
+        """Return True if the ids match, by draft and message or by message only.
 
-        One whose creation was not confirmed is known by its mark.
+        A draft whose creation was not confirmed is recognised by its mark.
         """
         named = DRAFT_ID.fullmatch(draft.id)
         if draft.id == prepared.get("message") or (named and named[1] == prepared.get("draft")):
@@ -157,16 +155,16 @@ class GmailSending(GmailDrafts):
         )
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
-        """Nothing: Gmail keeps the copy itself."""
+        """Do nothing, because Gmail keeps the copy itself."""
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
-        """Gmail shows it by the conversation; there is nothing to set."""
+        """Check the id only: Gmail shows the conversation, so there is no flag to set."""
         message_part(message_id)
 
     def _prepared(self, envelope: Envelope, handover: Handover, marker: str) -> dict[str, Any]:
-        """The notes on the draft.
+        """Return the notes on the draft.
 
-        An intent without a draft means that the answer to its creation was lost.
+        If the notes name a marker but no draft, the answer to the draft's creation was lost.
         """
         notes = dict(handover.prepared)
         if "draft" in notes:
@@ -194,12 +192,12 @@ class GmailSending(GmailDrafts):
             raise Refused("readback_mismatch", MISMATCH)
 
     def _thread(self, envelope: Envelope) -> str:
-        """The conversation that the mail answers in; the mail's own headers keep it together where
-        there is none.
+        """Return the conversation that the mail answers in, or an empty string; its headers then
+        keep it together.
 
-        The bytes say what is an answer: one that a reviewer has edited is none by its kind. Under
-        another subject than the original's Gmail takes it into no conversation
-        (https://developers.google.com/workspace/gmail/api/guides/threads).
+        The bytes decide whether it is an answer, because a mail that a reviewer edited no longer
+        has the kind of one. If the subject differs from the original's, Gmail adds the mail to no
+        conversation (https://developers.google.com/workspace/gmail/api/guides/threads).
         """
         block = lenient.headers(envelope.source)
         if not block["In-Reply-To"]:
@@ -218,10 +216,11 @@ class GmailSending(GmailDrafts):
         return str(original.get("threadId", "")) if same else ""
 
     def _sent_by_another(self, marker: str, envelope: Envelope) -> Receipt:
-        """The draft is gone: its person sent it, or threw it away. It is never made again.
+        """Return the receipt of a draft that is gone: the owner sent or deleted it. It is never
+        created again.
 
-        That the looking failed says nothing about the mail: only of the looking is it certain that
-        nothing was sent.
+        If the lookup fails, only the lookup certainly sent nothing. It says nothing about the mail,
+        so the result is OutcomeUnknown.
         """
         try:
             found = self.find_sent(marker)
@@ -237,7 +236,7 @@ class GmailSending(GmailDrafts):
         return Receipt(at=datetime.now(UTC), changed=changed)
 
     def _lost_draft(self, marker: str) -> dict[str, Any] | None:
-        """A draft whose creation was not confirmed, among the newest ones."""
+        """Return a draft whose creation was not confirmed, from the newest ones."""
         if not marker:
             return None
         answer = self._client.read(
@@ -250,7 +249,7 @@ class GmailSending(GmailDrafts):
         return {"draft": drafts[found[0]], "message": found[0]} if found else None
 
     def _marked(self, ids: list[str], marker: str) -> tuple[str, str] | None:
-        """The first of the messages that bears our mark or the id itself, with the Message-ID it
+        """Return the first message that has our mark or the id itself, with the Message-ID that it
         shows.
         """
         if not ids:
@@ -269,22 +268,23 @@ class GmailSending(GmailDrafts):
 
 
 class _Gone(Exception):
-    """The prepared draft is not there any more."""
+    """The prepared draft is no longer there."""
 
 
 def _topic(block: Block) -> str:
-    """The subject, without what answering puts in front."""
+    """Return the subject without reply prefixes."""
     return REPLY_PREFIX.sub("", " ".join(lenient.decoded(block["Subject"]).split()))
 
 
 def _mark_of(message_id: str) -> str:
-    """What the mail is known by wherever it lies. It travels with it, so it tells nothing."""
+    """Return the mark that identifies the mail. The mark travels with the mail, so it is a hash."""
     return sha256(message_id.encode()).hexdigest()[:32]
 
 
 def _addressed(envelope: Envelope, marker: str) -> bytes:
-    """The approved bytes with our mark and the blind copies in front: Gmail sends to whom the
-    headers name, and takes Bcc away.
+    """Return the approved bytes with our mark and the blind copies in front.
+
+    Gmail sends to the addresses in the headers, and removes Bcc.
     """
     parsed = message_from_bytes(envelope.source, policy=policy.default)
     shown = {address.lower() for header in ("To", "Cc") for address in _addresses(parsed, header)}
@@ -296,11 +296,11 @@ def _addressed(envelope: Envelope, marker: str) -> bytes:
 
 
 def _content(source: bytes) -> tuple[Any, ...]:
-    """What must be the same in the draft: everybody it reaches, what stands above it, and every
-    part of it.
+    """Return the values that must be the same in the draft: all recipients, the headers, and every
+    part.
 
-    Gmail may fold headers anew, put its own in front, and name the message anew; it may not change
-    these.
+    Gmail may fold headers again, add its own in front, and change the Message-ID. It may not change
+    these values.
     """
     parsed = message_from_bytes(source, policy=policy.default)
     everybody = Counter(
@@ -328,7 +328,7 @@ def _content(source: bytes) -> tuple[Any, ...]:
 
 
 def _by_name(source: bytes) -> dict[str, Any]:
-    """What a recipient sees of a message, by the names that people are told."""
+    """Return the parts of a message that a recipient sees, under the names that people read."""
     parsed = message_from_bytes(source, policy=policy.default)
     everybody, sender, *_, parts = _content(source)
     return {
@@ -351,7 +351,7 @@ def _digest(part: EmailMessage) -> str:
     if part.get_content_maintype() == "text":
         content = content.replace(b"\r\n", b"\n").rstrip(
             b"\n"
-        )  # line ends of a text are the carrier's
+        )  # the transport may change line ends of a text
     return sha256(content).hexdigest()
 
 

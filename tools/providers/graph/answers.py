@@ -1,7 +1,6 @@
-"""What Graph's answers say about the effect.
+"""The meaning of Graph's error answers.
 
-Pure; decided by status and `error.code`, never by its text.
-
+Pure; decided by status and `error.code`, never by the text.
 https://learn.microsoft.com/graph/errors
 """
 
@@ -45,7 +44,9 @@ LATER = {
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """An answer of Graph: `body` is JSON where it was any, and never leaves this package as it is."""
+    """An answer of Graph. `body` is its JSON, if there is any, and never leaves this package
+    unchanged.
+    """
 
     status: int
     body: Any = None
@@ -63,7 +64,7 @@ class Answer:
 
     @property
     def following(self) -> str:
-        """Where the list goes on; empty at its end."""
+        """Return the address of the next page; empty at the end of the list."""
         return str(self.body.get("@odata.nextLink") or "") if isinstance(self.body, dict) else ""
 
     def rows(self) -> list[dict[str, Any]]:
@@ -79,7 +80,8 @@ def json_of(content: bytes) -> Any:
 
 
 def refusal(answer: Answer, *, scope: str) -> ProviderError:
-    """The error of an answer that is not 2xx, to a request that does nothing unless it is 2xx.
+    """Return the error of an answer that is not 2xx, to a request that does nothing unless it is
+    2xx.
 
     `scope` names the permission that the request needs.
     """
@@ -89,8 +91,8 @@ def refusal(answer: Answer, *, scope: str) -> ProviderError:
             "rate_limited", "Microsoft 365 asks for a rest.", retry_after=wait, pauses=True
         )
     if answer.status == 401:
-        # A token that was just made is refused as well: only the end of the grant itself
-        # disconnects a mailbox.
+        # Graph sometimes refuses a new token too, so only the end of the grant itself disconnects a
+        # mailbox.
         return Unavailable(
             "token_refused", "Microsoft 365 refused the access token.", retry_after=wait
         )

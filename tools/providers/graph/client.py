@@ -1,8 +1,7 @@
-"""Calls to Graph: one HTTP request each, with a token, at most three at once on a mailbox, never
-repeated by a library.
+"""Calls to Graph: one HTTP request each, with a token, at most three at once on a mailbox.
 
-Reading may be asked again once with a new token; what sends is handed over once, on a connection of
-its own.
+No library repeats them. A read may be repeated once with a new token. A call that sends is made
+once, on its own connection.
 """
 
 import re
@@ -19,13 +18,13 @@ from tools.providers.errors import NotAuthorized, OutcomeUnknown, Refused, Unava
 from tools.providers.graph.answers import Answer, json_of, refusal
 from tools.providers.graph.turns import turn
 
-PAGES = 50  # of one list that are followed
+PAGES = 50  # the most pages of one list that are followed
 ANSWER_LIMIT = 64 * 1024 * 1024
 READING = httpx2.Timeout(30.0, connect=10.0)
 IMMUTABLE = 'IdType="ImmutableId"'  # an id that survives the move from Drafts to Sent
 
 KEY = re.compile(r"\('([^']*)'\)")  # OData's other spelling of `/key`
-LITERAL = "',():/$;="  # what may stand in a query as it is
+LITERAL = "',():/$;="  # may be in a query unescaped
 
 Params = Mapping[str, str | int]
 Tokens = Callable[[str], str]
@@ -33,11 +32,11 @@ Transports = Callable[[], httpx2.BaseTransport]
 
 
 class GraphClient:
-    """`tokens(rejected)` gives a token that is not the rejected one; `root` is `/me` or
-    `/users/{address}`.
+    """A client for Graph. `tokens(rejected)` returns a token other than the rejected one; `root` is
+    `/me` or `/users/{address}`.
 
-    `transport` serves all reads; `transports` opens a new one for each message that is handed over,
-    so that no connection that the server has just closed can lose it.
+    `transport` serves all reads. `transports` opens a new connection for each message that is
+    handed over, so that a connection that the server has just closed cannot lose it.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class GraphClient:
         self._transport, self._transports = transport, transports
 
     def signed_in(self) -> None:
-        """Have a token, or raise."""
+        """Get a token; raise ProviderError if there is no token."""
         self._token()
 
     def get(
@@ -72,8 +71,9 @@ class GraphClient:
     def rows(
         self, path: str, params: Params | None = None, *, enough: int = 0
     ) -> list[dict[str, Any]]:
-        """The rows of a list from all of its pages, or until there are `enough`: only a page
-        without a nextLink is the last, however few rows another has.
+        """Return the rows of a list from all of its pages, or until there are `enough`.
+
+        Only a page without a nextLink is the last one, even if another page has few rows.
         """
         answer = self.get(path, params)
         rows = answer.rows()
@@ -85,7 +85,9 @@ class GraphClient:
         raise Refused("too_large", f"Microsoft 365 gives this list in more than {PAGES} pages.")
 
     def follow(self, url: str, *, scope: str = "Mail.Read") -> Answer:
-        """Go on where an `@odata.nextLink` of this server leads in this mailbox, and nowhere else."""
+        """Follow an `@odata.nextLink` of this server in this mailbox, and refuse every other
+        address.
+        """
         url = urljoin(f"{self._base}/", url) if url else ""
         if not _spelled_plainly(url).startswith(f"{_spelled_plainly(self._base + self._root)}/"):
             raise Refused("invalid_page_token", "The page token is not one that this list gave.")
@@ -102,14 +104,14 @@ class GraphClient:
         prefer: str = "",
         raw: bool = False,
     ) -> Answer:
-        """One call that sends no mail. Raises ProviderError."""
+        """Make one call that sends no mail. Raises ProviderError."""
         answer = self._ask(method, self.url(path), params=params, json=json, prefer=prefer, raw=raw)
         return self._checked(answer, scope)
 
     def upload(self, url: str, content: bytes, *, first: int, total: int) -> None:
-        """A piece of an upload session.
+        """Upload one piece of an upload session.
 
-        The address itself is the permission: no token goes there.
+        The address itself is the permission, so no token is sent to it.
         """
         said = {
             "Content-Type": "application/octet-stream",
@@ -124,11 +126,11 @@ class GraphClient:
     ) -> None:
         """Make the one call that sends.
 
-        What no verdict came for is OutcomeUnknown; it is never made again here.
+        Without a clear answer the result is OutcomeUnknown; the call is never repeated here.
 
-        1. A token and a connection of its own, both before `wire_started`.
-        2. The request. 2xx is accepted, whatever else the answer says or how it ends.
-        3. 429 and 401 mean later, other 4xx a definite no; everything else is no verdict.
+        1. Get a token and a new connection, both before `wire_started`.
+        2. Make the request. 2xx means accepted, even if the connection ends during the answer.
+        3. 429 and 401 mean later, other 4xx mean refused; everything else is unknown.
         """
         token = self._token()
         timeout = httpx2.Timeout(answer_seconds, connect=10.0)
@@ -162,9 +164,7 @@ class GraphClient:
         if answer.status == 408:
             raise OutcomeUnknown("http_408")
         if answer.status == 401:
-            self._token(
-                rejected=token
-            )  # the next try has a new one; raises when there is none any more
+            self._token(rejected=token)  # for the next attempt; raises if the grant has ended
             raise Unavailable("token_refused", "Microsoft 365 refused the access token.")
         raise refusal(answer, scope="Mail.Send")
 
@@ -194,9 +194,9 @@ class GraphClient:
     ) -> Answer:
         if prefer:
             headers = {**headers, "Prefer": f"{IMMUTABLE}, {prefer}"}
-        # No context manager: it would close the transport, which others use too.
+        # No context manager: it would close the transport, which other requests share.
         http = httpx2.Client(transport=self._transport, timeout=READING, trust_env=False)
-        # OData wants its `$`, and a space as %20.
+        # OData wants an unescaped `$`, and a space as %20.
         query = "&".join(
             f"{name}={quote(str(value), safe=LITERAL)}" for name, value in (params or {}).items()
         )
@@ -252,8 +252,9 @@ class GraphClient:
 
 
 def _spelled_plainly(url: str) -> str:
-    """An address by which others can be compared: Graph may answer `/users/a@b` with `/users/a%40b`
-    or `/users('a@b')`. One that leads upwards is none.
+    """Return an address in a comparable form, or an empty string if its path leads upwards.
+
+    Graph may answer `/users/a@b` with `/users/a%40b` or `/users('a@b')`.
     """
     parts = urlsplit(url)
     path = KEY.sub(r"/\1", unquote(parts.path)).lower()

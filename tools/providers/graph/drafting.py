@@ -1,4 +1,4 @@
-"""Drafts: made new, or as Graph's own answer to a message, so that Exchange keeps the conversation."""
+"""Drafts: new ones, or Graph's own reply to a message, so that Exchange keeps the conversation."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ GONE = "The draft is gone, or was changed by its person: list_drafts names what 
 
 
 class GraphDrafts(GraphReading):
-    """What happens in the drafts folder, and nowhere else."""
+    """A mailbox with drafts; it changes the drafts folder only."""
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
         old = self._draft(replaces) if replaces is not None else None
@@ -56,7 +56,9 @@ class GraphDrafts(GraphReading):
         raise NotFound()  # messages have no numbers here
 
     def _draft(self, draft_id: str) -> dict[str, Any]:
-        """The state of a draft that lies where drafts lie. Raises like `save_draft`."""
+        """Return the state of a draft in the drafts folder. Raises the same errors as
+        `save_draft`.
+        """
         try:
             state = self._client.get(
                 self._path(draft_id), {"$select": f"{STATE},bccRecipients"}
@@ -66,13 +68,13 @@ class GraphDrafts(GraphReading):
         if not state.get("isDraft"):
             raise Refused("not_a_draft", NOT_A_DRAFT)
         if state.get("parentFolderId") != self._drafts_folder():
-            raise NotFound(GONE)  # its person threw it away
+            raise NotFound(GONE)  # the mailbox owner deleted it
         return dict(state)
 
     def _created(
         self, outgoing: Outgoing, *, kind: Literal["send", "reply", "forward"], original: str
     ) -> str:
-        """An empty or half-filled draft of the right sort; its id in Graph."""
+        """Create an empty or half-filled draft of the right sort; return its id in Graph."""
         if kind == "send" or (kind == "forward" and not original):
             body = {
                 **outgoing.as_json(),
@@ -87,8 +89,8 @@ class GraphDrafts(GraphReading):
                 "POST", f"{path}/{action}", scope=SCOPE, json={"message": outgoing.marked()}
             ).body
         )
-        # Whom it goes to and what it says is what was approved, whatever Graph put there; `[]`
-        # takes away.
+        # Replace the recipients and the text that Graph put there by the approved ones; `[]`
+        # removes a list.
         everybody: dict[str, Any] = {"toRecipients": [], "ccRecipients": [], "bccRecipients": []}
         body = {
             **everybody,
@@ -102,8 +104,8 @@ class GraphDrafts(GraphReading):
 
     @contextmanager
     def _finished_or_gone(self, draft: str) -> Iterator[None]:
-        """A person shall not find, and send, half of what was asked for: what fails takes its draft
-        along.
+        """Delete the draft if filling it fails, so that nobody finds and sends an
+        incomplete mail.
         """
         try:
             yield
@@ -113,7 +115,9 @@ class GraphDrafts(GraphReading):
             raise
 
     def _filled(self, draft: str, outgoing: Outgoing) -> None:
-        """The attachments: what Graph put there and was not approved goes, what is missing comes."""
+        """Make the attachments equal to the approved ones: delete those that Graph added, add the
+        missing.
+        """
         path = f"{self._at(draft)}/attachments"
         missing = list(outgoing.files)
         for row in self._files(path):
@@ -134,7 +138,7 @@ class GraphDrafts(GraphReading):
         ):
             return False
         if str(row.get("@odata.type") or "").endswith("itemAttachment"):
-            return False  # what was approved are its bytes; they go as a file
+            return False  # the approved bytes go as a file
         return self._content(f"{path}/{quoted_id(row)}", is_mail=False) == file.content
 
     def _uploaded(self, path: str, file: File) -> None:
@@ -159,8 +163,9 @@ class GraphDrafts(GraphReading):
             )
 
     def _answered_path(self, message_id: str) -> str:
-        """The message that a draft answers: Graph keeps threading headers only in answers it began
-        itself.
+        """Return the path of the message that a draft answers.
+
+        Graph keeps threading headers only in answers that it created itself.
         """
         rows = self._client.rows(
             "/messages",
@@ -186,8 +191,8 @@ class GraphDrafts(GraphReading):
 
 
 def _with_bcc(source: bytes, state: dict[str, Any]) -> bytes:
-    """The bytes with everybody who is to get a blind copy: whether Graph puts Bcc into them is
-    written nowhere.
+    """Return the bytes with all recipients of a blind copy: it is not documented whether Graph puts
+    Bcc into them.
     """
     header = BytesHeaderParser(policy=policy.default).parsebytes(source)["Bcc"]
     named = {address.addr_spec.lower() for address in header.addresses} if header else set()

@@ -1,4 +1,4 @@
-"""A mailbox in Graph: its handles, its folders, and its rows as the tools know them."""
+"""A mailbox in Graph: its handles, its folders, and its rows in the types of the tools."""
 
 import functools
 import hashlib
@@ -28,18 +28,20 @@ WELL_KNOWN = {
     "trash": "deleteditems",
 }  # fmt: skip
 FOLDER_FIELDS = "id,displayName,unreadItemCount,totalItemCount,childFolderCount"
-BRANCHES = 100  # folders that are looked into: each is a request
-FOLDER_ID = re.compile(r"[A-Za-z0-9+/_=-]{40,}")  # what may be one, or a long name
+BRANCHES = 100  # folders that are searched for subfolders: each is a request
+FOLDER_ID = re.compile(r"[A-Za-z0-9+/_=-]{40,}")  # an id, or a long name
 NO_FOLDER = "There is no such folder; list_folders names them."
 NOT_SEEN = "There is no such folder among those that list_folders names. It does not name all: say the folder's id."
-_FOLDER_IDS: dict[tuple[UUID, str], str] = {}  # by mailbox and role: they are for ever
-_KNOWN: set[tuple[UUID, str]] = set()  # ids of folders that were there once
+_FOLDER_IDS: dict[tuple[UUID, str], str] = {}  # by mailbox and role: they never change
+_KNOWN: set[tuple[UUID, str]] = set()  # ids of folders that existed once
 READS = {microsoft.READ, microsoft.DRAFT}
 
 
 @functools.cache
 def _shared_transport(process: int) -> httpx2.BaseTransport:
-    """One pool of connections for all reads of this process; a forked one makes its own."""
+    """Return one pool of connections for all reads of this process; a forked process makes
+    its own.
+    """
     return httpx2.HTTPTransport(
         verify=_trusted(process), limits=httpx2.Limits(max_keepalive_connections=20)
     )
@@ -47,7 +49,7 @@ def _shared_transport(process: int) -> httpx2.BaseTransport:
 
 @functools.cache
 def _trusted(process: int) -> Any:
-    return httpx2.create_ssl_context()  # reading the certificates costs more than a call: once
+    return httpx2.create_ssl_context()  # cached: reading the certificates costs more than a call
 
 
 def _own_transport() -> httpx2.BaseTransport:
@@ -55,7 +57,7 @@ def _own_transport() -> httpx2.BaseTransport:
 
 
 class GraphMailbox:
-    """What reading, drafting and sending share. `scopes` are the permissions that were granted."""
+    """The base of reading, drafting and sending. `scopes` are the permissions that were granted."""
 
     def __init__(self, client: GraphClient, *, mailbox_id: UUID, scopes: Iterable[str]) -> None:
         self._client = client
@@ -69,9 +71,7 @@ class GraphMailbox:
 
         def token(rejected: str) -> str:
             found = access_token(mailbox_id, microsoft.refresh, known=secrets, rejected=rejected)
-            if found != secrets.get(
-                "access_token"
-            ):  # one that was renewed may permit something else
+            if found != secrets.get("access_token"):  # a renewed token may have other permissions
                 provider._scopes = frozenset(
                     Mailbox.objects.values_list("scopes", flat=True).get(pk=mailbox_id)
                 )
@@ -89,7 +89,7 @@ class GraphMailbox:
         return provider
 
     def _path(self, message_id: str) -> str:
-        """Where a message lies, by its handle. Raises Refused("not_found")."""
+        """Return the path of a message, by its handle. Raises NotFound."""
         named = handles.named(self._mailbox_id, message_id)
         if named is None or named.startswith(("http:", "https:")):
             raise NotFound()
@@ -99,7 +99,7 @@ class GraphMailbox:
         return handles.shortened(self._mailbox_id, [named])[named]
 
     def _folder_path(self, folder: str) -> str:
-        """The path of a folder, by role, name or id. Raises Refused("not_found")."""
+        """Return the path of a folder, by role, name or id. Raises NotFound."""
         role = role_of(folder)
         if role is not None:
             return f"/mailFolders/{WELL_KNOWN[role]}"
@@ -112,7 +112,7 @@ class GraphMailbox:
         raise NotFound(NOT_SEEN if any(row.get("more_inside") for row in rows) else NO_FOLDER)
 
     def _is_folder(self, folder_id: str) -> bool:
-        """Whether a folder has this id, wherever it lies; asked once."""
+        """Return True if any folder has this id; a positive answer is remembered."""
         if (self._mailbox_id, folder_id) not in _KNOWN:
             try:
                 self._client.get(f"/mailFolders/{quote(folder_id, safe='')}", {"$select": "id"})
@@ -122,14 +122,14 @@ class GraphMailbox:
         return True
 
     def _folder_rows(self) -> list[dict[str, Any]]:
-        """The folders, the upper ones first.
+        """Return the folders, the upper ones first.
 
-        What is too much to be looked into is marked with `more_inside`.
+        Folders beyond the limit of subfolder requests are marked with `more_inside`.
         """
         params: dict[str, str | int] = {"$top": 100, "$select": FOLDER_FIELDS}
         rows = self._client.rows("/mailFolders", params)
         looked_into = 0
-        for row in rows:  # it grows meanwhile
+        for row in rows:  # the list grows during the loop
             if not row.get("childFolderCount"):
                 continue
             if looked_into == BRANCHES:
@@ -142,8 +142,8 @@ class GraphMailbox:
         return rows
 
     def _id_of_role(self, role: str) -> str:
-        """The id of a folder that has a role, in whatever language it is shown; empty where there
-        is none yet.
+        """Return the id of the folder with a role, in any display language; empty if there is no
+        such folder yet.
         """
         key = (self._mailbox_id, role)
         if key not in _FOLDER_IDS:
@@ -159,7 +159,7 @@ class GraphMailbox:
 
 
 def moment(value: Any) -> datetime | None:
-    """A time of Graph; one that no clock can show is none."""
+    """Return a time of Graph, or None if it is not a valid time."""
     try:
         found = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
@@ -168,7 +168,7 @@ def moment(value: Any) -> datetime | None:
 
 
 def sender_of(row: dict[str, Any]) -> tuple[str, str]:
-    """(name, address) of who sent it, without control characters."""
+    """Return (name, address) of the sender, without control characters."""
     name, address = address_of(row.get("from") or row.get("sender"))
     return lenient.decoded(name), lenient.decoded(address)
 
@@ -179,7 +179,7 @@ def addresses(row: dict[str, Any], name: str) -> tuple[str, ...]:
 
 
 def mark_of(graph_id: str) -> str:
-    """A short mark by which an id is known again among few."""
+    """Return a short mark that identifies an id among few."""
     return hashlib.blake2b(graph_id.encode(), digest_size=6).hexdigest()
 
 

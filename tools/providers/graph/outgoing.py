@@ -1,5 +1,4 @@
-"""The approved bytes as Graph takes them, and whether what it made of them is what was approved.
-
+"""The approved bytes in the form that Graph takes, and the comparison of Graph's draft with them.
 Pure.
 """
 
@@ -18,10 +17,11 @@ from tools.mail.html.clean import text_of
 from tools.mail.message.content import in_html, same_in_html
 from tools.providers.base import Envelope
 
-# Our id of a message, whatever id Exchange gives it: a named string property in a set of our own.
+# Our id of a message, independent of the id that Exchange gives: a named string property in our own
+# set.
 MARKER = "String {6e3f1f52-8f0b-4d9e-9a0c-7d1f2b9c4a11} Name MailhubMessageId"
-# What is not smaller goes by an upload session: a request may have 4 MiB, which is 3 MiB in base64
-# with nothing beside.
+# Larger files need an upload session: a request may have 4 MiB, which is 3 MiB in base64 with
+# nothing else in it.
 INLINE_LIMIT = 2_900_000
 IMPORTANCE = ("low", "high")
 
@@ -49,9 +49,9 @@ class File:
 
 @dataclass(frozen=True, kw_only=True)
 class Outgoing:
-    """A message in the words of Graph.
+    """A message in the terms of Graph.
 
-    Graph holds one body: HTML where there is one, and Exchange makes the plain text beside it.
+    Graph holds one body: HTML if there is one; Exchange adds the plain text.
     """
 
     to: tuple[str, ...]
@@ -66,7 +66,7 @@ class Outgoing:
     files: tuple[File, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The seed's message: empty lists of cc and bcc are left out."""
+        """Return the JSON of the message; empty lists of cc and bcc are left out."""
         lists = {"toRecipients": self.to, "ccRecipients": self.cc, "bccRecipients": self.bcc}
         return {
             "subject": self.subject,
@@ -86,7 +86,7 @@ class Outgoing:
 
 
 def length(body: Any) -> int:
-    """The bytes of a request that says this, written as the HTTP library writes JSON."""
+    """Return the length in bytes of a request with this body, in the HTTP library's JSON format."""
     return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
 
 
@@ -97,8 +97,8 @@ def as_recipients(addresses: Sequence[str]) -> list[dict[str, Any]]:
 def parsed(source: bytes, *, recipients: tuple[str, ...] | None = None) -> Outgoing:
     """Read the bytes that `tools.mail.message.compose` made.
 
-    A recipient that is in no header gets it as Bcc. Without `recipients` it is a draft, which has
-    its own Bcc header.
+    A recipient that is in no header becomes Bcc. Without `recipients` the bytes are a draft, which
+    has its own Bcc header.
     """
     message = message_from_bytes(source, policy=policy.default)
     to, cc, bcc = (_addresses(message, header) for header in ("To", "Cc", "Bcc"))
@@ -123,11 +123,11 @@ def parsed(source: bytes, *, recipients: tuple[str, ...] | None = None) -> Outgo
 def differences(
     outgoing: Outgoing, read: Mapping[str, Any], files: Sequence[tuple[str, str]]
 ) -> list[str]:
-    """In what the draft at the provider is not the approved message; `files` are (name, SHA-256) of
-    its attachments.
+    """Return the names of the differences between the provider's draft and the approved message.
 
-    Empty when nothing differs that a person could see. Exchange rewrites the mark-up of HTML: its
-    text, its links and its pictures must be the same.
+    `files` are (name, SHA-256) of the draft's attachments. The list is empty if a person could see
+    no difference. Exchange rewrites the mark-up of HTML, so its text, links and pictures are
+    compared.
     """
     comparisons = {
         "to": (recipients_of(read, "toRecipients"), _lower(outgoing.to)),
@@ -150,8 +150,8 @@ def differences(
 
 
 def leads_elsewhere(html: str, text: str) -> bool:
-    """Whether HTML that is made of a text has a link or a picture with an address that the text
-    does not name.
+    """Return True if HTML made of a text has a link or a picture with an address that the text does
+    not name.
     """
     return any(
         target.partition(" ")[2].removeprefix("mailto:") not in text for target in _Targets.of(html)
@@ -163,7 +163,7 @@ def recipients_of(read: Mapping[str, Any], name: str) -> Counter[str]:
 
 
 def address_of(recipient: Any) -> tuple[str, str]:
-    """(name, address) of one of Graph's recipients."""
+    """Return (name, address) of one of Graph's recipients."""
     given = recipient.get("emailAddress") if isinstance(recipient, dict) else None
     given = given if isinstance(given, dict) else {}
     return str(given.get("name") or ""), str(given.get("address") or "")
@@ -224,7 +224,7 @@ def _files(message: EmailMessage) -> list[File]:
 
 
 class _Targets(HTMLParser):
-    """Where the HTML leads and what it shows that is not text."""
+    """A parser that counts the links and pictures of HTML."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -245,9 +245,10 @@ class _Targets(HTMLParser):
 
 
 def is_comment_alone(outgoing: Outgoing, envelope: Envelope) -> bool:
-    """Whether the approved text is the comment alone, which reads as it was approved: then
-    Microsoft writes the quote, and that was said. An answer always has a comment; what has none was
-    edited since, and goes as it is.
+    """Return True if the approved text is only the comment and looks as it was approved.
+
+    Then Microsoft writes the quote, as the preview said. An answer always has a comment; a mail
+    without one was edited later, and goes as it is.
     """
     if (
         envelope.kind == "send"

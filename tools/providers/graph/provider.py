@@ -12,12 +12,12 @@ class GraphProvider(GraphSending):
     always_keeps_copy = False
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
-        # first: what a token that is renewed permits decides which way it goes
+        # first, because the permissions of a renewed token decide how the mail is sent
         self._client.signed_in()
         return super().send(envelope, handover)
 
     def test(self) -> None:
-        """One light read where reading was granted; elsewhere a token is all that can be had."""
+        """Make one light read if reading was granted; otherwise only get a token."""
         if self._scopes & READS:
             self._client.get("/mailFolders/inbox", {"$select": "id"})
         else:

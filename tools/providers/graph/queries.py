@@ -1,7 +1,7 @@
-"""What to look for, in Graph's two languages. Pure.
+"""A search in Graph's two languages. Pure.
 
-`$filter` compares fields exactly and keeps the order; `$search` (KQL) looks for words and orders by
-itself. Graph takes one of them for messages, not both:
+`$filter` compares fields exactly and keeps the order; `$search` (KQL) looks for words and has its
+own order. Graph takes only one of them for messages:
 https://learn.microsoft.com/graph/search-query-parameter
 """
 
@@ -17,9 +17,10 @@ TOKEN = re.compile(r"([0-9]{1,10})((?:-[0-9a-f]{12})*)")
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """`search` is KQL, without its outer quotes; `filters` are clauses of `$filter`.
+    """A search for Graph. `search` is KQL without its outer quotes; `filters` are clauses of
+    `$filter`.
 
-    Only one of them holds something that Graph judges; with `search`, `unread` is judged here.
+    Only one of them is used. With `search`, `unread` is compared here.
     """
 
     search: str = ""
@@ -29,8 +30,8 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Below:
-    """Where a page ended: the second of its last message, and the marks of all of that second that
-    were shown.
+    """The end of a page: the second of its last message, and the marks of all messages of that
+    second that were shown.
     """
 
     second: int
@@ -38,9 +39,10 @@ class Below:
 
     @property
     def end(self) -> str:
-        """The next second.
+        """Return the next second.
 
-        Graph shows whole ones and compares finer: what is shown as 05 may have come at 05.4.
+        Graph shows whole seconds but compares fractions: a message shown at 05 may have come at
+        05.4.
         """
         return f"{datetime.fromtimestamp(self.second + 1, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
@@ -49,9 +51,10 @@ class Below:
 
 
 def wanted(query: SearchQuery, *, today: date, as_words: bool = False) -> Wanted:
-    """Words, senders and recipients need `$search`; everything else is a `$filter`.
+    """Return the search for Graph: words, senders and recipients need `$search`, everything else is
+    a `$filter`.
 
-    `as_words`: the raw query is no KQL, but words that must all be there.
+    `as_words`: the raw query is not KQL, but words that must all match.
     """
     if query.label_ids:
         raise Unsupported("unsupported", "Microsoft 365 has folders, not labels: say folder.")
@@ -77,9 +80,9 @@ def unread_filter(unread: bool | None) -> tuple[str, ...]:
 
 
 def joined(filters: tuple[str, ...], below: Below | None) -> str:
-    """One `$filter`.
+    """Return one `$filter`.
 
-    What is ordered by must be compared first, or Graph calls the filter inefficient.
+    The field that sorts must be compared first, or Graph calls the filter inefficient.
     """
     first = (
         f"receivedDateTime lt {below.end}" if below else "receivedDateTime ge 1900-01-01T00:00:00Z"
@@ -88,7 +91,7 @@ def joined(filters: tuple[str, ...], below: Below | None) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string of OData: a quote inside is written twice."""
+    """Return a string of OData: a quote inside is written twice."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -111,14 +114,12 @@ def _kql(query: SearchQuery, since: date | None, *, as_words: bool) -> str:
     if query.has_attachments is not None:
         clauses.append(f"hasAttachments:{_said(query.has_attachments)}")
     if query.raw and len(clauses) > 1:
-        clauses[0] = f"({clauses[0]})"  # its own OR must not let the rest go
+        clauses[0] = f"({clauses[0]})"  # an OR in it must not weaken the other clauses
     return " AND ".join(clauses)
 
 
 def _phrase(name: str, value: str) -> str:
-    """Words that belong together; a quote inside would end them, and what follows would be read as
-    KQL.
-    """
+    """Return a phrase. A quote inside would end it, and the rest would be read as KQL."""
     return _escaped(f"{name}{_quoted(value)}")
 
 

@@ -1,4 +1,4 @@
-"""Reading a mailbox: lists and searches in one request each, messages, conversations, attachments."""
+"""Reading a mailbox: lists and searches in one request each, messages, threads, attachments."""
 
 import base64
 import binascii
@@ -24,7 +24,7 @@ from tools.providers.graph.mailbox import (
 from tools.providers.graph.queries import TOKEN, Below, below, joined, quoted, unread_filter, wanted
 
 CARD_FIELDS = "id,subject,from,toRecipients,receivedDateTime,sentDateTime,bodyPreview,isRead,isDraft,hasAttachments"
-# A header of its own is asked for by name of all: Graph has no filter for one.
+# Our own header can only be read with all headers: Graph has no filter for one header.
 MESSAGE_FIELDS = (
     "id,subject,from,toRecipients,ccRecipients,replyTo,receivedDateTime,sentDateTime,internetMessageId,"
     "internetMessageHeaders,conversationId,hasAttachments,isDraft"
@@ -35,12 +35,12 @@ THREAD_FIELDS = (
 FILE_FIELDS = "id,name,contentType,size,isInline"
 FILES = f"attachments($select={FILE_FIELDS},microsoft.graph.fileAttachment/contentId)"
 TOP_LIMIT = 1000  # of `$top`: https://learn.microsoft.com/graph/api/user-list-messages
-TOKEN_LENGTH = 200  # of a page token that a tool takes
-EMPTY_PAGES = 5  # that are looked through for something unread
+TOKEN_LENGTH = 200  # longest page token that a tool takes
+EMPTY_PAGES = 5  # searched for an unread message
 
 
 class GraphReading(GraphMailbox):
-    """What does not change the mailbox."""
+    """A mailbox that can be read."""
 
     def list_messages(
         self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
@@ -57,7 +57,7 @@ class GraphReading(GraphMailbox):
             except Refused as error:
                 if error.code != "refused" or not query.raw or page_token:
                     raise
-            # It is no KQL: `{10}` or `50%` are words that somebody looks for.
+            # The query is not KQL: `{10}` or `50%` are words to look for.
             words = wanted(query, today=today, as_words=True)
             return self._searched(folder, words.search, words.unread, limit, None)
         return self._filtered(folder, want.filters, limit, page_token)
@@ -110,7 +110,7 @@ class GraphReading(GraphMailbox):
         if row is None:
             raise NotFound("There is no such attachment; list_attachments names them.")
         info = attachment_info(row)
-        if info.size * 9 // 10 > limit:  # Graph counts some of its own with it
+        if info.size * 9 // 10 > limit:  # Graph's size includes some overhead
             raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
         content = self._content(
             f"{path}/{quote(str(row['id']), safe='')}", is_mail=info.type == "message/rfc822"
@@ -131,7 +131,9 @@ class GraphReading(GraphMailbox):
         return self._client.rows(path, {"$select": fields})
 
     def _content(self, path: str, *, is_mail: bool) -> bytes:
-        """The bytes of an attachment. One that is a mail has none of its own and comes as MIME."""
+        """Return the bytes of an attachment. An attached mail has no bytes of its own and comes as
+        MIME.
+        """
         if is_mail:
             return self._client.get(f"{path}/$value", raw=True).content
         answer = self._client.get(path)
@@ -143,9 +145,9 @@ class GraphReading(GraphMailbox):
     def _filtered(
         self, folder: str, filters: tuple[str, ...], limit: int, page_token: str | None
     ) -> Page:
-        """One request, unless a page has nothing new.
+        """Return a page with one request, or more if a page has nothing new.
 
-        Pages follow each other by time, so that what arrives meanwhile moves nothing.
+        Pages are cut by time, so that newly arrived mail moves nothing.
         """
         start = self._below(page_token)
         shown = frozenset(start.seen if start else ())
@@ -170,7 +172,7 @@ class GraphReading(GraphMailbox):
         return Page(cards=self._cards(page), next_token=token)
 
     def _below(self, page_token: str | None) -> Below | None:
-        """Where a page begins: what a token says, or what is kept under it."""
+        """Return the start of a page, from the token or from the value stored under it."""
         if not page_token:
             return None
         return below(
@@ -180,9 +182,10 @@ class GraphReading(GraphMailbox):
         )
 
     def _token(self, page: Sequence[dict[str, Any]], start: Below | None) -> str:
-        """Where the next page begins.
+        """Return the token of the next page.
 
-        After many of one second that is too long to be handed out, and is kept here.
+        After many messages of one second the token is too long, so it is stored and its handle is
+        returned.
         """
         last = moment(page[-1].get("receivedDateTime")) if page else None
         if last is None:
@@ -202,9 +205,10 @@ class GraphReading(GraphMailbox):
     def _searched(
         self, folder: str, search: str, unread: bool | None, limit: int, page_token: str | None
     ) -> Page:
-        """One request, unless everything on a page was read and unread was asked for.
+        """Return a page with one request, or more if unread mail was asked for and all mail on a
+        page was read.
 
-        Graph orders what it finds.
+        Graph decides the order.
         """
         params: dict[str, str | int] = {
             "$search": f'"{search}"',

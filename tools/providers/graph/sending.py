@@ -1,10 +1,9 @@
-"""Handing a message over, and finding out afterwards.
+"""Handing a message over, and finding out afterwards whether it left.
 
-Two ways, by what was granted and what was approved.
-
-With Mail.ReadWrite: a draft is made, read back, compared with what was approved, and sent by its
-id; as long as it lies there unchanged, it did not go out. Without it, or when no copy is to be
-kept: one call that makes and sends at once.
+The permissions and the approved mail decide between two ways. With Mail.ReadWrite, a draft is
+created, read back, compared with the approved mail, and sent by its id; as long as it is there
+unchanged, it did not go out. Without it, or if no copy is to be kept, one call creates and sends at
+once.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,10 +37,10 @@ from tools.providers.graph.queries import quoted
 
 BACK = "id,subject,body,toRecipients,ccRecipients,bccRecipients,importance,isDraft,changeKey,parentFolderId"
 AS_TEXT = 'outlook.body-content-type="text"'
-# PidTagLastVerbExecuted: what Outlook shows as answered or forwarded (MS-OXOMSG 2.2.1.38).
+# PidTagLastVerbExecuted: Outlook shows it as answered or forwarded (MS-OXOMSG 2.2.1.38).
 LAST_VERB = "Integer 0x1081"
-# Exchange reads a comment as HTML where the answer is HTML; what it makes of one on a plain text is
-# written nowhere.
+# Exchange reads a comment as HTML if the answer is HTML; for an answer in plain text this is not
+# documented.
 UNCERTAIN = (
     "Microsoft 365 may read this comment as HTML, so it is not certain what would arrive. Write it in one line, without"
     f" < and &, or connect the mailbox again with the permission {DRAFT}."
@@ -55,8 +54,8 @@ OUR_MARK = f"singleValueExtendedProperties($filter=id eq '{MARKER}')"
 class GraphSending(GraphDrafts):
     @property
     def writes_quote(self) -> bool:
-        """Whether answers and forwards leave with a quote that Microsoft writes: it can only be
-        told the comment.
+        """Return True if Microsoft writes the quote of answers and forwards: then it takes only the
+        comment.
         """
         return DRAFT not in self._scopes
 
@@ -97,13 +96,13 @@ class GraphSending(GraphDrafts):
         return tuple(wrong)
 
     def _is_written_there(self, envelope: Envelope, outgoing: Outgoing) -> bool:
-        """Whether Microsoft may have written subject and quote itself: then only the recipients can
-        be compared.
+        """Return True if Microsoft may have written subject and quote: then only recipients can be
+        compared.
         """
         return envelope.kind != "send" and is_comment_alone(outgoing, envelope)
 
     def _in_sent(self, message_id: str) -> dict[str, Any] | None:
-        # In Sent and still a draft: it is on its way, and may come back.
+        # A draft in Sent is on its way and may come back.
         return next(
             (row for row in self._marked("sentitems", message_id) if not row.get("isDraft")), None
         )
@@ -118,8 +117,8 @@ class GraphSending(GraphDrafts):
         return bool(state.get("isDraft")) and _unchanged(state, prepared)
 
     def discard(self, prepared: Mapping[str, Any]) -> None:
-        """The draft, or with an intent alone what was made of it: the answer to its creation was
-        lost.
+        """Remove the draft. If the notes name only a marker, the answer to the draft's creation was
+        lost, so remove every draft with that marker.
         """
         if "draft" not in prepared:
             marker = str(prepared.get("marker", ""))
@@ -132,8 +131,8 @@ class GraphSending(GraphDrafts):
             self.destroy(prepared)
 
     def destroy(self, prepared: Mapping[str, Any]) -> bool:
-        """DELETE would move the draft to Deleted Items, where its immutable id stays good and an
-        order still finds it.
+        """Destroy the draft permanently. DELETE would move it to Deleted Items, where its immutable
+        id stays valid and an order still finds it.
 
         The address names the folder too: a draft that is on its way to Sent is not found there.
         https://learn.microsoft.com/en-us/graph/api/message-permanentdelete
@@ -148,7 +147,7 @@ class GraphSending(GraphDrafts):
         except Refused as error:
             if isinstance(error, NotPermitted):
                 raise
-            return False  # gone, on its way, or a cloud without this call: nobody can say
+            return False  # gone, on its way, or a cloud without this call: unknown
         return answer.status == HTTPStatus.NO_CONTENT
 
     def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
@@ -160,30 +159,28 @@ class GraphSending(GraphDrafts):
         )
 
     def _discard_unfinished(self, draft: str) -> None:
-        """A draft that was never compared, so no order names it.
+        """Delete a draft that was never compared, so no order names it.
 
-        Its person finds it in Deleted Items.
+        The mailbox owner finds it in Deleted Items.
         """
         try:
             state = self._state({"draft": draft})
-            # In Sent and still a draft: its person is sending it.
+            # A draft in Sent: the mailbox owner is sending it.
             if state.get("isDraft") and state.get("parentFolderId") != self._id_of_role("sent"):
                 self._client.call("DELETE", self._at(draft), scope=SCOPE)
         except NotFound:
             return
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
-        """Nothing: Exchange keeps the copy itself."""
+        """Do nothing, because Exchange keeps the copy itself."""
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
         body = {"singleValueExtendedProperties": [{"id": LAST_VERB, "value": VERBS[flag]}]}
         self._client.call("PATCH", self._path(message_id), scope=SCOPE, json=body)
 
     def _by_draft(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> None:
-        """1.
-
-        The draft of an earlier try if it is still what was approved, else a new one, read back and
-        compared. 2. Send it by its id.
+        """Send the draft of an earlier attempt if it is still the approved one, else a new one that
+        was read back and compared.
         """
         left = self._left_from_before(outgoing, handover)
         draft = left or self._prepared(envelope, outgoing, handover)
@@ -202,9 +199,9 @@ class GraphSending(GraphDrafts):
             raise
 
     def _is_still_a_draft(self, prepared: Mapping[str, Any]) -> bool:
-        """Whether a second try can have been refused for what it is.
+        """Return True if a refusal of the second attempt is about the draft itself.
 
-        The first may have been carried out late.
+        If the draft is gone, the first attempt may have been carried out late.
         """
         try:
             return bool(self._state(prepared).get("isDraft"))
@@ -212,9 +209,10 @@ class GraphSending(GraphDrafts):
             return False
 
     def _marked(self, folder: str, message_id: str) -> Iterator[dict[str, Any]]:
-        """What lies in a folder under our id, or under another with our mark.
+        """Yield the messages in a folder that have our id, or another id with our mark.
 
-        Evidence is looked at: a server that does not know a filter may answer with everything.
+        The rows are compared here, because a server that does not know a filter may return
+        everything.
         """
         marked = f"singleValueExtendedProperties/Any(ep: ep/id eq '{MARKER}' and ep/value eq {quoted(message_id)})"
         for condition in (f"internetMessageId eq {quoted(message_id)}", marked):
@@ -229,10 +227,11 @@ class GraphSending(GraphDrafts):
                     yield row
 
     def _left_from_before(self, outgoing: Outgoing, handover: Handover) -> str | None:
-        """The draft that an earlier try has compared already. One that was not is taken away.
+        """Return the draft that an earlier attempt has compared; remove one that was not compared.
 
-        Changed: its person has done that, and it is not what was approved. Gone: it may have been
-        sent by somebody else, so nobody can say; that counts as handed over.
+        If the draft was changed, the mailbox owner did that, and it is not the approved mail: raise
+        Refused. If it is gone, somebody else may have sent it: raise OutcomeUnknown, as after a
+        handover.
         """
         prepared = handover.prepared
         if "version" not in prepared:
@@ -256,8 +255,9 @@ class GraphSending(GraphDrafts):
         return str(prepared["draft"])
 
     def _take_away(self, message_id: str, handover: Handover) -> None:
-        """What an earlier try has left unfinished goes, unless its person has sent it: it may not
-        have been complete then, so nobody can say whether that is what was approved.
+        """Remove the unfinished draft of an earlier attempt, unless the mailbox owner has sent it.
+
+        It may have been incomplete when it was sent, so raise OutcomeUnknown then.
         """
         prepared = dict(handover.prepared)
         if self._was_sent(message_id, prepared):
@@ -269,8 +269,8 @@ class GraphSending(GraphDrafts):
         self.discard(prepared)
 
     def _was_sent(self, message_id: str, prepared: Mapping[str, Any]) -> bool:
-        """Whether it may have left: it lies in Sent, on its way or for good, or it is not where it
-        was made.
+        """Return True if it may have left: it is in Sent, on its way or finally, or not where it
+        was created.
         """
         if "draft" in prepared:
             try:
@@ -283,9 +283,7 @@ class GraphSending(GraphDrafts):
 
     def _prepared(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> str:
         notes: dict[str, Any] = {"marker": outgoing.message_id}
-        handover.keep(
-            notes
-        )  # the intent first: a draft of which nobody knows the id is found by its mark
+        handover.keep(notes)  # the marker first: a draft with an unknown id is found by its mark
         draft = self._created(outgoing, kind=envelope.kind, original=envelope.original)
         notes |= {"draft": draft, "source": sha256(envelope.source).hexdigest()}
         handover.keep(notes)
@@ -310,7 +308,7 @@ class GraphSending(GraphDrafts):
         return draft
 
     def _differences(self, message: str, outgoing: Outgoing) -> tuple[dict[str, Any], list[str]]:
-        """The message as it lies there, and in what it is not the approved one."""
+        """Return the stored message and the names of its differences from the approved one."""
         read = self._read_back(message, outgoing)
         path = f"{self._at(message)}/attachments"
         files = [
@@ -323,10 +321,10 @@ class GraphSending(GraphDrafts):
         return read, differences(outgoing, read, files)
 
     def _read_back(self, draft: str, outgoing: Outgoing) -> dict[str, Any]:
-        """The draft as it lies there.
+        """Return the stored draft.
 
-        Where a text is shown as HTML, which Microsoft's page says of every body, it is asked for as
-        text; the HTML is looked at all the same, since a text hides where a link leads.
+        Microsoft's documentation says that every body is shown as HTML. If a text is, the draft is
+        read again as text. The HTML is checked too, because the text hides where a link leads.
         """
         read = dict(self._client.get(self._at(draft), {"$select": BACK}).body)
         body = read.get("body") or {}
@@ -338,9 +336,11 @@ class GraphSending(GraphDrafts):
         return dict(as_text) if same and not leads else read
 
     def _at_once(self, envelope: Envelope, outgoing: Outgoing) -> tuple[str, dict[str, Any]] | None:
-        """The endpoint that makes and sends in one, and what it is told; None where a draft is the
-        way. Raises Refused for what cannot go either way. The marker goes along, or nothing could
-        be found again.
+        """Return the endpoint that creates and sends in one call and its body, or None if a draft
+        is needed.
+
+        Raises Refused for a mail that can go neither way. The marker is included, because otherwise
+        the mail could not be found in Sent.
         """
         action, body = None, outgoing.as_json()
         if envelope.kind == "send" and (self.writes_quote or not envelope.save_to_sent):
@@ -354,7 +354,7 @@ class GraphSending(GraphDrafts):
                 "message": {**outgoing.attached(), **outgoing.marked()},
             }
         elif is_comment_alone(outgoing, envelope):
-            # An attachment of the original goes along by itself.
+            # Graph adds the attachments of the original itself.
             body = {
                 "toRecipients": as_recipients(envelope.recipients),
                 "message": outgoing.marked(),
@@ -364,7 +364,7 @@ class GraphSending(GraphDrafts):
                 body | ({"comment": envelope.comment} if envelope.comment else {}),
             )
         elif self.writes_quote:
-            # It was approved with a quote of ours, or answers without an original: both need the
+            # It was approved with a quote of ours, or it answers without an original: both need the
             # permission.
             is_raw = bool(envelope.comment) and envelope.comment.strip() == outgoing.text.strip()
             raise NotPermitted(DRAFT, UNCERTAIN if is_raw else "")

@@ -1,4 +1,4 @@
-"""Who may call Graph for a mailbox: three at once, in all processes of this machine together.
+"""The three slots for calls to Graph on a mailbox, shared by all processes of this machine.
 
 Graph allows an app four calls at once on a mailbox:
 https://learn.microsoft.com/graph/throttling-limits
@@ -17,14 +17,16 @@ from django.conf import settings
 
 from tools.providers.errors import Busy
 
-AT_ONCE = 3  # one is left for what else runs there
+AT_ONCE = 3  # one of Graph's four is left for other programs
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.02
 
 
 @contextmanager
 def turn(key: object) -> Iterator[None]:
-    """Wait for a turn, and have it. Raises Busy when none comes: nothing has been asked then."""
+    """Wait for a slot and hold it. Raises Busy if no slot becomes free; no request was made
+    then.
+    """
     give_up_at = time.monotonic() + WAIT_SECONDS
     here = _here(key)
     if not here.acquire(timeout=WAIT_SECONDS):
@@ -35,19 +37,19 @@ def turn(key: object) -> Iterator[None]:
             yield
         finally:
             if held is not None:
-                os.close(held)  # which unlocks it, as the end of the process does
+                os.close(held)  # closing unlocks it, like the end of the process
     finally:
         here.release()
 
 
 @cache
 def _here(key: object) -> threading.BoundedSemaphore:
-    """The turns of a mailbox in this process: its threads wait here without polling."""
+    """Return the slots of a mailbox in this process: its threads wait here without polling."""
     return threading.BoundedSemaphore(AT_ONCE)
 
 
 def _held(key: object, give_up_at: float) -> int | None:
-    """One of the mailbox's locked files; None where there can be none."""
+    """Return one of the mailbox's locked files, or None if files cannot be locked."""
     try:
         folder = _folder(settings.MAILHUB_HOME)
         while True:
@@ -64,9 +66,7 @@ def _held(key: object, give_up_at: float) -> int | None:
             if time.monotonic() > give_up_at:
                 raise _busy()
             time.sleep(POLL_SECONDS)
-    except (
-        OSError
-    ):  # a home that cannot be written, or that knows no locks: the process counts alone
+    except OSError:  # the home is read-only or has no locks: each process counts for itself
         return None
 
 

@@ -1,4 +1,6 @@
-"""Drafts on IMAP: append first, then remove exactly the one it replaces (RFC 4315)."""
+"""Drafts on IMAP: append the new draft first, then remove only the one that it replaces
+(RFC 4315).
+"""
 
 from tools.providers import lenient
 from tools.providers.base import NOT_A_DRAFT, StoredDraft
@@ -10,7 +12,7 @@ DRAFT_LIMIT = 40 * 1024 * 1024
 
 
 class ImapDrafts(ImapMailbox):
-    """What happens in the drafts folder, and nowhere else."""
+    """A mailbox with drafts; it changes the drafts folder only."""
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
         with self._session(uploaded=len(source)) as session:
@@ -20,7 +22,7 @@ class ImapDrafts(ImapMailbox):
             validity = session.uid_validity
             session.client.append(folder, source, flags=(rb"\Draft", rb"\Seen"))
             # APPENDUID may be missing, and the folder may be rebuilt in between: the Message-ID
-            # finds both again.
+            # finds both drafts again.
             session.folder = None
             self._select(session, folder)
             uid = self._uid_by_message_id(
@@ -55,7 +57,7 @@ class ImapDrafts(ImapMailbox):
             return self._id(session, number)
 
     def _draft_uid(self, session: Session, draft_id: str) -> int:
-        """The UID of a draft, with the drafts folder selected."""
+        """Return the UID of a draft, with the drafts folder selected."""
         folder = self._folder(session, "drafts")
         place = self._open(session, draft_id)
         if place.folder != folder:
@@ -69,8 +71,8 @@ class ImapDrafts(ImapMailbox):
     def _remove(self, session: Session, uid: int) -> None:
         """Remove one message and nothing else.
 
-        Without UIDPLUS it stays marked as deleted: a bare EXPUNGE would take along whatever else is
-        marked.
+        Without UIDPLUS it stays marked as deleted, because a bare EXPUNGE would remove every marked
+        message.
         """
         session.client.add_flags([uid], [rb"\Deleted"])
         if session.client.has_capability("UIDPLUS"):

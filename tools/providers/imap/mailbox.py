@@ -24,7 +24,7 @@ from tools.providers.imap.sessions import POOL, Session
 FIRST_WINDOW = 500
 SLOWEST_UPLOAD = 100_000  # bytes a second
 
-# RFC 6154 roles first; servers without it go by the names that mail programs use.
+# RFC 6154 roles first; on servers without them, the names that mail programs use.
 SPECIAL_USE = {
     "sent": b"\\Sent",
     "drafts": b"\\Drafts",
@@ -39,17 +39,16 @@ USUAL_NAMES = {
     "junk": ("junk", "spam", "junk e-mail"),
     "trash": ("trash", "deleted items", "deleted messages", "papierkorb"),
 }
-# What may stand in a SEARCH for a Message-ID. imapclient and imaplib put whatever an argument holds
-# on the wire: a foreign Message-ID with CR LF in it would be a second command. No quotes are put
-# around it either, so it must be an IMAP atom: without % * ( ) { } and the two that quote.
+# The Message-IDs that are safe in a SEARCH. imapclient and imaplib put any argument on the wire
+# unchanged: a foreign Message-ID with CR LF would be a second command. They add no quotes either,
+# so it must be an IMAP atom: without % * ( ) { } and the two characters that quote.
 SAFE_MESSAGE_ID = re.compile(r"<[!#$&'+-\[\]-z|~]{1,250}@[!#$&'+-\[\]-z|~]+>")
 UNSAFE_ARGUMENT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
-# RFC 5530: codes of a refusal that holds for now.
+# RFC 5530: codes of a temporary refusal.
 FOR_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|SERVERBUG|LIMIT)\b", re.IGNORECASE)
-# The server's answer to a search that it does not understand; other refusals are about its own
-# state.
+# The server does not understand the search; other refusals are about the server's own state.
 NOT_SEARCHED = re.compile(r"\bBAD\b|\[BADCHARSET\b", re.IGNORECASE)
 HOLDS_NOTHING = {b"\\Noselect", b"\\NonExistent"}
 NOT_OPENED = "The mail server does not open the folder"
@@ -58,7 +57,7 @@ NO_DRAFTS = "Could not find Drafts folder. Available folders can be listed with 
 
 
 class ImapMailbox:
-    """What reading, drafting and sending share."""
+    """The base of reading, drafting and sending."""
 
     def __init__(self, access: ImapAccess, *, mailbox_id: UUID, key: object) -> None:
         self._access = access
@@ -76,8 +75,9 @@ class ImapMailbox:
 
     @contextmanager
     def _session(self, *, uploaded: int = 0) -> Iterator[Session]:
-        """Lend a session for one request, which ends in time whatever the server does; handing over
-        bytes takes longer.
+        """Lend a session for one request, with a time limit that the server cannot extend.
+
+        Uploads get more time.
         """
         seconds = settings.MAILHUB_REQUEST_SECONDS + uploaded / SLOWEST_UPLOAD
         with (
@@ -100,13 +100,13 @@ class ImapMailbox:
             raise NotFound(NO_FOLDER) from None
 
     def _is_there(self, session: Session, folder: str) -> bool:
-        """Whether it is a folder that holds mail: few servers say in their refusal whether it is."""
+        """Return True if it is a folder that holds mail: few servers say so in their refusal."""
         listed = session.client.list_folders(pattern=folder)
         return any(name == folder and not HOLDS_NOTHING & set(flags) for flags, _, name in listed)
 
     def _open(self, session: Session, message_id: str) -> Place:
-        """Select the folder that an id names; Refused("not_found") when the id is of no use here
-        any more.
+        """Select the folder that an id names; raise NotFound if the id is no longer
+        valid here.
         """
         place = message_ids.decode(message_id, self._mailbox_id)
         if place is None:
@@ -145,10 +145,10 @@ class ImapMailbox:
     def _newest(
         self, session: Session, criteria: Sequence[Criterion], *, count: int, below: int | None
     ) -> list[int]:
-        """The newest UIDs that match, newest first: the end of the folder, and the rest only when
-        that is not enough.
+        """Return the newest UIDs that match, newest first: search the end of the folder, then the
+        rest if needed.
 
-        Most of what is looked for is new, and looking at 500 messages costs a tenth of looking at
+        Most searches look for new mail, and searching 500 messages costs a tenth of searching
         10,000.
         """
         top = below if below is not None else max(session.uid_next, 1)
@@ -157,15 +157,17 @@ class ImapMailbox:
         if below is not None and below <= 1:
             return []
         found = _found(session, ["UID", f"{low}:{high}", *criteria])
-        # `low:*` names the last message even when that is older than `low`: the second search may
-        # find it again.
+        # `low:*` names the last message even if it is older than `low`: the second search may find
+        # it again.
         uids = set(found)
         if len(uids) < count and low > 1:
             uids.update(_found(session, ["UID", f"1:{low - 1}", *criteria]))
         return sorted(uids, reverse=True)[:count]
 
     def _sent_as(self, session: Session, message_id: str) -> str | None:
-        """The Message-ID of the message in the selected folder that came with this one."""
+        """Return the Message-ID of the message in the selected folder that was sent with
+        this one.
+        """
         if not SAFE_MESSAGE_ID.fullmatch(message_id):
             raise Refused("invalid_message_id")
         for header in ("Message-ID", *lenient.ORIGINAL_ID_HEADERS):
@@ -185,8 +187,8 @@ class ImapMailbox:
 
 def _found(session: Session, criteria: Sequence[Criterion]) -> list[int]:
     try:
-        # Its `search` puts quotes around few texts: `{10}` would announce a literal, and `%` end in
-        # a refusal.
+        # imapclient's `search` quotes few texts: `{10}` would announce a literal, and `%` would be
+        # refused.
         rows = session.client._raw_command_untagged(b"SEARCH", arguments(criteria))
     except IMAPClient.AbortError:
         raise
@@ -198,7 +200,7 @@ def _found(session: Session, criteria: Sequence[Criterion]) -> list[int]:
 
 
 def body_of(row: dict[bytes, Any]) -> bytes:
-    """The one BODY section that was asked for; servers echo its name in their own order and
+    """Return the one BODY section of a row; servers write its name in their own order and
     spelling.
     """
     return next((value or b"" for key, value in row.items() if key.startswith(b"BODY[")), b"")
@@ -206,7 +208,7 @@ def body_of(row: dict[bytes, Any]) -> bytes:
 
 @contextmanager
 def errors_translated() -> Iterator[None]:
-    """Everything that reading and signing in can raise certainly sent nothing."""
+    """Raise the errors of reading and signing in as errors that certainly sent nothing."""
     try:
         yield
     except LoginRefused as error:

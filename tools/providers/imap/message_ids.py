@@ -1,7 +1,7 @@
 """Opaque message ids: folder, UIDVALIDITY and UID, bound to their mailbox.
 
-The seal makes an id of one mailbox meaningless in another, so that it can never name a different
-message there.
+The keyed hash makes an id invalid in every other mailbox, so it can never name a different message
+there.
 """
 
 import base64
@@ -28,7 +28,7 @@ def encode(place: Place, mailbox_id: UUID) -> str:
 
 
 def decode(message_id: str, mailbox_id: UUID) -> Place | None:
-    """The place an id names; None when it is malformed or of another mailbox."""
+    """Return the place that an id names; None if the id is malformed or of another mailbox."""
     try:
         raw = base64.b64decode(
             message_id + "=" * (-len(message_id) % 4), altchars=b"-_", validate=True

@@ -26,7 +26,7 @@ class ImapProvider(ImapReading, ImapDrafts):
             prove(self._access)
 
     def check(self, envelope: Envelope) -> None:
-        """Nothing: only the server knows what it takes."""
+        """Do nothing, because only the server can refuse it."""
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         seconds = settings.MAILHUB_WIRE_TIMEOUT_SECONDS

@@ -41,7 +41,7 @@ PAGE_TOKEN = re.compile(r"[0-9]{1,10}")
 
 
 class ImapReading(ImapMailbox):
-    """What does not change the mailbox."""
+    """A mailbox that can be read."""
 
     def list_messages(
         self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
@@ -98,7 +98,7 @@ class ImapReading(ImapMailbox):
                     message = self._message(session, uid, body=body)
                     found.setdefault(message.message_id or message.id, message)
         oldest = datetime.min.replace(tzinfo=UTC)
-        # Two of the same second: the one that refers to more came later.
+        # If two messages have the same second, the one with more references is newer.
         return tuple(
             sorted(found.values(), key=lambda each: (each.date or oldest, len(each.references)))
         )[-limit:]
@@ -117,7 +117,7 @@ class ImapReading(ImapMailbox):
                 raise NotFound("There is no such attachment; list_attachments names them.")
             if (
                 decoded_size(part) * 9 // 10 > limit
-            ):  # an estimate: the exact size is known once it is here
+            ):  # an estimate; the exact size is checked after the fetch
                 raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
             rows = session.client.fetch([place.uid], [f"BODY.PEEK[{part.number}]"])
             if place.uid not in rows:
@@ -157,8 +157,9 @@ class ImapReading(ImapMailbox):
         count: int,
         below: int | None,
     ) -> list[int]:
-        """IMAP cannot search for attachments: the structure of the newest matches is looked at
-        instead.
+        """Return the newest matches with or without attachments, by reading their structure.
+
+        IMAP cannot search for attachments.
         """
         candidates = self._newest(session, wanted, count=SCANNED_FOR_ATTACHMENTS, below=below)
         rows = self._described(session, candidates, [])
@@ -203,9 +204,9 @@ class ImapReading(ImapMailbox):
     def _described(
         self, session: Session, uids: list[int], items: list[str]
     ) -> dict[int, dict[bytes, Any]]:
-        """What is asked for and the structure of each.
+        """Return the requested items and the structure of each message.
 
-        One that is nested too deep for IMAPClient's parser goes without its structure, and does not
+        A message that is nested too deep for IMAPClient's parser has no structure, and does not
         hide the others.
         """
         try:
@@ -221,7 +222,7 @@ class ImapReading(ImapMailbox):
         return dict(rows)
 
     def _thread_folders(self, session: Session, own: str) -> list[str]:
-        """The folders a conversation usually lies in, each once; one that is not there is no error."""
+        """Return the usual folders of a conversation, each once; a missing folder is no error."""
         found = [own]
         for role in THREAD_FOLDERS:
             try:
@@ -249,7 +250,7 @@ class ImapReading(ImapMailbox):
     def _snippets(
         self, session: Session, leaves: dict[int, list[structure.Part]]
     ) -> dict[int, str]:
-        """The beginning of each text, fetched in one go for all messages whose text has the same
+        """Return the beginning of each text; one fetch reads all messages whose text has the same
         section.
         """
         wanted: dict[str, dict[int, structure.Part]] = {}
@@ -295,13 +296,13 @@ class ImapReading(ImapMailbox):
     def _fetch_text(self, session: Session, uid: int, part: structure.Part) -> str:
         rows = session.client.fetch([uid], [f"BODY.PEEK[{part.number}]<0.{READ_LIMIT}>"])
         if uid not in rows:
-            raise NotFound()  # it went while it was read
+            raise NotFound()  # it was removed in the meantime
         content = body_of(rows[uid])
         return structure.part_text(content, part, whole=len(content) < READ_LIMIT)
 
 
 def _below(page_token: str | None) -> int | None:
-    """The UID that a page token names: the page has what is older."""
+    """Return the UID that a page token names; the page contains older messages."""
     if not page_token:
         return None
     if not PAGE_TOKEN.fullmatch(page_token) or int(page_token) > MAX_UID:
@@ -321,7 +322,9 @@ def info_of(part: structure.Part, *, size: int | None = None) -> AttachmentInfo:
 
 
 def decoded_size(part: structure.Part) -> int:
-    """Bytes of the decoded attachment; three of four for base64, less its line ends."""
+    """Return the bytes of the decoded attachment: three quarters for base64, minus its line
+    ends.
+    """
     return part.size * 73 // 100 if part.encoding == "base64" else part.size
 
 

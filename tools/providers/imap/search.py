@@ -1,11 +1,11 @@
-"""From a search to the criteria of IMAP SEARCH (RFC 3501 6.4.4). Pure.
+"""Translation of a search into the criteria of IMAP SEARCH (RFC 3501 6.4.4). Pure.
 
-A raw query may be SEARCH keys (`FROM mira SINCE 1-Nov-2026 OR SUBJECT invoice SUBJECT bill`) or
-plain words, which are looked for in the whole text. Whatever it holds is parsed here against the
-known keys: nothing of it reaches the wire as it stands.
+A raw query may be SEARCH keys (`FROM mira SINCE 1-Nov-2026 OR SUBJECT invoice SUBJECT bill`). It
+may also be plain words, which are searched in the whole text. The query is parsed here against the
+known keys, and no part of it reaches the wire unchanged.
 
-Criteria are flat, without parentheses, and texts are always in quotes or literals: a text is never
-read as anything else, whatever it holds.
+Criteria are flat, without parentheses, and texts are always in quotes or literals, so that no text
+is read as a key.
 """
 
 import re
@@ -36,7 +36,7 @@ MAX_TOKENS = 60
 
 @dataclass(frozen=True)
 class Text:
-    """An argument that is looked for, in contrast to the words of the protocol."""
+    """A text to search for, in contrast to the words of the protocol."""
 
     text: str
 
@@ -46,7 +46,9 @@ HINT = "Use words, or IMAP SEARCH keys such as FROM, SUBJECT, TEXT, SINCE 1-Nov-
 
 
 def criteria(query: SearchQuery, *, today: date) -> list[Criterion]:
-    """The criteria, all of which must hold. Raises Refused("invalid_query") or Unsupported."""
+    """Return the criteria, all of which must match. Raises Refused("invalid_query") or
+    Unsupported.
+    """
     if query.label_ids:
         raise Unsupported(
             "unsupported", "This mailbox has folders, no labels: leave label_ids out."
@@ -77,7 +79,7 @@ def _raw(query: str) -> list[Criterion]:
     try:
         tokens = shlex.split(query.replace("(", " ( ").replace(")", " ) "), posix=True)
     except ValueError:
-        tokens = query.split()  # a lone quote is a word like others
+        tokens = query.split()  # an unmatched quote is an ordinary word
     if len(tokens) > MAX_TOKENS:
         raise Refused("invalid_query", f"The query has more than {MAX_TOKENS} words.")
     if not tokens:
@@ -130,7 +132,7 @@ def _key(key: str, rest: list[str], depth: int) -> list[Criterion]:
 
 
 def _all_of(keys: list[list[Criterion]]) -> list[Criterion]:
-    """One key that means all of these: A and B are not (not A or not B)."""
+    """Return one key that means all of these: A and B are not (not A or not B)."""
     if not keys:
         return ["ALL"]
     first, *others = keys
@@ -142,7 +144,7 @@ def _not(key: list[Criterion]) -> list[Criterion]:
 
 
 def arguments(criteria: Sequence[Criterion]) -> list[bytes]:
-    """Return what follows SEARCH on the wire; IMAPClient sends as a literal what is not ASCII."""
+    """Return the bytes after SEARCH on the wire; IMAPClient sends non-ASCII text as a literal."""
     named = (
         []
         if all(part.text.isascii() for part in criteria if isinstance(part, Text))

@@ -1,9 +1,9 @@
 """Kept IMAP sessions: a few signed-in connections for each mailbox, each with its folder still
 selected.
 
-Signing in and selecting again is most of what a read costs. A session is lent to one thread at a
-time, checked with NOOP before it is used again, closed when idle too long, and never crosses a
-fork.
+Signing in and selecting again is most of the cost of a read. A session is lent to one thread at a
+time and checked with NOOP before it is used again. It is closed when idle too long, and never
+crosses a fork.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ ALIVE_SECONDS = 10.0
 
 @dataclass
 class Session:
-    """A signed-in connection, and what is selected on it."""
+    """A signed-in connection and its selected folder."""
 
     client: IMAPClient
     folder: str | None = None
@@ -35,7 +35,7 @@ class Session:
     used_at: float = field(default_factory=time.monotonic)
 
     def select(self, folder: str) -> None:
-        """Select read-write, so that the same session can append and flag; a folder stays selected."""
+        """Select read-write, so that the session can append and flag; the folder stays selected."""
         if self.folder == folder:
             return
         self.folder = None
@@ -67,12 +67,12 @@ class SessionPool:
 
     @contextmanager
     def session(self, key: object, connect: Callable[[], IMAPClient]) -> Iterator[Session]:
-        """Lend a session; it comes back unless something went wrong with it."""
+        """Lend a session; it comes back unless it failed."""
         session = self._take(key) or Session(client=connect())
         try:
             yield session
         except Refused:
-            self._give_back(key, session)  # it was an answer; the session is as good as before
+            self._give_back(key, session)  # a refusal leaves the session usable
             raise
         except BaseException:
             session.close()
@@ -109,8 +109,9 @@ class SessionPool:
         session.close()
 
     def _forget_what_was_forked(self) -> None:
-        """Two processes on one connection would read each other's mail; the parent goes on with its
-        own.
+        """Forget the sessions of a parent process; the parent keeps using them.
+
+        Two processes on one connection would read each other's mail.
         """
         if self._pid != os.getpid():
             self._idle, self._pid = {}, os.getpid()

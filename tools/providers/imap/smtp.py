@@ -1,8 +1,8 @@
-"""Handing one message over by SMTP, keeping track of how far it got.
+"""The handover of one message by SMTP, with a record of how far it got.
 
-smtplib raises the same exception for a drop at RCPT and after the final dot. The difference is
-everything: before the dot nothing can have been sent, after it only the server knows (RFC 1047). So
-the dialogue is led step by step.
+smtplib raises the same exception for a drop at RCPT and for a drop after the final dot. Before the
+dot nothing can have been sent; after it only the server knows (RFC 1047). So this module makes each
+step of the dialogue itself.
 """
 
 import re
@@ -15,14 +15,13 @@ from accounts.connect.imap import PinnedSmtp
 from tools.providers.base import Envelope, Receipt
 from tools.providers.errors import OutcomeUnknown, Refused, Unavailable
 
-# RFC 5321, 4.5.3.2.4 and 4.5.3.2.5: how long a client waits for the answer to DATA, and to pass on
-# one block.
+# RFC 5321, 4.5.3.2.4 and 4.5.3.2.5: a client's timeouts for the answer to DATA, and for one block.
 DATA_SECONDS = 120.0
 BLOCK_SECONDS = 180.0
 BLOCK_BYTES = 64 * 1024
 MESSAGE_REFUSED = {550: "refused", 552: "too_large", 553: "send_as_denied", 554: "refused"}
-# A server that takes a bare line end for a line's end would see a final dot where there is none,
-# and commands after it.
+# A server that accepts a bare line end would see a final dot inside the text, and commands after
+# it.
 BARE_LINE_END = re.compile(rb"\r(?!\n)|(?<!\r)\n")
 
 
@@ -31,15 +30,15 @@ def hand_over(
 ) -> Receipt:
     """Send once.
 
-    All before the final dot ends with the deadline of `smtp`; `answer_seconds` bounds the answer to
-    it.
+    The deadline of `smtp` limits everything before the final dot; `answer_seconds` limits the
+    answer to it.
 
-    1. MAIL and RCPT; if one recipient is refused, RSET: nobody gets it, for what was approved was
-       the whole list.
-    2. DATA and the content, all but the final dot: without the dot no server takes it.
-    3. `wire_started`: what happens from here on may have been sent.
-    4. The dot, and the answer: 2xx accepted, 4xx and 5xx a definite no, none or anything else
-       unknown.
+    1. MAIL and RCPT. If one recipient is refused, RSET: nobody gets the mail, because the whole
+       list was approved.
+    2. DATA and the content, all but the final dot: without the dot no server accepts it.
+    3. `wire_started`: from here on the message may have been sent.
+    4. The dot, and the answer: 2xx is accepted, 4xx and 5xx mean that nothing was sent. No answer,
+       or any other, is unknown.
     """
     try:
         _envelope(smtp, envelope)
@@ -62,7 +61,7 @@ def hand_over(
     try:
         wire_started()
     except BaseException:
-        smtp.close()  # the connection ends without the dot: the server drops the message
+        smtp.close()  # without the dot the server drops the message
         raise
     try:
         smtp.wait_for(answer_seconds)
@@ -77,7 +76,7 @@ def hand_over(
             return Receipt(at=datetime.now(UTC))
         case 4 | 5:
             raise _refusal(code)
-    raise OutcomeUnknown("no_verdict")  # smtplib makes a number of half a line, too
+    raise OutcomeUnknown("no_verdict")  # smtplib also reads a number from half a line
 
 
 def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
@@ -100,9 +99,7 @@ def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
             raise _refusal(code)
         refused.append((recipient, code))
     if refused:
-        with suppress(
-            smtplib.SMTPException, OSError
-        ):  # the refusal stands, however the server takes its leave
+        with suppress(smtplib.SMTPException, OSError):  # the refusal is valid even if RSET fails
             smtp.rset()
         if all(400 <= code < 500 for _, code in refused):
             raise Unavailable(f"smtp_{refused[0][1]}")
@@ -113,7 +110,7 @@ def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
 
 
 def _refusal(code: int, permanent: str = "") -> Refused | Unavailable:
-    """The server's number decides; its text is never used."""
+    """Return the error for the server's number; its text is never used."""
     if 400 <= code < 500:
         return Unavailable(
             f"smtp_{code}", pauses=code == 421
@@ -125,14 +122,16 @@ def _refusal(code: int, permanent: str = "") -> Refused | Unavailable:
 
 
 def _dot_stuffed(source: bytes) -> bytes:
-    """RFC 5321 4.5.2: a line that begins with a dot gets another; the content ends in CRLF."""
+    """Return the content with a second dot before each leading dot (RFC 5321 4.5.2), ending in
+    CRLF.
+    """
     stuffed = source.replace(b"\r\n.", b"\r\n..")
     stuffed = b"." + stuffed if stuffed.startswith(b".") else stuffed
     return stuffed if stuffed.endswith(b"\r\n") else stuffed + b"\r\n"
 
 
 def _leave(smtp: PinnedSmtp) -> None:
-    """The verdict is in; a drop at QUIT changes nothing, and nobody waits for its answer."""
+    """Send QUIT and close without waiting; the answer is known, so a drop changes nothing."""
     with suppress(smtplib.SMTPException, OSError):
         smtp.putcmd("quit")
     smtp.close()

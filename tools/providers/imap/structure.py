@@ -42,8 +42,8 @@ class Part:
 
 
 def leaves(structure: Any, number: str = "", depth: int = 0) -> Iterator[Part]:
-    """The leaves of a BODYSTRUCTURE in order; a mail nested too deep or in too many parts is cut
-    off.
+    """Yield the leaves of a BODYSTRUCTURE in order; parts nested too deep or over the limit are
+    left out.
     """
     if depth > MAX_DEPTH:
         return
@@ -55,8 +55,8 @@ def leaves(structure: Any, number: str = "", depth: int = 0) -> Iterator[Part]:
         return  # a multipart without parts; some servers describe it as a type without a size
     kind = f"{_text(structure[0])}/{_text(structure[1])}".lower()
     parameters = _parameters(structure[2])
-    # RFC 3501 7.4.2: text has a line count before the extension data, message/rfc822 an envelope, a
-    # body and lines.
+    # RFC 3501 7.4.2: before the extension data, text has a line count, message/rfc822 an envelope,
+    # a body and lines.
     after = 8 if kind.startswith("text/") else 10 if kind == "message/rfc822" else 7
     disposition = structure[after + 1] if len(structure) > after + 1 else None
     named = (
@@ -77,21 +77,21 @@ def leaves(structure: Any, number: str = "", depth: int = 0) -> Iterator[Part]:
 
 
 def body_part(parts: list[Part], subtype: str) -> Part | None:
-    """The first part that is read as the message's text."""
+    """Return the first part that is shown as the message's text."""
     return next(
         (part for part in parts if part.type == f"text/{subtype}" and not part.is_attachment), None
     )
 
 
 def part_text(content: bytes, part: Part, *, whole: bool = True) -> str:
-    """The decoded text of a part; a wrong encoding or character set costs characters, never the
+    """Return the decoded text of a part; a wrong encoding or charset loses characters, never the
     message.
     """
     return lenient.text_of(part_bytes(content, part), part.charset, whole=whole)
 
 
 def part_bytes(content: bytes, part: Part) -> bytes:
-    """The bytes of a part as they were before they were encoded for the way."""
+    """Return the bytes of a part without the transfer encoding."""
     match part.encoding:
         case "base64":
             return _base64(content)
@@ -101,7 +101,7 @@ def part_bytes(content: bytes, part: Part) -> bytes:
 
 
 def _base64(content: bytes) -> bytes:
-    """Decode what is there: a fetch may end in the middle of a group."""
+    """Decode the complete groups: a fetch may end in the middle of a group."""
     clean = re.sub(rb"[^A-Za-z0-9+/]", b"", content)
     return base64.b64decode(clean[: len(clean) // 4 * 4] + _last_group(clean))
 
@@ -116,8 +116,8 @@ def _text(value: object) -> str:
 
 
 def _parameters(value: object) -> dict[str, str]:
-    """Parameters by name in lower case; what RFC 2231 split or encoded (`filename*0*=utf-8''…`) is
-    put together.
+    """Return parameters by name in lower case; values split or encoded by RFC 2231
+    (`filename*0*=utf-8''…`) are joined.
     """
     if not isinstance(value, tuple):
         return {}
@@ -145,5 +145,5 @@ def _parameters(value: object) -> dict[str, str]:
 
 
 def snippet(content: bytes, part: Part) -> str:
-    """The first words of a part of which only the beginning was fetched."""
+    """Return the first words of a part of which only the beginning was fetched."""
     return lenient.first_words(part_text(content, part, whole=False), html=part.type == "text/html")
