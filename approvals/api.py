@@ -20,7 +20,7 @@ router = Router()
 
 
 class NewWebhook(BaseModel):
-    """What to tell, and where."""
+    """The address and events of a new webhook."""
 
     model_config = ConfigDict(extra="forbid")
 
