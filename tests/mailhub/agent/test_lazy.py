@@ -1,4 +1,4 @@
-"""The chat costs nothing where nobody chats."""
+"""The chat costs nothing while nobody uses it."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ HEAVY = (
     "mcp",
     "tiktoken",
 )
-# What a web process has imported once it has answered for every page and the API.
+# The imports of a web process that has answered for every page and the API.
 BEFORE = """
 import os, sys
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
@@ -30,7 +30,7 @@ from django.urls import resolve
 for path in ("/agent/", "/ai/agent/stream", "/api/v1/tools", "/"):
     resolve(path)
 """
-# Where each name of a package comes from, with the packages read as Python would, or on demand.
+# The origin of each name of a package, with the packages read as Python would, or on demand.
 NAMES = """
 import ast, sys
 from importlib import import_module
@@ -97,7 +97,9 @@ def test_every_package_name_is_the_same_on_demand() -> None:
 @pytest.mark.long
 @pytest.mark.process
 def test_first_use_costs_a_web_process_40_megabytes_at_most(tmp_path: Path) -> None:
-    """With a tool and an answer over the wire, in a process that has shown its pages before."""
+    """Chat with a tool and an answer over the wire, in a process that has served its pages
+    before.
+    """
     with (
         ModelServer() as model,
         Mailhub(tmp_path, AGENT_MODEL="openai:m", OPENAI_BASE_URL=model.url) as mailhub,
@@ -121,7 +123,7 @@ def test_first_use_costs_a_web_process_40_megabytes_at_most(tmp_path: Path) -> N
 
 
 def resident(pid: int) -> float:
-    """In MB, the pages shared with other processes included."""
+    """Return the resident memory in MB, including pages shared with other processes."""
     status = Path(f"/proc/{pid}/status").read_text()
     return (
         int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
