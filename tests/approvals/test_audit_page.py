@@ -84,7 +84,7 @@ def many(mailbox: Mailbox | None, count: int, event: str = "paused") -> None:
         chain.record(mailbox=mailbox, event=event, actor="command")
 
 
-# Who sees what
+# Access
 
 
 @pytest.mark.parametrize("who", ["a stranger", "viewer", "proposer", "approver"])

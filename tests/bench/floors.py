@@ -41,7 +41,7 @@ def send(port: int) -> None:
 
 
 def keep_sending(port: int, number: int) -> None:
-    """Send the same mail over one kept connection."""
+    """Send this number of mails over one kept connection."""
     with smtplib.SMTP("127.0.0.1", port, local_hostname="localhost") as smtp:
         smtp.login("user", "password")
         for _ in range(number):

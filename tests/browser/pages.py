@@ -287,7 +287,7 @@ def _forward_of_two_texts(api: Api, alice: User, server: MemoryServer) -> str:
 
 
 def _change_of_a_draft(api: Api, alice: User, server: MemoryServer) -> str:
-    """Propose to replace a draft that a person wrote, and return the address of the page."""
+    """Propose to replace a draft that a person wrote, and return the action's id."""
     server.deliver(alice.email, letter(to="mira@northwind.example").as_bytes(), folder="drafts")
     draft = api.tool("list_drafts").json()["drafts"][0]["id"]
     body = {"body": "<p>Hello</p><p hidden>there</p>", "body_type": "html"}
@@ -328,7 +328,7 @@ def _refused(approved: ApprovedAction) -> Outcome:
     return Outcome(verdict="refused", code="invalid_recipient", detail="There is no such mailbox.")
 
 
-# To where only a form leads
+# Pages that only a form leads to
 
 # A form as another site would send it; a page of an old tab has the same result.
 UNSEALED = """() => { document.querySelector("[name=csrfmiddlewaretoken]").form.remove();

@@ -113,7 +113,9 @@ def test_options_in_the_database_address_are_kept(tmp_path: Path) -> None:
 def test_silent_network_does_not_hold_postgresql_for_ever(
     tmp_path: Path, given: str, bounded: str
 ) -> None:
-    """Omit the threshold for a pooler, which takes no parameter of the server at the start."""
+    """Set no timeout of statements for a pooler, which the threshold reveals: it takes no parameter
+    of the server at the start.
+    """
     says = (
         "import django.conf; asked = django.conf.settings.DATABASES['default']['OPTIONS'];"
         "print(asked['connect_timeout'], asked['keepalives'], asked['tcp_user_timeout'],"
@@ -146,8 +148,8 @@ def test_keys_of_a_home_are_stable_and_private(tmp_path: Path, bare: pytest.Monk
 
 
 def test_example_lists_every_variable_with_its_default() -> None:
-    """Expect a comment, then name and default; a default that is empty or made at the first start
-    is left out.
+    """Expect a comment, then name and default. The value is empty if the default is empty or made
+    at the first start.
     """
     found: dict[str, tuple[str, str]] = {}
     comment = ""

@@ -371,7 +371,7 @@ def logged() -> Iterator[StringIO]:
     logging.getLogger().removeHandler(copy)
 
 
-# What is shown
+# Listed tools
 
 
 def shown(door: Door, query: str = "") -> dict[str, Any]:
@@ -443,7 +443,7 @@ def test_default_list_is_small(
     assert size <= TOOL_LIST_BYTES
 
 
-# The door
+# Access over HTTP
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 

@@ -288,7 +288,7 @@ def test_nested_folders_are_listed_and_read_by_name_and_id(
         graph.hits.clear()
         (card,) = api.tool("list_emails", folder=named).json()["emails"]
         assert card["subject"] == "Deep"
-    assert len(graph.hits) == 1  # a known part of an id is not requested again
+    assert len(graph.hits) == 1  # a folder that was found is not looked up again
     assert problem_of(api.tool("list_emails", folder=f"{folder}x"))["code"] == "not_found"
 
 
