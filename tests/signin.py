@@ -27,7 +27,7 @@ class SignInService:
     `refuses` as long as it is set.
 
     `scope` is the consented set. As at Microsoft, a request with one permission outside of it is
-    refused as a whole, `.default` means the whole set, an answer names all of it, and an
+    refused as a whole. `.default` means the whole set, and an answer names all of it. An
     application gets no scopes.
     """
 

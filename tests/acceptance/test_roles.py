@@ -241,7 +241,7 @@ def test_token_reaches_only_its_bound_mailboxes(server: MemoryServer) -> None:
 
 
 def called(surface: str, secret: str, tool: str, arguments: dict[str, Any]) -> str:
-    """Call a tool by this door; "ok" or the problem's code."""
+    """Call a tool over REST or MCP, and return "ok" or the code of the problem."""
     if surface == "rest":
         answer = Api(secret=secret).tool(tool, **arguments)
         return "ok" if answer.status_code in (200, 202) else str(json.loads(answer.content)["code"])

@@ -32,8 +32,9 @@ TOKEN_SECONDS = 315  # renewed when it has less than five minutes: here, every q
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """A fault of one call, before it is read, after it is read, or after its effect: a wait, and
-    then a broken connection (0), the good answer (200), or another answer.
+    """A fault of one call: before it is read, after it is read, or after its effect.
+
+    It is a wait, and then a broken connection (0), the good answer (200), or another answer.
     """
 
     name: str

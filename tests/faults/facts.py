@@ -106,9 +106,10 @@ class Tables:
 
 @dataclass(frozen=True, kw_only=True)
 class Traces:
-    """Traces outside the tables: texts by their place, findings of the audit's verifier, refusals
-    in the database's own log, the number of sending calls that reached the provider for each
-    Message-ID, and the rulings that people posted.
+    """Traces outside the tables.
+
+    They are texts by their place, findings of the audit's verifier, refusals in the database's own
+    log, the number of sending calls at the provider for each Message-ID, and people's rulings.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
