@@ -139,7 +139,7 @@ def test_new_browser_and_factor_are_mailed_to_the_person(alice: User, settings: 
     alice.set_password(PASSWORD)
     alice.save()
     known = Client()
-    # the very first network is learned, the second is known
+    # The first sign-in of all teaches mailhub this browser; at the second one it is known.
     for window in (known, known, Client()):
         window.post("/sign-in/", {"login": alice.email, "password": PASSWORD})
         if window is known:

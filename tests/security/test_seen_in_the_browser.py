@@ -162,4 +162,4 @@ def test_everything_loaded_on_reading_was_warned_about(browser: Browser) -> None
     }
     assert len(forms) >= 40
     assert called <= warned
-    assert len(called) >= 10  # the pictures themselves: the browser does load the others
+    assert len(called) >= 10  # the browser really loads the pictures
