@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 def all_at_once(calls: Sequence[Callable[[], T]], *, seconds: float = 60) -> list[T]:
-    """Start the calls together; returns their answers in order.
+    """Start the calls together, and return their answers in order.
 
-    An exception in one is raised here.
+    Raise the exception of a call that failed.
     """
     gate = threading.Barrier(len(calls))
     answers: dict[int, T] = {}

@@ -23,16 +23,15 @@ from approvals.models import PendingAction
 from approvals.pauses import journal, restored
 from tools.providers.memory import SERVERS, MemoryServer
 
-# How long an example takes says more about the machine than about the code.
+# The time of an example depends on the machine more than on the code.
 hypothesis.settings.register_profile("mailhub", deadline=None)
 hypothesis.settings.load_profile("mailhub")
 
-# The suite is a worker that began long ago: else it would look in Sent for what the first test
-# approves.
+# The suite acts as a worker that began long ago: otherwise it would look in Sent for the first
+# test's approval.
 restored._began.append(datetime(2000, 1, 1, tzinfo=UTC))
 
-# As manage.py has it: looking for rubbish after every 700 new objects is a tenth of what the suite
-# costs.
+# As in manage.py: garbage collection after every 700 new objects takes a tenth of the suite's time.
 gc.set_threshold(50_000)
 
 HELLO: dict[str, Any] = {
@@ -74,7 +73,7 @@ class Api:
         )
 
     def propose(self, *, key: str | None = None, **changes: Any) -> str:
-        """Propose a mail; returns the action's id."""
+        """Propose a mail, and return the action's id."""
         answer = self.tool("send_email", key=key, **{**HELLO, "confirm": True, **changes})
         assert answer.status_code == 202, answer.content
         return str(answer.json()["action"]["id"])
@@ -100,7 +99,7 @@ class Reviewer:
         return self.client.get(f"/actions/{action_id}/")
 
     def decide(self, action_id: str, verdict: str, **fields: Any) -> Any:
-        """Post the form of the page as it stands now, with some fields changed."""
+        """Post the form of the page in its current state, with some fields changed."""
         self.page(action_id)
         action = PendingAction.objects.filter(pk=action_id).first()
         shown = {"digest": action.digest, "revision": action.revision} if action else {}
@@ -112,13 +111,12 @@ class Reviewer:
 
 @pytest.fixture(autouse=True)
 def _quick(settings: Any) -> None:
-    """No undo window unless a test is about it: nothing waits for a clock.
+    """Turn the undo window off, except in tests about it, so that nothing waits for a clock.
 
-    And no memory of failed sign-ins.
+    Forget failed sign-ins.
     """
     settings.MAILHUB_UNDO_SECONDS = 0
-    # What the home knows of the mails of an earlier test, whose database is gone, would look like a
-    # restore.
+    # The home's records of an earlier test, whose database is gone, would look like a restore.
     for kept in (journal.journal_file(), restored.identity_file(), anchors.heads_file()):
         kept.unlink(missing_ok=True)
     cache.clear()
@@ -127,7 +125,7 @@ def _quick(settings: Any) -> None:
 
 @pytest.fixture
 def server() -> Iterator[MemoryServer]:
-    """The in-memory mail server; its ledger is independent of the database."""
+    """Yield the in-memory mail server; its ledger is independent of the database."""
     name = uuid.uuid4().hex
     SERVERS[name] = MemoryServer(name=name)
     yield SERVERS[name]
@@ -202,7 +200,7 @@ def reviewer(alice: User) -> Reviewer:
 
 
 def problem_of(answer: HttpResponseBase) -> dict[str, Any]:
-    """The problem document of an answer."""
+    """Return the problem document of an answer."""
     assert answer["Content-Type"] == "application/problem+json", answer
     document: dict[str, Any] = json.loads(b"".join(answer))
     assert document["status"] == answer.status_code

@@ -84,7 +84,7 @@ ROLES = """  mailbox Drafts {
 
 
 class Dovecot(Service):
-    """A Dovecot for tests alone; any address may sign in with the one password."""
+    """A Dovecot only for tests; any address may sign in with the one password."""
 
     name = "dovecot"
 
@@ -139,13 +139,13 @@ class Dovecot(Service):
         )
 
     def signed_in(self, address: str) -> IMAPClient:
-        """A kept connection that no provider knows of: the person's own mail program."""
+        """Return a kept connection that no provider knows of: the person's own mail program."""
         if address not in self._clients:
             self._clients[address] = self.connect(address)
         return self._clients[address]
 
     def connect(self, address: str) -> IMAPClient:
-        """A connection of its own, signed in, that does not wait for acknowledgements."""
+        """Return a new connection, signed in, that does not wait for acknowledgements."""
         client = IMAPClient("127.0.0.1", self.port, ssl=False)
         client.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client.login(address, PASSWORD)
@@ -172,6 +172,6 @@ class Dovecot(Service):
 
 @pytest.fixture(scope="session")
 def dovecot() -> Iterator[Dovecot]:
-    """One Dovecot for a test process; each test uses addresses of its own."""
+    """Yield one Dovecot for a test process; each test uses its own addresses."""
     with Dovecot() as server:
         yield server

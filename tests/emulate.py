@@ -1,8 +1,8 @@
-"""The mail servers of somebody else: `@inbox-zero/emulate` from npm (Apache-2.0), Gmail and Graph
-on loopback.
+"""Independent mail servers: `@inbox-zero/emulate` from npm (Apache-2.0), Gmail and Graph on
+loopback.
 
-It keeps state, delivers nothing, and knows only a part of each API; what it does not know is played
-by our own servers.
+The emulator keeps state, delivers nothing, and knows only a part of each API; our own servers play
+the rest.
 """
 
 import json
@@ -22,7 +22,7 @@ INSTALL_SECONDS = 120
 
 
 class Emulator(Service):
-    """One service (`google`, `microsoft`) with what `seed` puts into it; the token of a person is
+    """One service (`google`, `microsoft`) with the content of `seed`; the token of a person is
     `token-ADDRESS`.
     """
 
@@ -61,7 +61,7 @@ class Emulator(Service):
 
 @pytest.fixture(scope="session")
 def emulate(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command line of the emulator, installed in a folder that is thrown away."""
+    """Return the command line of the emulator, installed in a temporary folder."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if not npm or not node:
         pytest.skip("npm is not installed (bin/system-packages)")

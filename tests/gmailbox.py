@@ -60,7 +60,7 @@ def letter(
 
 
 def arrived(server: GmailServer, count: int, **more: Any) -> list[Stored]:
-    """So many messages in the inbox, newest first."""
+    """Deliver so many messages to the inbox, and return them, newest first."""
     return [server.deliver(ADA, letter(f"Number {number + 1}"), **more) for number in range(count)][
         ::-1
     ]

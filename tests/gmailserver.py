@@ -2,8 +2,7 @@
 was really sent.
 
 Messages, drafts, labels, threads, search, batches and uploads, as far as a mail program needs them.
-The ledger, the list of calls and the mailboxes are looked at by tests; no database of ours stands
-behind them.
+Tests read the ledger, the list of calls and the mailboxes; they do not use our database.
 """
 
 import base64
@@ -87,9 +86,9 @@ class Stored:
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """What went out: to everybody in `recipients`, as `content`, at `at` (Unix time).
+    """A sent mail: to everybody in `recipients`, as `content`, at `at` (Unix time).
 
-    Both id and content are those that the draft came with, whatever Message-ID the copies bear.
+    The id and the content are those of the draft, whatever Message-ID the copies have.
     """
 
     sender: str
@@ -115,7 +114,7 @@ class Box:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A call as it came in: `name` is the API's, `inside` a batch or alone."""
+    """A call as it came in: `name` is the API's; `inside` is True if it came inside a batch."""
 
     name: str
     address: str
@@ -129,17 +128,16 @@ class Call:
 
     @property
     def draft(self) -> str:
-        """Which draft is to be sent."""
+        """Return the id of the draft that is to be sent."""
         return str(json.loads(self.content)["id"])
 
 
 @dataclass(kw_only=True)
 class Fault:
-    """What goes wrong with the next `times` calls of a name (None: all): a status, or no answer at
-    all.
+    """A fault of the next `times` calls of a name (None: all): a status, or no answer at all.
 
-    `after`: only once the effect is there. `pause` comes first; with the status 200 it is all that
-    goes wrong.
+    `after`: it strikes after the effect. `pause` comes first; with the status 200 it is the only
+    fault.
     """
 
     name: str
@@ -174,7 +172,7 @@ class Dropped(Exception):
 
 
 class GmailServer:
-    """The server, its mailboxes and what is to go wrong. Use as a context manager."""
+    """The server, its mailboxes and its planned faults. Use as a context manager."""
 
     def __init__(self) -> None:
         self.boxes: dict[str, Box] = {}
@@ -185,9 +183,9 @@ class GmailServer:
         self.page_overlap = 0
         self.lists_more_than_asked = False
         self.search_lags = self.lists_lag = False
-        # What becomes of the Message-ID of a mail that is sent. The real service was seen to
-        # replace it and to keep no copy (FlowCrypt/flowcrypt-browser#4273, gauteh/lieer#198), and
-        # in other years to note it or to leave it.
+        # The treatment of the Message-ID of a sent mail. The real service was seen to replace it
+        # and to keep no copy (FlowCrypt/flowcrypt-browser#4273, gauteh/lieer#198), and in other
+        # years to note it or to keep it.
         self.message_ids: Literal["replaced", "noted", "kept"] = "replaced"
         self.tampers: Callable[[bytes], bytes] | None = None
         self.before: dict[str, Callable[[Call], None]] = {}
@@ -234,13 +232,13 @@ class GmailServer:
     def token_uri(self) -> str:
         return f"{self.url}/token"
 
-    # What a test does at the back door
+    # Direct access for tests
 
     def box(self, address: str) -> Box:
         return self.boxes.setdefault(address.lower(), Box(address=address))
 
     def signed_in(self, address: str) -> str:
-        """A refresh token of an account."""
+        """Return a refresh token of an account."""
         self.box(address)
         token = f"1//{secrets.token_hex(8)}"
         self._refresh_tokens[token] = address.lower()
@@ -253,8 +251,8 @@ class GmailServer:
         return token
 
     def code(self, address: str, asked: Mapping[str, str]) -> str:
-        """What a person gets to paste after allowing what the link asks for; good for who has made
-        that link alone.
+        """Return the code that a person gets to paste after allowing the access of the link. Only
+        the creator of that link can use it.
         """
         code = f"4/0A{secrets.token_hex(8)}"
         self.codes[code] = {"address": address.lower(), **asked}
@@ -275,7 +273,7 @@ class GmailServer:
             return self._add(self.box(address), source, set(labels), at=at)
 
     def sources(self, address: str, label: str) -> list[bytes]:
-        """What lies under a label, oldest first."""
+        """Return the messages with a label, oldest first."""
         return [
             stored.source for stored in self._newest(self.box(address)) if label in stored.labels
         ][::-1]
@@ -291,15 +289,17 @@ class GmailServer:
         self.chooser, self.cuts_unread = (lambda call: None), (lambda path: False)
 
     def count(self, name: str) -> int:
-        """How often a call came in, alone; those inside a batch count as one `batch`."""
+        """Return how often a call came in by itself; the calls inside a batch count as one
+        `batch`.
+        """
         return sum(call.name == name and not call.inside for call in self.calls)
 
     def requests(self) -> Counter[str]:
-        """Calls of the API that were requests of their own."""
+        """Count the calls of the API that were their own requests."""
         return Counter(call.name for call in self.calls if not call.inside and call.name != "token")
 
     def put_draft(self, address: str, source: bytes, draft_id: str = "") -> str:
-        """As its person does in Gmail; a draft that is changed gets another message."""
+        """Store a draft as a person does in Gmail; a changed draft gets another message."""
         with self._lock:
             return self._put_draft(self.box(address), source, "", draft_id)
 
@@ -307,7 +307,7 @@ class GmailServer:
         box = self.box(address)
         del box.messages[box.drafts.pop(draft_id)]
 
-    # What comes over the wire
+    # Requests over the wire
 
     def answer(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes
@@ -420,7 +420,7 @@ class GmailServer:
             if self.new_refresh_token:
                 self._refresh_tokens = {
                     self.new_refresh_token: address
-                }  # the old one is good no more
+                }  # the old one is no longer valid
                 given["refresh_token"] = self.new_refresh_token
         token = self.access_token(address)
         return {
@@ -641,8 +641,8 @@ class GmailServer:
         thread: str | None = None,
         at: int | None = None,
     ) -> Stored:
-        """In the conversation that is given, one of its own (""), or that of a message which it
-        names (None).
+        """Add a message to the given conversation, to a new one (""), or to that of a message which
+        it names (None).
         """
         id_ = f"{next(self._ids):016x}"
         parsed = message_from_bytes(source, policy=policy.compat32)
@@ -663,9 +663,10 @@ class GmailServer:
 
 
 def _belongs(source: bytes, box: Box, thread: str) -> bool:
-    """Whether a draft lies in the conversation that was named: nothing but a threadId brings it
-    there, and only with References and In-Reply-To to a message of it and with the same subject,
-    answered or not.
+    """Return True if a draft belongs to the named conversation.
+
+    Only a threadId brings it there, and only with References and In-Reply-To to one of its messages
+    and with the same subject, answered or not.
 
     https://developers.google.com/workspace/gmail/api/guides/threads
     """
@@ -685,7 +686,7 @@ def _topic(parsed: Message) -> str:
 
 
 class _NoToken(Refusal):
-    """As the token endpoint words it (RFC 6749 5.2)."""
+    """A refusal in the words of the token endpoint (RFC 6749 5.2)."""
 
     def body(self) -> bytes:
         return json.dumps({"error": self.reason, "error_description": "canary-reply"}).encode()
@@ -741,7 +742,7 @@ def _payload(part: Message, number: str) -> dict[str, Any]:
         shown["body"]["data"] = base64.urlsafe_b64encode(content).decode()
     elif content:
         shown["body"]["attachmentId"] = (
-            f"{number or '0'}-{secrets.token_hex(20)}"  # another one every time
+            f"{number or '0'}-{secrets.token_hex(20)}"  # a different one every time
         )
     if part.get_content_type() == "message/rfc822":
         shown["parts"] = [_payload(child, _inner(number, 0)) for child in _inside(part)]
@@ -783,7 +784,7 @@ def _headers(part: Message) -> list[dict[str, str]]:
 
 
 def _snippet(parsed: Message) -> str:
-    """The first words, written for HTML as Gmail does."""
+    """Return the first words, escaped for HTML as Gmail does."""
     for kind in ("text/plain", "text/html"):
         for _, part in _numbered(parsed):
             if part.get_content_type() == kind and not part.get_filename():
@@ -836,7 +837,7 @@ def _readable(parsed: Message, name: str) -> str:
 
 
 def _uploaded(call: Call, headers: Mapping[str, str]) -> tuple[dict[str, Any], bytes]:
-    """What was given beside the message, and the message: in the JSON or as the second part of an
+    """Return the fields beside the message, and the message: from the JSON or the second part of an
     upload.
     """
     if "uploadType" not in call.arguments:
@@ -862,7 +863,7 @@ def _without_bcc(source: bytes) -> bytes:
 
 
 def _masked(answer: Any, fields: str) -> Any:
-    """The members that a mask such as `id,payload(headers,parts(partId))` names."""
+    """Return the members that a mask such as `id,payload(headers,parts(partId))` names."""
     return _cut(answer, _mask(iter(re.findall(r"[\w]+|[(),]", fields))))
 
 
@@ -902,7 +903,7 @@ def _handler(server: GmailServer) -> type[BaseHTTPRequestHandler]:
                 body = self.rfile.read(int(given.get("content-length") or 0))
                 status, headers, content = server.answer(self.command, self.path, given, body)
             except Dropped:
-                # A reset, not an orderly end: what a dying connection looks like.
+                # A reset instead of an orderly end, as on a dying connection.
                 self.connection.setsockopt(
                     socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
                 )

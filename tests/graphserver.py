@@ -1,9 +1,9 @@
 """Microsoft Graph on loopback, with a ledger of what was really sent and faults by phase.
 
 with GraphServer() as graph:
-    token = graph.token(ADA)                      # opaque; scopes to choose
-    graph.fault("drop_after_effect", on="send")   # the next call of that sort
-    graph.ledger                                  # what left, whatever anybody was told
+    token = graph.token(ADA)                      # opaque; optional scopes
+    graph.fault("drop_after_effect", on="send")   # the next call of that kind
+    graph.ledger                                  # sent mail, whatever the answer was
 """
 
 import base64
@@ -59,7 +59,7 @@ Phase = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """One mail that left: independent of what the client was told."""
+    """One sent mail, recorded independently of the answer to the client."""
 
     sender: str
     recipients: tuple[str, ...]
@@ -78,7 +78,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Held:
-    """A call that waits in the server until the test lets it go."""
+    """A call that waits in the server until the test releases it."""
 
     reached: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
@@ -97,10 +97,11 @@ class Held:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """`drop_*` cut the connection: before the request was read, after it, after its effect.
+    """A fault by its phase: `drop_*` cut the connection before the request was read, after it, or
+    after its effect.
 
-    `answer*` says `status` instead of, or after, doing it. `late*` does and says what is right,
-    after a pause before or after its effect; the others may pause where they strike, but for the
+    `answer*` returns `status` instead of, or after, the effect. `late*` answers correctly, after a
+    pause before or after its effect. The others may also pause where they strike, except for the
     one before the request was read.
     """
 
@@ -123,7 +124,7 @@ class Hit:
 
 
 class GraphServer:
-    """The server and what a test says to it. Safe from several threads."""
+    """The server and the interface of its tests. Safe from several threads."""
 
     def __init__(self) -> None:
         self.store = Store()
@@ -132,11 +133,11 @@ class GraphServer:
         self.tokens: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.aliases: dict[str, str] = {}
         self.index_lags = self.ignores_filters = False
-        self.most_per_page = 1000  # whatever `$top` says
-        self.empty_pages = 0  # that each list begins with
+        self.most_per_page = 1000  # whatever `$top` is
+        self.empty_pages = 0  # at the beginning of each list
         self.spell_link: Callable[[str], str] = lambda path: (
             path
-        )  # how the path of a nextLink is written
+        )  # the form of the path in a nextLink
         self.refuses_recipients: set[str] = set()
         self.renames = False
         self.destroys = True
@@ -175,7 +176,7 @@ class GraphServer:
         self._thread.join(SECONDS)
 
     def token(self, address: str, *scopes: str) -> str:
-        """An access token; all scopes when none are named."""
+        """Return an access token; it has all scopes if no scope is named."""
         token = f"opaque.{len(self.tokens)}.{hashlib.sha256(address.encode()).hexdigest()[:8]}"
         self.tokens[token] = (address.lower(), scopes or ALL)
         return token
@@ -190,15 +191,17 @@ class GraphServer:
         times: int = 1,
         **headers: str,
     ) -> None:
-        """The next `times` calls of a sort fail; `on` is the last word of the address, `get` for
-        reads of a message, `list` for lists, `send` for everything that sends.
+        """Make the next `times` calls of a kind fail. `on` is the last word of the address, `get`
+        for reads of a message, `list` for lists, `send` for everything that sends.
         """
         said = tuple((name.replace("_", "-"), value) for name, value in headers.items())
         queue = self._faults.setdefault(on, deque())
         queue.extend([Fault(phase=phase, status=status, code=code, headers=said)] * times)
 
     def hold(self, *, after_effect: bool, on: str = "send") -> Held:
-        """The next call of a sort stops before or after its effect; let go, it is cut."""
+        """Stop the next call of a kind before or after its effect; once released, its connection is
+        cut.
+        """
         held = Held()
         phase: Phase = "drop_after_effect" if after_effect else "drop_after"
         self._faults.setdefault(on, deque()).append(Fault(phase=phase, pause=held.here))
@@ -216,7 +219,7 @@ class GraphServer:
         return self.store.deliver(address, source, folder=folder, unread=unread)
 
     def sends(self) -> list[Hit]:
-        """Every call to a sending endpoint that reached us, whatever came of it."""
+        """Return every call to a sending endpoint that reached the server, whatever its result."""
         return [hit for hit in self.hits if hit.action in SENDING]
 
     def drafts(self, address: str) -> list[Item]:
@@ -246,7 +249,7 @@ class GraphServer:
                 self._busy[address] -= 1
 
     def accept(self, address: str, item: Item, endpoint: str, *, save: bool) -> None:
-        """It leaves: into the ledger, to those who live here, and into Sent."""
+        """Send it: write it into the ledger, the inboxes of this server, and Sent."""
         with self._lock:
             if self.renames:
                 item.shown["internetMessageId"] = (
@@ -280,7 +283,7 @@ class _Server(ThreadingHTTPServer):
     graph: GraphServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no news."""
+        """Do nothing: a client may disconnect."""
 
 
 class _Refusal(Exception):
@@ -290,7 +293,7 @@ class _Refusal(Exception):
 
 
 class _Cut(Exception):
-    """The connection ends here."""
+    """The end of the connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -320,7 +323,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             status, body, headers = self._answer()
         except _Cut:
-            with contextlib.suppress(OSError):  # a reset, not a polite end
+            with contextlib.suppress(OSError):  # a reset, not an orderly end
                 self.connection.setsockopt(
                     socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
                 )
@@ -428,7 +431,8 @@ class _Handler(BaseHTTPRequestHandler):
         graph = self.server.graph
         item, given, content = graph._uploads[path]
         if self.headers.get("Authorization"):
-            return 401, _error("InvalidAuthenticationToken")  # a token has no business there
+            # a request with a token is refused there
+            return 401, _error("InvalidAuthenticationToken")
         if self.headers.get("Content-Type") != "application/octet-stream":
             return 415, _error("UnsupportedMediaType")
         first, last, total = map(int, re.findall(r"[0-9]+", self.headers["Content-Range"]))
@@ -522,10 +526,11 @@ class _Call:
                     store.move(self.address, item, "deleteditems")
                 return 204, None
             case "POST", ["permanentDelete"]:
-                # Into the purges folder, which no client can reach: nothing is found under its id
-                # any more. https://learn.microsoft.com/en-us/graph/api/message-permanentdelete
+                # Into the purges folder, which no client can reach: its id finds nothing any more.
+                # https://learn.microsoft.com/en-us/graph/api/message-permanentdelete
                 if not self.graph.destroys:
-                    raise _Refusal(404, "ResourceNotFound")  # only the global cloud has this call
+                    # this call exists only in the global cloud
+                    raise _Refusal(404, "ResourceNotFound")
                 store.purged[item.id] = store.of(self.address).pop(item.id)
                 return 204, None
             case "POST", ["createReply" | "createReplyAll" | "createForward" as action]:
@@ -576,10 +581,10 @@ class _Call:
         raise _Refusal(405, "ErrorInvalidRequest")
 
     def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Its body as `Prefer` asks for it.
+        """Return its body as `Prefer` asks for it.
 
-        The page of `get message` says that it is HTML otherwise; what is shown is what lies there,
-        unless `shows_html`.
+        The page of `get message` says that it is HTML otherwise. Without `shows_html` this server
+        returns the stored type.
         """
         body = row.get("body")
         if body and body["contentType"] == "html" and 'body-content-type="text"' in self.prefer:
@@ -615,7 +620,9 @@ class _Call:
         return row
 
     def _paged(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """One page; more follows as long as there is a nextLink, however few rows it has."""
+        """Return one page; more follow as long as there is a nextLink, however few rows a page
+        has.
+        """
         top = min(int(self.query.get("$top", 10)), self.graph.most_per_page)
         skip, empty = int(self.query.get("$skip", 0)), int(self.query.get("$skiptoken", 0))
         if empty < self.graph.empty_pages:
@@ -630,7 +637,7 @@ class _Call:
         return f"http://127.0.0.1:{self.graph.port}{self.graph.spell_link(urlsplit(self._line).path)}?{query}"
 
     def _derived(self, original: Item, action: str, folder: str) -> Item:
-        """An answer or a forward as Exchange words it: its own subject, its own quote."""
+        """Return a reply or a forward as Exchange writes it: its own subject, its own quote."""
         shown, message = original.shown, self.body.get("message") or {}
         comment = self.body.get("comment", "")
         prefix = "FW" if action == "forward" else "RE"
@@ -638,14 +645,14 @@ class _Call:
         kind = shown["body"]["contentType"]
         if (
             kind == "text" and self.graph.answers_in_html
-        ):  # what Exchange does with a text is nowhere written
+        ):  # no documentation says how Exchange treats a text
             kind, quote_ = "html", f"<pre>{escape(quote_)}</pre>"
         given = {
             "subject": f"{prefix}: {shown['subject']}",
             "body": {
                 "contentType": kind,
                 "content": f"{comment}\r\n{quote_}",
-            },  # the comment is pasted as it is
+            },  # the comment is inserted unchanged
             "toRecipients": self.body.get("toRecipients") or message.get("toRecipients") or [],
             **({"conversationId": shown["conversationId"]} if action != "forward" else {}),
             **{name: value for name, value in message.items() if name != "toRecipients"},
@@ -691,7 +698,7 @@ class _Call:
 
 
 def graph_mailbox(server: GraphServer, address: str, *scopes: str, **secrets: Any) -> Mailbox:
-    """A mailbox that is connected with a token of this server, good for an hour."""
+    """Return a mailbox that is connected with a token of this server, valid for an hour."""
     mailbox_id = uuid.uuid4()
     token = {
         "access_token": server.token(address, *scopes),
@@ -716,7 +723,7 @@ def _needed(method: str, action: str, rest: str) -> tuple[str, ...]:
 
 
 def _error(code: str) -> dict[str, Any]:
-    """As Graph says it; the text must never be branched on or shown."""
+    """Return an error in Graph's form; no code may branch on its text or show it."""
     return {
         "error": {
             "code": code,

@@ -2,7 +2,7 @@
 tests need.
 
 Stricter than a real one where that shows mistakes: a filter that Graph would call inefficient is
-refused. Times are kept finer than they are shown, as there.
+refused. As in Graph, stored times are finer than the shown ones.
 """
 
 import base64
@@ -48,7 +48,7 @@ COMPARE = {
 
 
 class BadRequest(Exception):
-    """What Graph refuses with 400; `code` is its error code."""
+    """A query that Graph refuses with 400; `code` is its error code."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -86,8 +86,8 @@ class Item:
         )
 
     def mime(self, *, bcc: int | None = 0) -> bytes:
-        """The message as it leaves, or with the first `bcc` of its blind copies, as its sender's
-        mailbox holds it.
+        """Return the message as it is sent. With `bcc`, include the first ones of its blind copies,
+        as the sender's mailbox does.
         """
         if self.source is not None:
             return self.source
@@ -133,8 +133,8 @@ class Item:
 class Store:
     """All mailboxes of one server.
 
-    Times of arrival are 400 ms apart: an order can be told, and not by the seconds that are shown.
-    `names` are what the folders are called in the language of their person.
+    Times of arrival are 400 ms apart, so messages have an order that the shown seconds do not give.
+    `names` are the names of the folders in their person's language.
     """
 
     def __init__(self) -> None:
@@ -160,7 +160,9 @@ class Store:
         return [item for item in self.of(address).values() if item.folder == folder]
 
     def new(self, address: str, folder: str, given: dict[str, Any], **more: Any) -> Item:
-        """An item with what Graph fills in; it takes an id of 150 characters, as there."""
+        """Add an item with the fields that Graph fills in; its id has 150 characters, as in
+        Graph.
+        """
         with self.lock:
             now = self.now()
             body = given.get("body") or {}
@@ -231,7 +233,7 @@ class Store:
     def deliver(
         self, address: str, source: bytes, *, folder: str = "inbox", unread: bool = True
     ) -> Item:
-        """A message that comes as bytes, read as leniently as Exchange reads."""
+        """Add a message that comes as bytes, parsed as leniently as in Exchange."""
         reader = MemoryProvider(server := MemoryServer(), address)
         server.deliver(address, source)
         (card,) = reader.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
@@ -286,16 +288,17 @@ class Store:
         return item
 
     def make_folder(self, address: str, name: str, *, inside: str = "") -> str:
-        """A folder that a person has made, below the top or `inside` another; its id."""
+        """Add a folder of a person, at the top or `inside` another, and return its id."""
         folders = self.made.setdefault(address.lower(), {})
         key = f"made {len(folders)}"
         folders[key] = (name, self.known_folder(address, inside) if inside else "")
         return folder_id(address, key)
 
     def known_folder(self, address: str, named: str) -> str:
-        """What `in_folder` calls the folder of a well-known name, in any language, or of an id.
+        """Return the key that `in_folder` uses for a folder, from its well-known name in any
+        language or its id.
 
-        Raises KeyError.
+        Raise KeyError if the folder is unknown.
         """
         for folder in (*self.names, *self.made.get(address.lower(), {})):
             if (folder in NAMES and named.lower() == folder) or named == folder_id(address, folder):
@@ -334,7 +337,7 @@ def folder_id(address: str, folder: str) -> str:
 
 
 def matching(items: Sequence[Item], query: dict[str, str]) -> list[Item]:
-    """The items that `$filter` or `$search` asks for, in order. Raises BadRequest."""
+    """Return the items that match `$filter` or `$search`, in order. Raise BadRequest."""
     condition, search, order = (
         query.get("$filter", ""),
         query.get("$search", ""),
@@ -353,11 +356,11 @@ def matching(items: Sequence[Item], query: dict[str, str]) -> list[Item]:
 
 
 def selected(item: Item, query: dict[str, str]) -> dict[str, Any]:
-    """The item as asked for: what `$select` does not name is not there."""
+    """Return the item with only the fields that `$select` names."""
     fields = query.get("$select", "")
     shown = copy.deepcopy(item.shown)
     shown["receivedDateTime"] = (
-        f"{moment(shown['receivedDateTime']):%Y-%m-%dT%H:%M:%SZ}"  # whole seconds, as there
+        f"{moment(shown['receivedDateTime']):%Y-%m-%dT%H:%M:%SZ}"  # whole seconds, as in Graph
     )
     if fields:
         shown = {name: value for name, value in shown.items() if name in ("id", *fields.split(","))}

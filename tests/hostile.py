@@ -1,5 +1,5 @@
-"""Mail servers that mean harm: they are slow, silent, or say too much, and never end a conversation
-by themselves.
+"""Hostile mail servers: they are slow, silent, or send too much, and never end a conversation by
+themselves.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ PIECE = 65536
 
 
 class Hostile(Listening):
-    """Harms each client from its first connection on, or once it has got so far.
+    """A server that harms each client from its first connection on, or once it has reached a step.
 
     drip: a byte now and then of an answer that never ends. silent: nothing at all. endless_lines,
     endless_line: as much as the client takes. literal, literal_in_pieces, digits (IMAP): literals
@@ -35,7 +35,7 @@ class Hostile(Listening):
         super().__exit__(*error)  # type: ignore[arg-type]
 
     def do_harm(self, sock: socket.socket, *, line: bytes, before: bytes = b"") -> None:
-        """Harm this client until one side ends. `line` is one that lets the answer go on."""
+        """Harm this client until one side ends. `line` is a line after which the answer goes on."""
         self._say(sock, before)
         match self.harm:
             case "drip":
@@ -68,7 +68,7 @@ class Hostile(Listening):
 
 
 class HostileSmtp(Hostile):
-    """Harms at this command, `greeting` or `dot`; otherwise it accepts."""
+    """An SMTP server that does harm at this command, `greeting` or `dot`; otherwise it accepts."""
 
     def __init__(self, harm: Harm, *, at: str = "greeting", every: float = 0.05) -> None:
         super().__init__(harm, every=every)
@@ -101,7 +101,9 @@ class HostileSmtp(Hostile):
 
 
 class HostileImap(Hostile):
-    """Harms at this command, or at the greeting; otherwise it answers as an empty mailbox would."""
+    """An IMAP server that does harm at this command, or at the greeting; otherwise it answers as an
+    empty mailbox.
+    """
 
     def __init__(self, harm: Harm, *, at: str = "greeting", every: float = 0.05) -> None:
         super().__init__(harm, every=every)

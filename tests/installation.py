@@ -1,5 +1,5 @@
-"""A whole mailhub in a home of its own: a web server, workers, and one mailbox whose SMTP server
-the test holds.
+"""A whole mailhub in its own home: a web server, workers, and a mailbox whose SMTP server the test
+controls.
 
 with Installation(tmp_path, smtp, sandbox) as installation:
     action_id = installation.approved("Hello")
@@ -26,9 +26,9 @@ KEYS = {"SECRET_KEY": "k" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).
 
 
 class Installation:
-    """`changes` are settings of all its processes.
+    """An installation; `changes` are settings of all its processes.
 
-    `prepare()` makes the database, the owner and the mailbox.
+    `prepare()` creates the database, the owner and the mailbox.
     """
 
     def __init__(
@@ -69,9 +69,7 @@ class Installation:
         self._token = self.command("create_token", "--user", OWNER, *named)
 
     def command(self, *arguments: str, stdin: str = "", **changes: object) -> str:
-        """Run a command on this installation; returns its output, which a failure of it never gets
-        to.
-        """
+        """Run a command on this installation, and return its output. Fail if the command fails."""
         done = manage(self.home, *arguments, stdin=stdin, **{**self.changes, **changes})
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
@@ -146,7 +144,7 @@ class Installation:
         return self.action(action_id)
 
     def stop(self) -> None:
-        """End all of its processes at once, without a last word."""
+        """Kill all of its processes at once."""
         self._running.close()
         self._running = ExitStack()
 

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-SECONDS = 10  # no test that passes waits so long
+SECONDS = 10  # no passing test waits so long
 
 
 class Listening:
-    """Accepts connections on a port of its own and serves each in a thread, until the block ends."""
+    """A server that accepts connections on its own port and serves each in a thread, until the
+    block ends.
+    """
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -26,11 +28,11 @@ class Listening:
         self._closing = False
 
     def serve(self, sock: socket.socket) -> None:
-        """One connection, from accept to end; OSError ends it."""
+        """Serve one connection, from accept to end; OSError ends it."""
         raise NotImplementedError
 
     def cut(self) -> None:
-        """End all connections there are now."""
+        """End all current connections."""
         with self._lock:
             for sock in self._open:
                 with contextlib.suppress(OSError):
@@ -47,7 +49,7 @@ class Listening:
         trace: TracebackType | None,
     ) -> None:
         self._closing = True
-        self._listener.shutdown(socket.SHUT_RDWR)  # what waits in accept() wakes up
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes up a thread that waits in accept()
         self.cut()
         for thread in self._threads:
             thread.join(SECONDS)
@@ -77,7 +79,7 @@ class Listening:
         try:
             self.serve(sock)
         except OSError:
-            pass  # one side is gone
+            pass  # one side has disconnected
         except BaseException as error:
             self.errors.append(error)
         finally:

@@ -1,5 +1,5 @@
-"""A Microsoft 365 whose CLI is a stand-in: the program `m365` first on PATH, and the MCP server in
-front of it.
+"""A Microsoft 365 with a fake CLI: the program `m365` first on PATH, and the MCP server in front of
+it.
 """
 
 import fcntl
@@ -26,12 +26,12 @@ INSTALL_SECONDS = 300
 
 @dataclass(frozen=True, kw_only=True)
 class M365:
-    """What the fake program answers, and what it was called with."""
+    """The fake program's answers, and the record of its calls."""
 
     folder: Path
 
     def answers(self, **by_command: Any) -> None:
-        """Say what a command answers; a blank in its name is written as an underscore."""
+        """Set the answer of a command; a blank in its name is written as an underscore."""
         path = self.folder / "answers.json"
         path.write_text(
             json.dumps(
@@ -47,7 +47,7 @@ class M365:
 
 
 def npm_folder(config: pytest.Config, *arguments: str) -> Path:
-    """A folder that is kept between runs, in which npm has done its work once."""
+    """Return a folder that is kept between runs, in which npm has installed once."""
     npm = shutil.which("npm")
     assert npm, "npm is not installed (bin/system-packages)"
     folder = Path(config.cache.mkdir("npm"))
@@ -68,7 +68,7 @@ def npm_folder(config: pytest.Config, *arguments: str) -> Path:
 
 @pytest.fixture(scope="session")
 def npm_server(request: pytest.FixtureRequest) -> str:
-    """The command line of the real MCP server."""
+    """Return the command line of the real MCP server."""
     folder = npm_folder(
         request.config,
         "install",
@@ -98,7 +98,8 @@ def m365(
     (folder / "answers.json").write_text("{}")
     (folder / "tester.pid").write_text(str(os.getpid()))
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    # The comment at the end makes the command this test's own: a connection is kept for each.
+    # The comment at the end makes the command unique to this test: each command has its kept
+    # connection.
     server = (
         request.getfixturevalue("npm_server")
         if request.param == "npm"

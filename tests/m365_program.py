@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""A stand-in for the program `m365`: writes its arguments down and answers as `answers.json` beside
-it says.
+"""A fake of the program `m365`: records its arguments and answers as `answers.json` beside it says.
 
-An answer that is `{"exit": text}` ends with an error; `{"server": …}` says the process id of the
-MCP server that called it, and `{"kill": …}` kills that.
+An answer `{"exit": text}` ends with an error; `{"server": …}` prints the process id of the MCP
+server that called it, and `{"kill": …}` kills that server.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A stand-in for the npm MCP server of the CLI for Microsoft 365: the same tool, the same shell, no
+"""A fake of the npm MCP server of the CLI for Microsoft 365: the same tool, the same shell, no
 Node.
 
 The tests that use it also run, in the long suite, on `@pnp/cli-microsoft365-mcp-server` itself.

@@ -24,14 +24,16 @@ FOLDERS = ("INBOX", "Sent", "Drafts")
 
 
 class SandboxServer(Service):
-    """The sandbox in a process of its own; `stop()` and `start()` play a restart on the same ports."""
+    """The sandbox in its own process; `stop()` and `start()` simulate a restart on the same
+    ports.
+    """
 
     name = "sandbox"
 
     def __init__(self) -> None:
         super().__init__()
         self._clients: dict[str, IMAPClient] = {}
-        self._lock = threading.Lock()  # a server's thread may save a copy while the test looks
+        self._lock = threading.Lock()  # a server's thread may save a copy while the test reads
 
     def command(self) -> Sequence[str | Path]:
         return ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "mailhub.sandbox", self.folder]
@@ -54,9 +56,7 @@ class SandboxServer(Service):
     def access(
         self, address: str, *, imap_port: int | None = None, smtp_port: int | None = None
     ) -> ImapAccess:
-        """What connects a mailbox to it, or to something that stands in front of it or in its
-        place.
-        """
+        """Return the access of a mailbox to it, or to a proxy or a replacement on other ports."""
         state = self.state
         (password,) = (account.password for account in state.accounts if account.address == address)
         return ImapAccess(
@@ -73,7 +73,7 @@ class SandboxServer(Service):
         super().stop()
 
     def signed_in(self, address: str) -> IMAPClient:
-        """A kept connection that no provider knows of."""
+        """Return a kept connection that no provider knows of."""
         if address not in self._clients:
             access = self.access(address)
             client = IMAPClient("127.0.0.1", access.imap.port, ssl=False, timeout=SECONDS)
@@ -96,7 +96,7 @@ class SandboxServer(Service):
             return [rows[uid][b"BODY[]"] for uid in sorted(rows)]
 
     def empty(self) -> None:
-        """Take all mail out of all folders."""
+        """Delete all mail in all folders."""
         for account in self.state.accounts:
             client = self.signed_in(account.address)
             for folder in FOLDERS:
@@ -112,7 +112,7 @@ def plain(port: int) -> Endpoint:
 
 @dataclass
 class _Shared:
-    """The one sandbox of this test process, however many conftests take the fixture."""
+    """The one sandbox of this test process, shared by all conftests with the fixture."""
 
     server: SandboxServer | None = None
     users: int = 0
@@ -123,7 +123,7 @@ _shared = _Shared()
 
 @pytest.fixture(scope="session")
 def sandbox_process() -> Iterator[SandboxServer]:
-    """A running sandbox, started once for each test process."""
+    """Yield a running sandbox, started once for each test process."""
     if _shared.server is None:
         _shared.server = SandboxServer().__enter__()
     _shared.users += 1
@@ -136,14 +136,14 @@ def sandbox_process() -> Iterator[SandboxServer]:
 
 @pytest.fixture
 def sandbox(sandbox_process: SandboxServer) -> Iterator[SandboxServer]:
-    """A running sandbox without mail, and no kept session to it."""
+    """Yield a running sandbox without mail, and close all kept sessions."""
     sandbox_process.empty()
     yield sandbox_process
     POOL.close_all()
 
 
 class ImapTap(Listening):
-    """Stands between a client and an IMAP server, keeps the client's lines, and cuts connections on
+    """A proxy in front of an IMAP server that records the client's lines and cuts connections on
     demand.
     """
 
@@ -159,15 +159,15 @@ class ImapTap(Listening):
         self._upstream_port = upstream_port
 
     def count(self, command: bytes) -> int:
-        """How often a command was given, by its name after the tag or after UID."""
+        """Return how often a command was given, by its name after the tag or after UID."""
         return sum(command in line.split(b" ")[1:3] for line in self.lines)
 
     def cut_at(self, word: bytes, *, times: int) -> None:
-        """A client's line that holds the word never arrives: the connection ends instead."""
+        """Cut the connection instead of passing on a client's line that holds the word."""
         self._cut_word, self._cuts_left = word, times
 
     def refuse(self, word: bytes, said: bytes = b"") -> None:
-        """The next line that holds the word is answered with NO, and never arrives."""
+        """Answer the next line that holds the word with NO, and do not pass it on."""
         self._refused[word] = said
 
     def once_before(self, word: bytes, act: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
 """A server that speaks OpenAI's chat protocol: scripted answers, calls of tools, slow and broken
 streams.
 
-It keeps what it was asked, so that a test sees what a model sees.
+It keeps its requests, so that a test sees the model's input.
 """
 
 import json
@@ -12,13 +12,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 PATIENCE = 20.0
-# The window of a small model of today; more is an error, as with the real ones.
+# The window of a small current model; more is an error, as with the real ones.
 CONTEXT_CHARS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Says:
-    """One answer: text in pieces, calls of tools, or trouble.
+    """One answer: text in pieces, calls of tools, or a failure.
 
     `hold` waits in mid-stream, `breaks` cuts it there.
     """
@@ -50,7 +50,7 @@ class ModelServer:
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def shown(self, index: int = -1) -> list[dict[str, Any]]:
-        """The messages of a request."""
+        """Return the messages of a request."""
         messages: list[dict[str, Any]] = self.requests[index]["messages"]
         return messages
 
@@ -150,6 +150,6 @@ def _handler_of(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing to standard error."""
+            """Write nothing to standard error."""
 
     return Handler

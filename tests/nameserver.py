@@ -1,4 +1,4 @@
-"""A name server on loopback that answers with the records it was given, and with none for other
+"""A name server on loopback that answers with the given records, and with no record for other
 names.
 """
 
@@ -15,8 +15,8 @@ import dns.rrset
 
 
 class NameServer:
-    """`records` holds lines of a zone, by name and kind; inside the block the process's resolver
-    asks this server.
+    """A name server with `records`, lines of a zone by name and kind. Inside the block the
+    process's resolver uses it.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class NameServer:
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def mail_of(self, domain: str, *, host: str, imap: int, smtp: int) -> None:
-        """Name these servers as those of a domain (RFC 6186)."""
+        """Set these servers as the mail servers of a domain (RFC 6186)."""
         self.records[f"_imaps._tcp.{domain}.", "SRV"] = [f"0 1 {imap} {host}."]
         self.records[f"_submissions._tcp.{domain}.", "SRV"] = [f"0 1 {smtp} {host}."]
 

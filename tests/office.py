@@ -26,7 +26,7 @@ SENT = "Sent Messages"
 
 @dataclass(frozen=True, kw_only=True)
 class Office:
-    """Ada's mailbox, her agent and herself; Mira outside; the servers behind them."""
+    """Ada, her mailbox and her agent; Mira outside; the servers behind them."""
 
     ada: str
     mira: str
@@ -37,21 +37,21 @@ class Office:
     smtp: FaultySmtp
 
     def tool(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """Call a tool that must succeed."""
+        """Call a tool that must succeed, and return its result."""
         answer = self.api.tool(name, **arguments)
         assert answer.status_code in (200, 202), answer.content
         result: dict[str, Any] = answer.json()
         return result
 
     def refused(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """Call a tool that must fail; returns the problem."""
+        """Call a tool that must fail, and return the problem."""
         answer = self.api.tool(name, **arguments)
         assert answer.status_code >= 400, answer.content
         problem: dict[str, Any] = answer.json()
         return problem
 
     def approve(self, proposal: dict[str, Any]) -> dict[str, Any]:
-        """Ada approves what was proposed, and it is carried out; returns the action."""
+        """Approve the proposal as Ada, execute it, and return the action."""
         action_id = proposal["action"]["id"]
         assert self.reviewer.decide(action_id, "approve").status_code == 302
         work()
@@ -65,14 +65,14 @@ class Office:
         return [parsed(source) for source in self.imap.messages(self.ada, name)]
 
     def receive(self, message: EmailMessage | bytes, *, unread: bool = True) -> str:
-        """A mail arrives at Ada's; returns its id."""
+        """Deliver a mail to Ada, and return its id."""
         source = message if isinstance(message, bytes) else message.as_bytes(policy=policy.SMTP)
         self.imap.deliver(self.ada, source, unread=unread)
         return str(self.tool("list_emails", max_results=1)["emails"][0]["id"])
 
 
 def parsed(source: bytes) -> EmailMessage:
-    """The message, its lines ended as Python ends them."""
+    """Return the message, parsed with Python's line ends."""
     return message_from_bytes(source.replace(b"\r\n", b"\n"), policy=policy.default)
 
 
@@ -103,7 +103,7 @@ def office(db: None, dovecot: Dovecot) -> Iterator[Office]:
 
 @pytest.fixture
 def plain_office(db: None) -> Iterator[Office]:
-    """The same on a server that gives no folder a role and makes none by itself."""
+    """Yield an office on a server that gives no folder a role and creates none by itself."""
     with Dovecot(roles=False) as server, opened(server) as found:
         yield found
 

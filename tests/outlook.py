@@ -1,4 +1,4 @@
-"""Ada's mailbox at Microsoft 365: a Graph of our own, a program with a token, and a person who
+"""Ada's mailbox at Microsoft 365: our own Graph server, a program with a token, and a person who
 approves.
 """
 
@@ -28,7 +28,7 @@ def graph(settings: Any) -> Iterator[GraphServer]:
 
 @pytest.fixture
 def mailbox(alice: User, graph: GraphServer) -> Mailbox:
-    """In place of the one on the in-memory twin."""
+    """Replace the mailbox on the in-memory server."""
     mailbox = graph_mailbox(graph, ADA)
     Membership.objects.create(mailbox=mailbox, user=alice, role=Role.MANAGER)
     return mailbox
@@ -40,7 +40,7 @@ def api(alice: User, mailbox: Mailbox) -> Api:
 
 
 def approved(reviewer: Reviewer, answer: Any) -> PendingAction:
-    """The action of a proposal, once a person has approved it."""
+    """Approve a proposal as a person, and return its action."""
     assert answer.status_code == 202, answer.content
     action = PendingAction.objects.get(pk=answer.json()["action"]["id"])
     assert reviewer.decide(str(action.pk), "approve").status_code == 302
@@ -53,7 +53,7 @@ def state(action: PendingAction) -> tuple[str, str | None]:
 
 
 def now_it_is_time() -> None:
-    """A second ago: the database's clock may count in milliseconds."""
+    """Make waiting actions due a second ago: the database's clock may count in milliseconds."""
     past = timezone.now() - timedelta(seconds=1)
     Rest.objects.update(until=past)
     PendingAction.objects.filter(status="approved").update(not_before=past)

@@ -1,4 +1,4 @@
-"""People in front of pages, for tests about rules, members, tokens and ways in."""
+"""People in front of pages, for tests about rules, members, tokens and sign-in."""
 
 from typing import Any
 
@@ -15,7 +15,9 @@ RULES: dict[str, Any] = {
 
 
 def browser(person: User, *, fresh: bool = True) -> Client:
-    """A browser in which this person is signed in; not fresh: longer ago than a risky step allows."""
+    """Return a browser in which this person is signed in; without `fresh`, longer ago than a risky
+    step allows.
+    """
     client = Client()
     client.force_login(person)
     if not fresh:
@@ -26,5 +28,5 @@ def browser(person: User, *, fresh: bool = True) -> Client:
 
 
 def set_rules(person: User, mailbox: Any, **changes: Any) -> Any:
-    """Post the page of rules; returns the answer."""
+    """Post the page of rules, and return the answer."""
     return browser(person).post(f"/mailboxes/{mailbox.pk}/rules/", {**RULES, **changes})

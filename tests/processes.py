@@ -1,5 +1,4 @@
-"""Real mailhub processes in a home that is thrown away: started, driven from outside, ended without
-a trace.
+"""Real mailhub processes in a temporary home: started, driven from outside, ended without a trace.
 
 with Mailhub(tmp_path) as mailhub:
     ...  # mailhub.rest("POST", "/tools/send_email", {...}), mailhub.person(), mailhub.mail("mira@…", "INBOX", …)
@@ -35,8 +34,8 @@ from tests.services import free_port
 
 PROJECT = Path(__file__).resolve().parent.parent
 MANAGE = [sys.executable, str(PROJECT / "manage.py")]
-SECONDS = 60.0  # bounds every wait; generous, because a busy machine is no fault
-END_SECONDS = 15.0  # what a Ctrl-C may take
+SECONDS = 60.0  # limits every wait; generous, because a busy machine is no error
+END_SECONDS = 15.0  # the maximum time of a Ctrl-C
 POLL_SECONDS = 0.03
 T = TypeVar("T")
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "COVERAGE_PROCESS_START")
@@ -54,8 +53,8 @@ def until(
 
 
 def environment(home: Path, changes: Mapping[str, object]) -> dict[str, str]:
-    """The environment of a mailhub process: what a shell has, and nothing of the test run's own
-    settings.
+    """Return the environment of a mailhub process: the variables of a shell, without the test run's
+    own settings.
     """
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return (
@@ -64,8 +63,8 @@ def environment(home: Path, changes: Mapping[str, object]) -> dict[str, str]:
 
 
 def this_test(*, database_port: int | None = None) -> dict[str, object]:
-    """What makes a process beside the test work on the database of the test and read what the test
-    wrote.
+    """Return settings with which another process uses the test's database and reads the test's
+    data.
     """
     database = connection.settings_dict
     if connection.vendor == "sqlite":
@@ -83,7 +82,9 @@ def this_test(*, database_port: int | None = None) -> dict[str, object]:
 def manage(
     home: Path, *arguments: str, stdin: str = "", **changes: object
 ) -> subprocess.CompletedProcess[str]:
-    """Run one command on a home to its end; not for `run`, whose children it could not end."""
+    """Run one command on a home to its end; not for `run`, because it could not end its
+    children.
+    """
     return subprocess.run(
         [*MANAGE, *arguments],
         env=environment(home, changes),
@@ -97,14 +98,14 @@ def manage(
 
 
 def session_of(leader: int) -> dict[int, list[str]]:
-    """The living processes of a session that we began, by pid, with their command lines."""
+    """Return the living processes of a session that we began, by pid, with their command lines."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
-        with contextlib.suppress(OSError):  # it ended while we looked
-            # state, ppid, pgrp, session: after the name, which may hold anything but ends at the
-            # last bracket
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            # state, ppid, pgrp, session: they follow the name, which may contain anything but ends
+            # at the last bracket
             state, _, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
             if int(session) == leader and state not in "ZX":
                 found[int(entry.name)] = (entry / "cmdline").read_bytes().decode().split("\0")
@@ -112,7 +113,7 @@ def session_of(leader: int) -> dict[int, list[str]]:
 
 
 class Program:
-    """A process in a session of its own, with its output in files of the home."""
+    """A process in its own session, with its output in files of the home."""
 
     def __init__(self, home: Path, *arguments: str, **changes: object) -> None:
         self.home = home
@@ -147,7 +148,7 @@ class Program:
         return (self.home / "stderr").read_text()
 
     def wait(self, seconds: float = SECONDS) -> int:
-        """Wait for its end, see that nothing of it is left, and return its exit code."""
+        """Wait for its end, assert that none of its processes is left, and return its exit code."""
         assert self.process is not None
         code = self.process.wait(seconds)
         until(
@@ -158,7 +159,7 @@ class Program:
         return code
 
     def kill(self) -> None:
-        """Make sure that nothing runs, however the test went."""
+        """Kill everything that still runs, whatever the result of the test."""
         if self.process is not None:
             for pid in session_of(self.pid):
                 with contextlib.suppress(ProcessLookupError):
@@ -183,25 +184,25 @@ class Program:
 
 
 class WorkerProcess(Program):
-    """`manage.py worker` alone."""
+    """Only `manage.py worker`."""
 
     def __init__(self, home: Path, **changes: object) -> None:
         super().__init__(home, "worker", **changes)
 
     def kill_9(self) -> None:
-        """Die without a last word."""
+        """Die at once, by SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.process.wait(SECONDS)
 
     def end(self) -> int:
-        """Ask it to end; returns its exit code."""
+        """End it by SIGTERM, and return its exit code."""
         assert self.process is not None
         self.process.terminate()
         return self.wait()
 
     def waits_for_signal(self, number: signal.Signals) -> bool:
-        """Whether a signal was sent and has not been taken yet."""
+        """Return True if a signal was sent and is still pending."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         pending = int(re.findall(r"^ShdPnd:\s+([0-9a-f]+)$", status, re.MULTILINE)[0], 16)
         return bool(pending & (1 << (number - 1)))
@@ -209,7 +210,7 @@ class WorkerProcess(Program):
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came back over HTTP."""
+    """The answer to an HTTP request."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -230,7 +231,7 @@ def request(
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """One request, no redirect followed."""
+    """Send one request without following redirects, and return the answer."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=SECONDS)
@@ -245,15 +246,13 @@ def request(
 
 class Forms(HTMLParser):
     """The forms of a page by their `data-action`: address, and the fields that a browser would send
-    unasked.
+    by itself.
     """
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.found: dict[str, tuple[str, dict[str, str]]] = {}
-        self.at: dict[
-            str, dict[str, str]
-        ] = {}  # the same fields by the address that the form is sent to
+        self.at: dict[str, dict[str, str]] = {}  # the same fields by the form's target address
         self._open: dict[str, str] | None = None
         self.feed(page)
         self.close()
@@ -273,7 +272,7 @@ class Forms(HTMLParser):
 
 
 class Person:
-    """Somebody with a browser that runs no scripts: cookies, pages, and the forms on them."""
+    """A person with a browser that runs no scripts: cookies, pages, and the forms on them."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -281,14 +280,14 @@ class Person:
 
     @property
     def cookie(self) -> str:
-        """The header that holds all cookies."""
+        """Return the header that holds all cookies."""
         return "; ".join(f"{name}={morsel.value}" for name, morsel in self._cookies.items())
 
     def get(self, path: str) -> Answer:
         return self._go("GET", path)
 
     def submit(self, path: str, action: str, **changes: str) -> Answer:
-        """Open a page and send the form with that `data-action`, as the page fills it in."""
+        """Open a page and send the form with that `data-action`, with the fields of the page."""
         page = self.get(path)
         forms = Forms(page.text).found
         assert action in forms, f"{path} answers {page.status} with the forms {sorted(forms)}"
@@ -344,7 +343,7 @@ class Mailhub(Program):
             self.kill()
 
     def wait_ready(self) -> None:
-        """Return once /readyz says 200."""
+        """Return once /readyz answers 200."""
 
         def ready() -> bool:
             assert self.process is not None
@@ -357,15 +356,15 @@ class Mailhub(Program):
         until(ready, say=self.log)
 
     def interrupt(self) -> int:
-        """What Ctrl-C does: SIGINT to everybody at once.
+        """Send SIGINT to all processes at once, as Ctrl-C does.
 
-        Returns the exit code; nothing may be left.
+        Return the exit code; no process may be left.
         """
         os.killpg(self.pid, signal.SIGINT)
         return self.wait(END_SECONDS)
 
     def children(self) -> dict[str, int]:
-        """The pids of the children by their command."""
+        """Return the pids of the children by their command."""
         return {
             line[2]: pid
             for pid, line in session_of(self.pid).items()
@@ -374,7 +373,7 @@ class Mailhub(Program):
 
     @property
     def sandbox(self) -> dict[str, Any]:
-        """What `sandbox.json` holds."""
+        """Return the content of `sandbox.json`."""
         content: dict[str, Any] = json.loads((self.home / "sandbox.json").read_text())
         return content
 
@@ -392,7 +391,7 @@ class Mailhub(Program):
         return request(self.url + address, method, body=content, headers=given)
 
     def propose(self, subject: str, **changes: object) -> dict[str, Any]:
-        """Propose a mail to the customer; returns the action."""
+        """Propose a mail to the customer, and return the action."""
         mail = {
             "to": ["mira@northwind.example"],
             "subject": subject,
@@ -409,7 +408,7 @@ class Mailhub(Program):
         return action
 
     def ended(self, action_id: str) -> dict[str, Any]:
-        """The action once nothing more happens to it by itself."""
+        """Return the action once its state no longer changes by itself."""
         until(
             lambda: self.action(action_id)["state"] not in ("pending", "approved", "executing"),
             say=self.log,
@@ -417,12 +416,12 @@ class Mailhub(Program):
         return self.action(action_id)
 
     def new_link(self) -> str:
-        """One more one-time link for the person of `sandbox.json`."""
+        """Return a new one-time link for the person of `sandbox.json`."""
         return manage(self.home, "sign_in_link", "--user", self.sandbox["user"]).stdout.strip()
 
     def person(self, link: str | None = None) -> Person:
-        """Somebody signed in by a one-time link; without one, the person of `sandbox.json`, who
-        stays signed in.
+        """Return a person signed in by a one-time link; without one, the person of `sandbox.json`,
+        who stays signed in.
         """
         if link is None:
             self._owner = self._owner or self.person(self.new_link())
@@ -433,7 +432,7 @@ class Mailhub(Program):
         return person
 
     def mail(self, address: str, folder: str, subject: str) -> list[EmailMessage]:
-        """What lies in a folder of the sandbox with that subject."""
+        """Return the mails in a folder of the sandbox with that subject."""
         accounts = [self.sandbox["imap"], *(other["imap"] for other in self.sandbox["others"])]
         account = next(account for account in accounts if account["user"] == address)
         return mail_in(account, folder, "SUBJECT", subject)
@@ -441,7 +440,7 @@ class Mailhub(Program):
 
 @contextlib.contextmanager
 def signed_in(account: Mapping[str, Any]) -> Iterator[imaplib.IMAP4]:
-    """An IMAP session for an account as `sandbox.json` writes it."""
+    """Yield an IMAP session for an account of `sandbox.json`."""
     client = imaplib.IMAP4(account["host"], account["port"], timeout=SECONDS)
     try:
         client.login(account["user"], account["password"])
@@ -451,7 +450,7 @@ def signed_in(account: Mapping[str, Any]) -> Iterator[imaplib.IMAP4]:
 
 
 def mail_in(account: Mapping[str, Any], folder: str, *criteria: str) -> list[EmailMessage]:
-    """The messages of a folder that a SEARCH finds; the last criterion is quoted."""
+    """Return the messages of a folder that a SEARCH finds; the last criterion is quoted."""
     with signed_in(account) as client:
         assert client.select(folder, readonly=True)[0] == "OK"
         _, (numbers,) = client.search(None, *criteria[:-1], f'"{criteria[-1]}"')
@@ -465,8 +464,8 @@ def mail_in(account: Mapping[str, Any], folder: str, *criteria: str) -> list[Ema
 
 
 class CuttingProxy:
-    """Stands between a client and PostgreSQL, and cuts the connection at the first COMMIT: before
-    it, or after.
+    """A proxy in front of PostgreSQL that cuts the connection at the first COMMIT: before it, or
+    after.
     """
 
     def __init__(self, target: tuple[str, int], *, forward: bool) -> None:
@@ -511,7 +510,7 @@ class CuttingProxy:
                     if self._forward:
                         source.shutdown(
                             socket.SHUT_RDWR
-                        )  # the client is gone before the answer comes
+                        )  # the client disconnects before the answer comes
                         sink.sendall(content)
                         continue
                     break

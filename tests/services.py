@@ -1,10 +1,10 @@
-"""Private servers for tests: started on a free port with a data folder of their own, ended with the
+"""Private servers for tests: started on a free port with their own data folder, ended with the
 block.
 
     with Postgres() as postgres, Redis() as redis:
         ...  # postgres.url, redis.url
 
-`stop()` and `start()` in between play an outage: same address, same data.
+`stop()` and `start()` in between simulate an outage: same address, same data.
 """
 
 import os
@@ -25,14 +25,16 @@ STOP_SECONDS = 20
 
 
 class ServiceError(Exception):
-    """A server is not installed, or did not come up; the text holds what it said."""
+    """A missing server, or one that did not start; the text holds its output."""
 
 
 class Service:
-    """One server process: a child of ours, known by its pid, with a folder that goes when it ends."""
+    """One server process: our child, known by its pid, with a folder that is deleted when it
+    ends.
+    """
 
     name: ClassVar[str]
-    # What asks this server to end now, without waiting for its clients.
+    # The signal that ends this server at once, without waiting for its clients.
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     # None, or the account to run as: some servers refuse root.
     account: pwd.struct_passwd | None = None
@@ -43,19 +45,19 @@ class Service:
         self._process: subprocess.Popen[bytes] | None = None
 
     def prepare(self) -> None:
-        """Make what the first start needs in `folder`."""
+        """Create the files for the first start in `folder`."""
 
     def command(self) -> Sequence[str | Path]:
-        """The command line of the server, which must stay in the foreground."""
+        """Return the command line of the server, which must stay in the foreground."""
         raise NotImplementedError
 
     def is_ready(self) -> bool:
-        """Say whether the server answers a client."""
+        """Return True if the server answers a client."""
         raise NotImplementedError
 
     @property
     def pid(self) -> int | None:
-        """The server's process id, None while it is down."""
+        """Return the server's process id, or None while it is down."""
         return self._process.pid if self._process else None
 
     def start(self) -> None:
@@ -98,7 +100,7 @@ class Service:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def log(self) -> str:
-        """What the server has written so far."""
+        """Return the server's output so far."""
         path = self.folder / "log"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -142,7 +144,7 @@ class Service:
 
 
 class Postgres(Service):
-    """A PostgreSQL server for tests alone: it lets in anybody on this machine, a crash may cost its
+    """A PostgreSQL server only for tests: it lets in anybody on this machine, a crash may cost its
     data.
     """
 
@@ -160,7 +162,7 @@ class Postgres(Service):
 
     @property
     def url(self) -> str:
-        """The address of an empty database, as `DATABASE_URL` takes it."""
+        """Return the address of an empty database, as `DATABASE_URL` takes it."""
         return self._url("mailhub")
 
     def create_database(self, name: str) -> str:
@@ -179,7 +181,7 @@ class Postgres(Service):
         self.run([self._bin / "initdb", f"--pgdata={self.folder}/data", *options, *self.layout()])
 
     def layout(self) -> list[str]:
-        """More options of initdb."""
+        """Return more options of initdb."""
         return []
 
     def start(self) -> None:
@@ -216,13 +218,13 @@ class Postgres(Service):
 
 
 class Redis(Service):
-    """A Redis server that keeps its data in memory alone, so a stop forgets it."""
+    """A Redis server that keeps its data only in memory, so a stop forgets it."""
 
     name = "redis"
 
     @property
     def url(self) -> str:
-        """The address, as `REDIS_URL` takes it."""
+        """Return the address, as `REDIS_URL` takes it."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     def command(self) -> Sequence[str | Path]:
@@ -251,7 +253,7 @@ class Redis(Service):
 
 
 class RabbitMQ(Service):
-    """A RabbitMQ server with the Erlang port mapper that it needs, both for tests alone."""
+    """A RabbitMQ server with the Erlang port mapper that it needs, both only for tests."""
 
     name = "rabbitmq"
 
@@ -262,18 +264,18 @@ class RabbitMQ(Service):
 
     @property
     def url(self) -> str:
-        """The address, as `CELERY_BROKER_URL` takes it."""
+        """Return the address, as `CELERY_BROKER_URL` takes it."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}//"
 
     def command(self) -> Sequence[str | Path]:
-        # The packaged command in PATH changes to an account of its own; this one stays who we are.
+        # The packaged command in PATH changes to its own account; this one keeps ours.
         server = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
         mapper = shutil.which("epmd")
         if not server.exists() or mapper is None:
             raise ServiceError("rabbitmq-server is not installed (bin/system-packages long)")
         (self.folder / "plugins").write_text("[].")
         settings = {
-            "HOME": self.folder,  # where the cookie of the node is made
+            "HOME": self.folder,  # the node creates its cookie there
             "ERL_EPMD_PORT": self._mapper_port,
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODENAME": f"mailhub{self.port}@localhost",
@@ -287,7 +289,7 @@ class RabbitMQ(Service):
             "RABBITMQ_CONFIG_FILE": self.folder / "none",
             "RABBITMQ_CONF_ENV_FILE": self.folder / "none",
         }
-        # Left alone, the node starts a port mapper that outlives it; this one ends with it.
+        # By default the node starts a port mapper that outlives it; this one ends with the node.
         script = 'epmd & mapper=$!; "$0" & server=$!; trap "kill $server" TERM; '
         script += "wait $server; wait $server; kill $mapper"
         return [
@@ -329,7 +331,7 @@ def find_postgres() -> Path:
 
 
 def _ordinary_account() -> pwd.struct_passwd:
-    """Return the account that stands in for root, which PostgreSQL refuses."""
+    """Return the account to use instead of root, which PostgreSQL refuses."""
     for name in ("postgres", "nobody"):
         try:
             return pwd.getpwnam(name)

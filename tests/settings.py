@@ -1,4 +1,4 @@
-"""The settings of the test run: fixed keys, and a home that is thrown away."""
+"""The settings of the test run: fixed keys, and a temporary home."""
 
 import base64
 import os
@@ -7,23 +7,23 @@ import tempfile
 os.environ.setdefault("SECRET_KEY", "a key for tests, long enough to be taken for one")
 os.environ.setdefault("MAILHUB_ENCRYPTION_KEYS", base64.b64encode(b"k" * 32).decode())
 _home = tempfile.TemporaryDirectory(prefix="mailhub-test-")  # removed when the process ends
-# Each process of the run has a database of its own, so each has a home of its own. What it starts
-# shares its home.
+# Each process of the run has its own database, so each has its own home. Its child processes share
+# its home.
 _worker = os.environ.get("PYTEST_XDIST_WORKER", "")
 if os.environ.get("MAILHUB_HOME_OF", "") != _worker:
     os.environ |= {"MAILHUB_HOME": _home.name, "MAILHUB_HOME_OF": _worker}
 os.environ.setdefault("MAILHUB_HOME", _home.name)
 os.environ.setdefault("MAILHUB_ALLOW_LOOPBACK_HOSTS", "1")
 
-from mailhub.settings import *  # noqa: E402, F403  # the environment must stand before it is read
+from mailhub.settings import *  # noqa: E402, F403  # the environment must be set before it is read
 
-# Tests play several people; those about second factors set it themselves.
+# Tests act as several people; those about second factors set it themselves.
 MAILHUB_SECOND_FACTOR = "optional"
 
 # In memory, and emptied for each test: the count of failed sign-ins.
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
-# Every test's client is a server of its own: none of them lists all static files first.
+# Every test's client is a new server: this keeps it from listing all static files first.
 WHITENOISE_AUTOREFRESH = True
 
 MAILHUB_OWN_MAIL_THREADS = 0  # mail is sent before the answer, so that a test finds it
@@ -32,7 +32,7 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 INSTALLED_APPS = ["tests.emptying", *INSTALLED_APPS]  # noqa: F405  # its flush comes first
 
-# The in-memory twin, for tests of what stands above the providers.
+# The in-memory mail server, for tests of the code above the providers.
 MAILHUB_PROVIDERS["memory"] = "tools.providers.memory.MemoryProvider"  # noqa: F405
 
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # noqa: F405

@@ -1,5 +1,5 @@
-"""Microsoft's sign-in service on loopback, over TLS as msal wants it: tokens that say nothing,
-numbered.
+"""Microsoft's sign-in service on loopback, over TLS as msal requires: numbered tokens without
+content.
 """
 
 import base64
@@ -23,12 +23,12 @@ OPENID = {"openid", "profile", "offline_access"}
 
 
 class SignInService:
-    """`issue(grant)` makes the access token; `errors` are answered first, each once, `refuses` as
-    long as it stands.
+    """The service: `issue(grant)` makes the access token; `errors` are answered first, each once,
+    `refuses` as long as it is set.
 
-    `scope` is what is consented to. As there, a set of which one permission is not in it is refused
-    whole, `.default` means what there is, an answer names all of it, and an application is told
-    nothing.
+    `scope` is the consented set. As at Microsoft, a request with one permission outside of it is
+    refused as a whole. `.default` means the whole set, and an answer names all of it. An
+    application gets no scopes.
     """
 
     def __init__(self, folder: Path, issue: Callable[[dict[str, str]], str]) -> None:
@@ -38,7 +38,8 @@ class SignInService:
         self.errors: deque[str] = deque()
         self.refuses = ""
         self.asked_by_device = ""
-        # The account that signs in, as the id token names it; nobody: Microsoft sends no id token.
+        # The account that signs in, as the id token names it; if empty, Microsoft sends no id
+        # token.
         self.identity: dict[str, str] = {"oid": OID, "tid": TENANT}
         self.issue = issue
         self._http = _Server(("127.0.0.1", 0), _Handler)
@@ -69,7 +70,7 @@ class _Server(ThreadingHTTPServer):
     service: SignInService
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no news."""
+        """Do nothing: a client may disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -153,9 +154,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _id_token(identity: dict[str, str], given: dict[str, str]) -> str:
-    """An id token without a signature worth the name.
+    """Return an id token without a real signature.
 
-    The code of a sign-in in a browser carries its nonce along.
+    The code of a sign-in in a browser carries its nonce.
     """
     claims = {
         "aud": given.get("client_id", ""),

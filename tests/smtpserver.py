@@ -1,4 +1,4 @@
-"""An SMTP server that fails on demand, and whose ledger is the witness of what was sent."""
+"""An SMTP server that fails on demand, and whose ledger is the witness of sent mail."""
 
 import socket
 import struct
@@ -27,7 +27,7 @@ Point = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """What the server took responsibility for."""
+    """A mail that the server took responsibility for."""
 
     sender: str
     recipients: tuple[str, ...]
@@ -35,7 +35,7 @@ class Accepted:
 
 
 class Hold:
-    """The server waits at a point until it is released; the client waits with it."""
+    """A point where the server waits until it is released; the client waits with it."""
 
     def __init__(self) -> None:
         self.seconds: float = SECONDS
@@ -43,7 +43,7 @@ class Hold:
         self._released = threading.Event()
 
     def wait(self) -> None:
-        """Return when the server has got there."""
+        """Return when the server has reached the point."""
         assert self._reached.wait(SECONDS), "the server did not get there"
 
     def release(self) -> None:
@@ -56,7 +56,7 @@ class Hold:
 
 @dataclass(kw_only=True)
 class SmtpFault:
-    """What happens in place of the good answer: end of file, a reset, or another answer."""
+    """A replacement of the good answer: end of file, a reset, or another answer."""
 
     kind: Literal["drop", "reset", "reply"]
     answer: bytes = b""
@@ -65,16 +65,16 @@ class SmtpFault:
 
 
 class _ConnectionEnds(OSError):
-    """The server hangs up."""
+    """The server disconnects."""
 
 
 class FaultySmtp(Listening):
-    """An SMTP server with AUTH that accepts everything, except where a test has told it to fail.
+    """An SMTP server with AUTH that accepts everything, except where a test makes it fail.
 
-    `ledger` is its own record of what it accepted. The points where it can fail or wait, in the
-    order of a session: connect, greeting, ehlo, auth, mail, rcpt, data (before 354), content (after
-    its first line), dot (before it is accepted), accepted (it stands in the ledger, the answer does
-    not go out yet), quit.
+    `ledger` is its own record of accepted mail. The points where it can fail or wait, in the order
+    of a session: connect, greeting, ehlo, auth, mail, rcpt, data (before 354), content (after its
+    first line), dot (before it is accepted), accepted (it is in the ledger, the answer is not sent
+    yet), quit.
     """
 
     ACCEPTED_ANSWER: ClassVar[bytes] = b"250 2.0.0 OK\r\n"
@@ -108,7 +108,7 @@ class FaultySmtp(Listening):
     def reply(
         self, answer: str | bytes, *, at: Point, recipient: str | None = None, times: int | None = 1
     ) -> None:
-        """Give this answer there in place of the good one; bytes go out as they are. 421 ends the
+        """Give this answer there instead of the good one; bytes are sent unchanged. 421 ends the
         connection.
         """
         raw = answer if isinstance(answer, bytes) else f"{answer}\r\n".encode()
@@ -122,7 +122,7 @@ class FaultySmtp(Listening):
         return hold
 
     def silence(self, *, at: Point) -> Hold:
-        """Say nothing there until released, then hang up."""
+        """Send nothing there until released, then disconnect."""
         self.drop(at=at)
         return self.hold(at=at)
 
@@ -203,7 +203,7 @@ class FaultySmtp(Listening):
     def _answer(
         self, sock: socket.socket, point: Point, usual: bytes, *, recipient: str | None = None
     ) -> bool:
-        """Give the usual answer unless a fault stands in its place; returns whether it did."""
+        """Give the usual answer unless a fault replaces it; return True if it was given."""
         if self._meet(sock, point, recipient=recipient) is not None:
             return False
         sock.sendall(usual)
@@ -212,8 +212,8 @@ class FaultySmtp(Listening):
     def _meet(
         self, sock: socket.socket, point: Point, *, recipient: str | None = None
     ) -> bytes | None:
-        """Wait and fail as planned for the point; returns the answer given in place of the usual
-        one, if any.
+        """Wait and fail as planned for the point; return the answer given instead of the usual one,
+        if any.
         """
         if holds := self._holds.get(point):
             holds.pop(0).stand()
@@ -221,7 +221,7 @@ class FaultySmtp(Listening):
         if fault is None:
             return None
         if fault.kind == "reset":
-            # Linger for no time: close() sends a reset.
+            # With a linger time of zero, close() sends a reset.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         if fault.kind != "reply":
             raise _ConnectionEnds
@@ -233,8 +233,8 @@ class FaultySmtp(Listening):
     def fault_at(
         self, sock: socket.socket, point: Point, recipient: str | None
     ) -> SmtpFault | None:
-        """What is planned for this point, if anything; used up when it was planned for so many
-        times.
+        """Return the planned fault of this point, if any, and use it up if its number is
+        limited.
         """
         for fault in self._faults.get(point, []):
             if fault.times == 0 or fault.recipient not in (None, recipient):
@@ -249,5 +249,5 @@ class FaultySmtp(Listening):
 
 
 def _address(rest: str) -> str:
-    """What stands in the angle brackets of MAIL FROM and RCPT TO."""
+    """Return the text in the angle brackets of MAIL FROM and RCPT TO."""
     return rest.partition("<")[2].partition(">")[0]

@@ -1,4 +1,6 @@
-"""What a fresh machine relies on before anything is installed: lock files, Makefile, bin/bootstrap."""
+"""Files that a fresh machine needs before anything is installed: lock files, Makefile,
+bin/bootstrap.
+"""
 
 import re
 import shutil
@@ -25,7 +27,7 @@ PLACE = re.compile(r"(^|[\s=@])(/|~/|file:)", re.MULTILINE)
 
 
 def entries(name: str) -> list[str]:
-    """Return each requirement of a lock file as one line, comments left out."""
+    """Return each requirement of a lock file as one line, without comments."""
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
     lines = [
         line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")
@@ -39,7 +41,9 @@ def pins(name: str) -> set[str]:
 
 
 def bootstrap(tree: Path, python: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a copy of bin/bootstrap in an empty tree, so that the .venv of this one stays as it is."""
+    """Run a copy of bin/bootstrap in an empty tree, so that the .venv of this one stays
+    unchanged.
+    """
     for folder in ("bin", "requirements"):
         shutil.copytree(ROOT / folder, tree / folder)
     return subprocess.run(
@@ -83,8 +87,8 @@ def test_makefile_has_the_documented_targets() -> None:
 
 
 def test_bootstrap_refuses_an_old_python_in_one_line(tmp_path: Path) -> None:
-    # The check is Python's own code, so an old interpreter is played by telling that code an old
-    # version.
+    # The check is Python's own code, so the test gives that code an old version to simulate an old
+    # interpreter.
     old = tmp_path / "python"
     program = "import sys; sys.version_info = (3, 9, 2); exec(sys.argv[1])"
     old.write_text(

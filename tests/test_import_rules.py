@@ -1,4 +1,4 @@
-"""Rules that import-linter cannot express: it knows other people's packages only whole."""
+"""Rules that import-linter cannot express: it knows third-party packages only as a whole."""
 
 import ast
 from pathlib import Path
@@ -11,7 +11,7 @@ PACKAGES = ("accounts", "approvals", "tools")
 # Adapters and views translate between HTTP and the rules; nothing else knows HTTP.
 HTTP_IS_THEIRS = (
     "adapters.py", "admin.py", "api.py", "auth.py", "step_up.py", "urls.py", "time_zones.py",
-    # What a request says of who asks: body, browser, cookie, network, session.
+    # The parts of a request that describe its sender: body, browser, cookie, network, session.
     "json_bodies.py", "browsers.py", "devices.py", "sign_in_events.py", "guessing.py", "networks.py", "sessions.py",
 )  # fmt: skip
 PACKAGES_OF_HTTP = {"migrations", "pages", "surfaces", "views"}

@@ -1,4 +1,4 @@
-"""The page that says which test shows what names tests that are there."""
+"""The page that lists a test for each requirement names existing tests."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""TLS in front of a server that speaks none: what the sandbox needs to be connected like a real
+"""TLS in front of a server without TLS, so that the sandbox can be connected like a real
 provider.
 """
 
@@ -13,7 +13,9 @@ SECONDS = 60.0
 
 
 class TlsRelay:
-    """Takes TLS connections and hands the bytes on in clear, both ways, until the block ends."""
+    """A relay that takes TLS connections and forwards the bytes in clear, both ways, until the
+    block ends.
+    """
 
     def __init__(self, context: ssl.SSLContext, target: tuple[str, int]) -> None:
         self._context = context

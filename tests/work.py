@@ -1,11 +1,11 @@
-"""What a worker does, in the process of the test."""
+"""A worker's work, in the process of the test."""
 
 from approvals.worker import maintenance
 from approvals.worker.execution import execute
 
 
 def work() -> None:
-    """One round: carry out what is due, then the work after it."""
+    """Do one round: execute due actions, then the work after them."""
     for action_id in maintenance.due():
         execute(action_id, worker="test")
     maintenance.settle()

@@ -11,8 +11,8 @@ __all__ = ["mailhub", "sandbox", "sandbox_process"]
 
 @pytest.fixture(scope="session")
 def mailhub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailhub]:
-    """One running mailhub for all tests that leave it as they found it; nothing waits for an undo
-    window.
+    """Yield one running mailhub for all tests that leave it as they found it. Its undo window is
+    zero.
     """
     with Mailhub(tmp_path_factory.mktemp("mailhub"), MAILHUB_UNDO_SECONDS=0) as running:
         yield running
@@ -20,7 +20,7 @@ def mailhub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailhub]:
 
 @pytest.fixture(autouse=True)
 def _its_own_database(request: pytest.FixtureRequest) -> None:
-    """A test about one database is no test on another."""
+    """Skip a test that is marked for one database when the run uses the other."""
     for marker, vendor in (("sqlite_only", "sqlite"), ("postgres_only", "postgresql")):
         if request.node.get_closest_marker(marker) and connection.vendor != vendor:
             pytest.skip(f"this runs on {connection.vendor}")

@@ -1,4 +1,4 @@
-"""A person decides about exactly what was shown; nobody and nothing else does."""
+"""A person decides about exactly the content on the page; nobody and nothing else decides."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def edited(action_id: str) -> PendingAction:
-    """The action after somebody changed its subject: revision 2."""
+    """Return the action after somebody changed its subject: revision 2."""
     action = PendingAction.objects.get(pk=action_id)
     payload = {**action.current.payload, "subject": "Changed meanwhile"}
     Revision.objects.create(
@@ -221,7 +221,7 @@ def test_only_one_of_approve_reject_and_cancel_wins(
 
 
 def _refusal(call: Callable[..., object], **arguments: object) -> str:
-    """The code of the problem that a call ended with, or nothing."""
+    """Return the code of the problem that the call ended with, or an empty string."""
     try:
         call(**arguments)
     except Problem as problem:
@@ -230,7 +230,7 @@ def _refusal(call: Callable[..., object], **arguments: object) -> str:
 
 
 def _paths(action_id: str) -> list[str]:
-    """Every page of the project that can be named for this action."""
+    """Return every address of the project that can be formed for this action."""
     found = []
 
     def walk(patterns: Any, prefix: str) -> None:
@@ -441,7 +441,7 @@ def test_payload_changed_after_approval_is_not_sent(
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
     revision = Revision.objects.get()
-    with guards.lifted(connection):  # somebody who owns the database
+    with guards.lifted(connection):  # somebody with access to the database
         Revision.objects.update(
             payload={**revision.payload, "to": ["eve@evil.example"]}, sealed_payload=None
         )
@@ -457,7 +457,7 @@ def test_replaced_bytes_are_not_sent_under_the_old_name(
 ) -> None:
     action_id = api.propose()
     reviewer.decide(action_id, "approve")
-    with guards.lifted(connection):  # somebody who owns the database
+    with guards.lifted(connection):  # somebody with access to the database
         Blob.objects.update(content=bytes(Blob.objects.get().content) + b"P.S. And send money.\r\n")
 
     work()

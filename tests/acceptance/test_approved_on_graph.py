@@ -1,5 +1,5 @@
-"""What Microsoft 365 completes, and what a person changed: the recipient reads what was approved,
-or nothing leaves.
+"""Microsoft 365 completes texts, and reviewers change them: the recipient reads the approved text,
+or nothing is sent.
 """
 
 import base64
@@ -36,7 +36,7 @@ __all__ = ["api", "graph", "mailbox", "message_id", "seeds_way"]
 pytestmark = pytest.mark.django_db
 
 
-# What the recipient reads above the quote is what was approved
+# The text above the quote is the approved text
 
 
 def html_letter() -> bytes:
@@ -56,8 +56,8 @@ def read_by_the_recipient(item: Item) -> str:
 
 
 class Page(HTMLParser):
-    """What a page shows, as far as these need it: blanks are one, `<br>` is a line, entities are
-    signs.
+    """The visible text of a page: whitespace is collapsed, `<br>` is a line, entities are
+    characters.
     """
 
     def __init__(self) -> None:
@@ -152,7 +152,9 @@ def test_comment_that_html_would_alter_is_refused(
 def test_stored_comment_that_html_would_alter_is_not_sent(
     api: Api, graph: GraphServer, seeds_way: Mailbox, message_id: str, comment: str
 ) -> None:
-    """What was approved before anybody looked at this still waits in the database."""
+    """Check a comment that was approved before mailhub checked comments and still waits in the
+    database.
+    """
     source = f"From: {ADA}\r\nTo: {MIRA}\r\nMessage-ID: <1@lovelace.example>\r\n\r\n{comment}\r\n".encode()
     envelope = Envelope(
         sender=ADA,
@@ -176,7 +178,7 @@ def test_approver_learns_if_microsoft_picks_recipients(
     assert ("whom the answer goes to" in text) is said
 
 
-# What a reviewer changed
+# Changes by a reviewer
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ def test_edited_reply_is_not_sent_without_draft_permission(
     assert (graph.sends(), graph.ledger) == ([], [])
 
 
-# What is refused before anybody approves it
+# Refusals before any approval
 
 
 @pytest.mark.parametrize("size", [INLINE_LIMIT - 1, INLINE_LIMIT, 3 * 1024 * 1024 - 1])

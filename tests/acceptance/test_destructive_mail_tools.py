@@ -1,8 +1,8 @@
-"""Send, reply and forward on Microsoft 365, line by line of the list that asked for them
+"""Send, reply and forward on Microsoft 365, line by line of the seed list
 (docs/dev/seed-coverage.md).
 
 `seeds_way` is a mailbox that may only read and send: there the endpoints make and send a mail in
-one.
+one call.
 """
 
 import base64
@@ -48,7 +48,7 @@ def first_in(api: Api, folder: str) -> str:
 
 
 def asked(tool: str, message_id: str, **changes: Any) -> dict[str, Any]:
-    """What a caller gives each tool."""
+    """Return the arguments that a caller gives each tool."""
     given: dict[str, dict[str, Any]] = {
         "send_email": {**HELLO},
         "reply_email": {"message_id": message_id, "comment": "On Thursday."},
@@ -60,7 +60,7 @@ def asked(tool: str, message_id: str, **changes: Any) -> dict[str, Any]:
 def proposed(
     api: Api, reviewer: Reviewer, tool: str, message_id: str = "", **changes: Any
 ) -> PendingAction:
-    """Proposed, approved, and carried out."""
+    """Propose, approve and execute an action, and return it."""
     action = approved(reviewer, api.tool(tool, **asked(tool, message_id, confirm=True, **changes)))
     work()
     return action
@@ -72,7 +72,7 @@ def only_send(graph: GraphServer) -> Hit:
 
 
 def without_marker(body: dict[str, Any]) -> dict[str, Any]:
-    """The body without our mark, which must be there; an empty message goes with it."""
+    """Return the body without our marker, which must be there, and without an empty message."""
     message = dict(body["message"])
     (mark,) = message.pop("singleValueExtendedProperties")
     assert mark["id"] == MARKER
@@ -90,7 +90,7 @@ def test_preview_shows_mail_and_sends_nothing(api: Api, graph: GraphServer) -> N
     assert (shown["subject"], shown["body_excerpt"]) == (HELLO["subject"], HELLO["body"])
     assert {hit.method for hit in graph.hits} <= {
         "GET"
-    }  # who was written to before is looked up in Sent
+    }  # the recipients' history is looked up in Sent
     assert (graph.ledger, PendingAction.objects.count()) == ([], 0)
 
 
@@ -240,7 +240,9 @@ def test_five_hundred_recipients_get_one_mail(
 def test_send_only_mailbox_leaves_a_lost_send_unknown(
     api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, effect: bool
 ) -> None:
-    """Not even who was written to before can be looked up; a lost answer is for a person."""
+    """Leave a lost answer to a person: mailhub cannot look in Sent, not even for known
+    recipients.
+    """
     Mailbox.objects.update(scopes=["Mail.Send"])
     for token, (address, _) in list(graph.tokens.items()):
         graph.tokens[token] = (address, ("Mail.Send",))
@@ -282,7 +284,7 @@ def test_reply_preview_needs_one_get_request(
     assert {"subject", "from", "toRecipients", "ccRecipients"} <= set(
         hit.query["$select"].split(",")
     )
-    # What Microsoft will add is not shown as if it were known, and that is said.
+    # The page does not show the quote that Microsoft 365 will add; a warning says so.
     assert shown["body_excerpt"] == "On Thursday."
     assert "quote_by_provider" in {warning["code"] for warning in answer["warnings"]}
 
@@ -391,7 +393,7 @@ def test_forward_names_recipients_and_no_empty_comment(
     assert b"a.pdf" in graph.ledger[0].source
 
 
-# By drafts: the thread is kept and the whole text is what was approved
+# By drafts: the reply stays in its thread, and the whole text is the approved text
 
 
 def test_reply_by_a_draft_is_sent_as_approved_in_its_thread(
@@ -428,7 +430,7 @@ def test_forward_draft_keeps_the_original_files(
 def test_large_attachment_is_sent_in_pieces(
     api: Api, reviewer: Reviewer, graph: GraphServer
 ) -> None:
-    content = bytes(range(256)) * (15 * 1024)  # 3.75 MB: over what one request may carry in base64
+    content = bytes(range(256)) * (15 * 1024)  # 3.75 MB: more than one request may carry in base64
     file = {"name": "big.bin", "content_base64": base64.b64encode(content).decode()}
     action = proposed(api, reviewer, "send_email", attachments=[file])
     assert state(action) == ("succeeded", None)
@@ -438,7 +440,7 @@ def test_large_attachment_is_sent_in_pieces(
     assert sum(hit.action == "upload" for hit in graph.hits) == 2
 
 
-# Together
+# All three tools
 
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
@@ -462,7 +464,9 @@ def test_sent_mail_is_in_the_list_of_sent(api: Api, reviewer: Reviewer, graph: G
 
 
 def test_key_is_valid_for_ever(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
-    """The list asked for ten minutes; a longer memory sends nothing twice that a shorter one would."""
+    """Check a longer memory than the ten minutes of the seed list: it never sends a mail twice that
+    the shorter one would not.
+    """
     action = proposed(api, reviewer, "send_email", idempotency_key="k")
     PendingAction.objects.filter(pk=action.pk).update(
         created_at=action.created_at.replace(year=2025)

@@ -1,5 +1,5 @@
-"""Drafts in a mailbox of Microsoft 365: written, changed, proposed, sent, and left alone when a
-person changed them.
+"""Drafts in a mailbox of Microsoft 365: written, changed, proposed and sent, but left unchanged
+after an edit by a person.
 """
 
 from typing import Any
@@ -58,7 +58,7 @@ def test_sent_reply_draft_is_once_in_its_thread(
 def test_reply_draft_without_text_is_sent_in_its_thread(
     api: Api, reviewer: Reviewer, graph: GraphServer
 ) -> None:
-    """A person began it in Outlook; there is no comment on an original that anybody named."""
+    """Send a draft that a person began in Outlook: no comment on an original is known."""
     original = graph.deliver(ADA, letter().as_bytes())
     graph.store.new(
         ADA,
@@ -95,7 +95,7 @@ def test_unfinished_draft_is_removed_and_the_old_one_stays(
         else {}
     )
     before = graph.drafts(ADA)
-    if on == "get":  # not the look at the old one, but at what was made
+    if on == "get":  # the read of the new draft, not of the old one
         api.tool("list_drafts")
         graph.chooser = lambda action: (
             Fault(phase=phase, status=status) if made(graph) and action == "get" else None
@@ -124,7 +124,9 @@ def test_failed_reply_leaves_no_draft_of_exchange_behind(api: Api, graph: GraphS
 def test_sent_draft_keeps_its_bcc_recipients(
     api: Api, reviewer: Reviewer, graph: GraphServer, shown: str
 ) -> None:
-    """Whether the bytes of a draft name them is written nowhere."""
+    """Check every case, because Microsoft does not document whether the bytes of a draft name
+    them.
+    """
     draft = api.tool("create_draft", to=[MIRA], bcc=[JO, SAM], subject="Hello", body="Hi.").json()
     graph.mime_bcc = {"all": None, "one": 1}.get(shown, 0)
     if shown == "nameless":

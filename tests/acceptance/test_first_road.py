@@ -1,4 +1,4 @@
-"""The first road over everything that `manage.py run` starts: web server, worker, mail server."""
+"""The send path over everything that `manage.py run` starts: web server, worker, mail server."""
 
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -80,7 +80,7 @@ def test_approved_mail_arrives_once_and_others_wait(mailhub: Mailhub) -> None:
     assert arrived["Message-ID"] == copied["Message-ID"]
     assert arrived.get_content() == copied.get_content() == "Hello Mira.\r\n"
 
-    # The worker has been round: what nobody approved is still here.
+    # The worker has made a sweep: the mail that nobody approved is still here.
     assert mailhub.action(neighbour["id"])["state"] == "pending"
     assert mailhub.mail(MIRA, "INBOX", waiting) == []
 
@@ -110,7 +110,7 @@ def test_no_content_or_secret_is_in_any_process_log(mailhub: Mailhub) -> None:
     link = mailhub.new_link()
     person = mailhub.person(link)
     sent = mailhub.propose(canaries["subject"], body=canaries["body"])
-    # The mail server knows nobody of this name, and says so with the address.
+    # The mail server does not know this recipient, and its answer repeats the address.
     failed = mailhub.propose(canaries["subject"], to=[f"{canaries['path']}@northwind.example"])
     for action in (sent, failed):
         assert person.submit(action["review_url"], "approve").status == 302

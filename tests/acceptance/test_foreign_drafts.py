@@ -1,4 +1,6 @@
-"""Drafts that a program did not write change only when a person decides so; on a real IMAP server."""
+"""Drafts that a program did not write change only after a person approves; on a real IMAP
+server.
+"""
 
 from email.message import EmailMessage
 from typing import Any
@@ -25,7 +27,7 @@ def other_program(office: Office) -> Api:
 
 
 def persons_draft(office: Office) -> str:
-    """A draft that Ada wrote in her own mail program; returns its id."""
+    """Write a draft in Ada's own mail program, and return its id."""
     message = letter(
         to="mira@northwind.example",
         sender=office.ada,

@@ -1,4 +1,4 @@
-"""The same key leads to the same action, for ever; another request with it is refused."""
+"""The same key always leads to the same action; another request with that key is refused."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,5 +1,5 @@
-"""The database goes away in the COMMIT of a proposal: the client's second try, with its key, finds
-or makes the one.
+"""The database fails in the COMMIT of a proposal: the client's retry, with its key, finds or
+creates the one action.
 """
 
 import json
@@ -29,8 +29,8 @@ def test_retry_after_lost_commit_makes_one_action(
 ) -> None:
     database = connection.settings_dict
     port = free_port()
-    # The mailbox is looked into for who is known there; one that cannot be reached keeps nobody
-    # from proposing.
+    # A proposal looks for known recipients in the mailbox. If the mailbox cannot be reached, the
+    # proposal still succeeds.
     nowhere = ImapAccess(
         imap=plain(free_port()), smtp=plain(free_port()), username=mailbox.address, password="none"
     )

@@ -1,5 +1,5 @@
-"""Reading a mailbox on a real IMAP server: folders, searches, conversations, attachments, and mail
-that is odd.
+"""Reading a mailbox on a real IMAP server: folders, searches, conversations, attachments, and
+malformed mail.
 """
 
 import base64
@@ -45,14 +45,14 @@ def test_read_needs_three_queries_at_most(
     office: Office, django_assert_max_num_queries: Any
 ) -> None:
     office.receive(letter(to=office.ada))
-    office.tool("list_emails")  # the token's first use is noted, once a minute
+    office.tool("list_emails")  # the first use of the token is recorded, once a minute
     with django_assert_max_num_queries(3):
         assert office.tool("list_emails")["emails"]
 
 
 @pytest.fixture
 def full(office: Office) -> Office:
-    """An inbox with something to look for."""
+    """Return an inbox with mail to search for."""
     with_file = letter(to=office.ada, subject="Invoice with file", text="Please pay.\n")
     with_file.add_attachment(b"%PDF", "application", "pdf", filename="invoice.pdf")
     office.receive(
@@ -336,7 +336,7 @@ def bomb() -> bytes:
 def attached(
     office: Office, name: str, content: bytes, media_type: str = "application/octet-stream"
 ) -> dict[str, Any]:
-    """Ada gets a file; returns what names it."""
+    """Deliver a mail with this attachment to Ada, and return the arguments that name it."""
     mail = letter(to=office.ada)
     maintype, subtype = media_type.split("/")
     mail.add_attachment(content, maintype, subtype, filename=name)

@@ -1,4 +1,4 @@
-"""The road in one process, through REST and the review page, on the in-memory twin."""
+"""The send path in one process, through REST and the review page, on the in-memory mail server."""
 
 from datetime import timedelta
 from io import StringIO

@@ -1,8 +1,8 @@
-"""Who may do what: each role, on one's own mailbox and on somebody else's, on pages, over REST and
+"""Permissions of each role, on one's own mailbox and on other people's, on pages, over REST and
 over MCP.
 
-A table: what a role may do stands in one place, and all that is not listed is refused. Strangers
-see 404, whatever they try, and the same answer as for what does not exist.
+One table lists each permission of a role, and everything else is refused. Strangers get the same
+404 for an object of somebody else as for one that does not exist.
 """
 
 import json
@@ -31,7 +31,7 @@ UNKNOWN = str(uuid.UUID(int=7))
 
 @contextmanager
 def undone() -> Iterator[None]:
-    """What happens inside leaves no trace: each line of the table begins anew, without another
+    """Roll the block back: each line of the table begins in the same state, without another
     database.
     """
     with transaction.atomic():
@@ -40,8 +40,8 @@ def undone() -> Iterator[None]:
 
 
 class Scene:
-    """Ada's mailbox with one waiting action, a second member, and somebody with the role that is
-    looked at.
+    """Ada's mailbox with one waiting action, a second member, and a user with the role under
+    test.
     """
 
     def __init__(self, server: MemoryServer, role: Role | None) -> None:
@@ -73,7 +73,7 @@ class Scene:
 
 
 SHOWN = {"digest": "{digest}", "revision": 1}
-# Verb: method, path, form, and the least role that may. GETs of a page are what a viewer may do.
+# Verb: method, path, form, and the least role that may do it. A viewer may GET pages.
 PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
     "look at the action": ("get", "/actions/{action}/", {}, Role.VIEWER),
     "look at its body": ("get", "/actions/{action}/body/", {}, Role.VIEWER),
@@ -120,7 +120,7 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
     "leave": ("post", "/mailboxes/{mailbox}/members/{person}/remove/", {}, Role.VIEWER),
     "disconnect": ("post", "/mailboxes/{mailbox}/disconnect/", {}, Role.MANAGER),
 }
-# Refused with another word than 403 although the role is enough: there is nothing to undo, and no
+# Refused with another status than 403 although the role suffices: there is nothing to undo, and no
 # HTML to show.
 OTHERWISE = {"undo": 409, "look at its body": 404, "look at the conversation": 404, "rule": 409}
 
@@ -148,7 +148,7 @@ TOOLS: dict[str, tuple[dict[str, Any], Role]] = {
     "forward_email": ({"message_id": "no-such-message", "to": ["a@b.example"]}, Role.PROPOSER),
     "send_draft": ({"draft_id": "no-such-draft"}, Role.PROPOSER),
 }
-# Let in by the role, and then told that this mailbox or this server has no such thing.
+# Allowed by the role, and then refused because this mailbox or this server has no such feature.
 NOT_HERE = {
     "gmail_search_messages": "invalid_input",
     "gmail_get_message": "invalid_input",
@@ -209,7 +209,8 @@ def test_token_does_only_what_the_role_of_its_owner_allows(
         else:
             assert code in ("ok", "not_found"), f"{tool} as {role}: {code}"
             assert (code == "not_found") is ("no-such" in str(arguments)), tool
-    # What another token proposed is nobody's but that token's and, on pages, the members'.
+    # An action is visible to the token that proposed it and, on pages, to the members; to no other
+    # token.
     for tool in ("get_action", "cancel_action"):
         assert (
             called(surface, scene.secret, tool, {"action_id": str(scene.action.pk)}) == "not_found"
@@ -218,7 +219,9 @@ def test_token_does_only_what_the_role_of_its_owner_allows(
 
 
 def test_every_tool_is_in_the_table() -> None:
-    """These take no mailbox, and are asked about a stranger's action above."""
+    """Check all tools but those without a mailbox: they are asked about a stranger's action
+    above.
+    """
     assert set(TOOLS) == set(CATALOG) - {
         "list_mailboxes",
         "get_action",
@@ -238,7 +241,7 @@ def test_token_reaches_only_its_bound_mailboxes(server: MemoryServer) -> None:
 
 
 def called(surface: str, secret: str, tool: str, arguments: dict[str, Any]) -> str:
-    """Call a tool by this door; "ok" or the problem's code."""
+    """Call a tool over REST or MCP, and return "ok" or the code of the problem."""
     if surface == "rest":
         answer = Api(secret=secret).tool(tool, **arguments)
         return "ok" if answer.status_code in (200, 202) else str(json.loads(answer.content)["code"])
@@ -249,7 +252,7 @@ def called(surface: str, secret: str, tool: str, arguments: dict[str, Any]) -> s
 
 
 def test_every_mailbox_or_action_address_is_in_the_table() -> None:
-    """A page that is added later must be given a role here."""
+    """Check that the table gives every page a role, also a page that is added later."""
     routes = {
         route for route in _routes(get_resolver()) if "mailbox_id" in route or "action_id" in route
     }
@@ -268,7 +271,7 @@ def test_every_mailbox_or_action_address_is_in_the_table() -> None:
         assert shown in listed, f"{route} is in no table"
 
 
-# REST's own addresses, which are looked at through the tools above and in the tests of tenancy.
+# Addresses of REST, which are covered through the tools above and in test_tenancy.py.
 ELSEWHERE = {
     "api/v1/actions/<action_id>",
     "api/v1/actions/<action_id>/cancel",

@@ -1,4 +1,6 @@
-"""`manage.py run`: what it prepares, what it keeps alive, how it ends; and the commands beside it."""
+"""`manage.py run`: its preparations, the processes that it restarts, its shutdown; and the other
+commands.
+"""
 
 import os
 import signal
@@ -16,7 +18,7 @@ MIRA, CHARLES = "mira@northwind.example", "charles@lovelace.example"
 
 
 def loading(mailhub: Mailhub, child: str) -> bool:
-    """Whether a child has begun to import what it needs."""
+    """Return True if a child has begun to import its modules."""
     pid = mailhub.children().get(child)
     return pid is not None and "pydantic_core" in Path(f"/proc/{pid}/maps").read_text()
 
@@ -51,7 +53,7 @@ def test_credentials_file_is_readable_only_by_its_owner(mailhub: Mailhub) -> Non
 def test_second_start_continues_and_signals_end_both(tmp_path: Path) -> None:
     home, port = tmp_path / "home", free_port()
     with Mailhub(home, port=port, MAILHUB_UNDO_SECONDS=0) as mailhub:
-        first = mailhub.sandbox  # there with the first 200 of /readyz
+        first = mailhub.sandbox  # written before the first 200 of /readyz
         keys = (home / "mailhub.env").read_text()
         action = mailhub.propose("Kept over the night")
         assert mailhub.interrupt() == 0
@@ -71,7 +73,7 @@ def test_second_start_continues_and_signals_end_both(tmp_path: Path) -> None:
         assert mailhub.ended(action["id"])["state"] == "succeeded"
         assert len(mailhub.mail(MIRA, "INBOX", "Kept over the night")) == 1
 
-        # SIGTERM to the one process ends the others too, though somebody's connection is open.
+        # SIGTERM to the one process ends the others too, although a client's connection is open.
         with socket.create_connection(("127.0.0.1", port), timeout=10) as kept:
             kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert kept.recv(12) == b"HTTP/1.1 200"

@@ -1,4 +1,4 @@
-"""Answers, forwards and drafts that leave: from the tool to the other side's mailbox."""
+"""Replies, forwards and drafts that are sent: from the tool to the provider's mailbox."""
 
 import base64
 from email.message import EmailMessage

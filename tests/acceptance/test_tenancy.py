@@ -1,5 +1,5 @@
-"""What belongs to somebody else does not exist; what is private stays out of logs and the
-database's plain text.
+"""Other people's objects look as if they did not exist; private content is not in logs, and not in
+plain text in the database.
 """
 
 import json
@@ -142,7 +142,7 @@ def test_api_needs_a_token_even_from_a_signed_in_person(
 
 @pytest.fixture
 def logged() -> Iterator[StringIO]:
-    """Everything that reaches the log, in its final form."""
+    """Yield everything that reaches the log, in its final form."""
     stream = StringIO()
     handler = logging.getLogger().handlers[0]
     assert isinstance(handler, logging.StreamHandler)

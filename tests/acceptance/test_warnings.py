@@ -1,5 +1,5 @@
-"""Warnings as programs and people meet them: what Sent, the thread and the mail that prompted this
-say.
+"""Warnings as programs and people see them: about Sent, the thread and the mail that prompted the
+proposal.
 """
 
 import uuid
@@ -34,7 +34,7 @@ def mail(
     hours: int = 0,
     cc: str = "",
 ) -> tuple[str, bytes]:
-    """A mail and its Message-ID."""
+    """Return a mail and its Message-ID."""
     message = EmailMessage()
     message_id = f"<{uuid.uuid4().hex}@{sender.partition('@')[2]}>"
     for name, value in {
@@ -136,7 +136,7 @@ def test_answered_mail_is_judged_with_its_hidden_text(
     after = PendingAction.objects.get().current.preview
     assert "injection" in [
         warning["code"] for warning in after["warnings"]
-    ]  # an edit does not make it unsaid
+    ]  # an edit does not remove it
 
 
 def test_reply_to_all_is_reported(api: Api, server: MemoryServer) -> None:
@@ -205,7 +205,7 @@ def test_thread_moved_after_approval_voids_it(api: Api, alice: User, server: Mem
     assert server.ledger == []
     server.deliver(ALICE, mail(MIRA, ALICE, "Really.", answers=first, hours=3)[1])
     approve_again = Reviewer.signed_in(alice).decide(action_id, "approve")
-    assert approve_again.status_code == 409  # yet another mail is news again
+    assert approve_again.status_code == 409  # a different mail leads to a new warning
     approve(action_id, alice)
     work()
     assert len(server.ledger) == 1

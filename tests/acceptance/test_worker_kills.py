@@ -1,6 +1,5 @@
-"""Workers that die: real processes, killed at the one moment that matters.
-
-The mail server's ledger is the witness.
+"""Workers that die: real processes, killed at the critical moments. The mail server's ledger is the
+witness.
 """
 
 from collections.abc import Iterator
@@ -31,16 +30,15 @@ LONG_ON_SQLITE = pytest.param(
 )
 ON_POSTGRES = pytest.param("PostgreSQL", marks=pytest.mark.postgres_only)
 on_both = pytest.mark.parametrize("database", [LONG_ON_SQLITE, ON_POSTGRES])
-# Long on the second database: processes are slow to start, and what is said there is said by the
-# proof too.
+# Long on PostgreSQL: processes start slowly, and the proof covers the same cases there.
 LONG_ON_POSTGRES = pytest.param("PostgreSQL", marks=[pytest.mark.postgres_only, pytest.mark.long])
 on_both_in_the_end = pytest.mark.parametrize("database", [ON_SQLITE, LONG_ON_POSTGRES])
 
 
 @dataclass(kw_only=True)
 class Scene:
-    """Two mailboxes whose SMTP server is in the hands of the test, an agent, a person, and workers
-    to be killed.
+    """Two mailboxes whose SMTP server the test controls, an agent, a person, and workers to be
+    killed.
     """
 
     home: Path
@@ -52,7 +50,7 @@ class Scene:
     started: list[WorkerProcess] = field(default_factory=list)
 
     def worker(self) -> WorkerProcess:
-        """One more worker, once it lives."""
+        """Start one more worker, and return it when it is ready."""
         worker = self.workers.enter_context(
             WorkerProcess(self.home, MAILHUB_LEASE_SECONDS=3, **this_test())
         )
@@ -77,7 +75,7 @@ class Scene:
         return action
 
     def sent(self) -> list[str]:
-        """The Message-IDs in the ledger of the SMTP server."""
+        """Return the Message-IDs in the ledger of the SMTP server."""
         return [
             str(message_from_bytes(accepted.content)["Message-ID"]) for accepted in self.smtp.ledger
         ]
@@ -92,7 +90,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, sandbox: SandboxServer, alice: User, settings: Any) -> Iterator[Scene]:
-    settings.MAILHUB_HOME = tmp_path  # where the bell hangs
+    settings.MAILHUB_HOME = tmp_path  # the folder of the notification FIFO
     with FaultySmtp() as smtp, ExitStack() as workers:
         mailboxes = [
             connect_mailbox(
@@ -133,8 +131,8 @@ def probed(action: PendingAction) -> bool:
 
 
 def killed_at(scene: Scene, point: Point) -> PendingAction:
-    """An action whose worker died while the mail server held it at that point; another worker is
-    there.
+    """Return an action whose worker was killed while the mail server held it at that point. Another
+    worker runs.
     """
     worker = scene.worker()
     silent = scene.smtp.silence(at=point)
@@ -151,7 +149,7 @@ def killed_at(scene: Scene, point: Point) -> PendingAction:
 def test_worker_killed_before_the_wire_is_replaced_once(scene: Scene, database: str) -> None:
     action = killed_at(scene, "data")
     assert scene.smtp.ledger == []
-    # The lease of three seconds runs out by itself here; the back-off after it does not have to.
+    # The lease of three seconds ends by itself here; the test skips the back-off after it.
     scene.reaches(action, "approved")
     assert action.attempts.get().verdict == "not_sent"
     PendingAction.objects.filter(pk=action.pk).update(
@@ -172,7 +170,7 @@ def test_worker_killed_with_nothing_accepted_stays_unknown(scene: Scene, databas
     let_the_probe_be_due(action)
     until(lambda: probed(action), say=scene.log)
 
-    # The worker has other work, and does it; this one it leaves to a person.
+    # The worker does its other work, and leaves this action to a person.
     other = scene.reaches(scene.approved("Another"), "succeeded")
     assert scene.reaches(action, "unknown").next_probe_at is not None
     assert scene.sent() == [other.message_id]
@@ -217,7 +215,7 @@ def test_kill_after_acceptance_without_copy_stays_unknown(scene: Scene, database
 def test_sigterm_finishes_the_send_and_starts_no_other(scene: Scene, database: str) -> None:
     hold = scene.smtp.hold(at="dot")
     action, next_one = scene.approved("First"), scene.approved("Second")
-    worker = scene.worker()  # finds both at its first look
+    worker = scene.worker()  # its first sweep finds both
     hold.wait()
     assert worker.process is not None
     worker.process.send_signal(SIGTERM)
@@ -251,7 +249,7 @@ def test_two_workers_share_twenty_mails_without_duplicates(scene: Scene, databas
     holds = [scene.smtp.hold(at="data") for _ in range(2)]
     for _ in range(2):
         scene.worker()
-    # Each holds one, of a mailbox each, and all the others are due for both.
+    # Each worker holds one action of its own mailbox, and both workers could claim any other.
     for hold in holds:
         hold.wait()
     for hold in holds:

@@ -1,4 +1,6 @@
-"""Certificates made while the tests run: an authority, and servers that it, or nobody, vouches for."""
+"""Certificates made while the tests run: an authority, and servers with a trusted or a self-signed
+certificate.
+"""
 
 import ssl
 from dataclasses import dataclass
@@ -42,11 +44,11 @@ class Authority:
 
     @property
     def file(self) -> Path:
-        """The authority's certificate in PEM."""
+        """Return the path of the authority's certificate in PEM."""
         return self.folder / "authority.pem"
 
     def client_context(self) -> ssl.SSLContext:
-        """Return a checking client context that trusts this authority alone."""
+        """Return a verifying client context that trusts only this authority."""
         return ssl.create_default_context(cafile=str(self.file))
 
     def server_context(self, *hosts: str, self_signed: bool = False) -> ssl.SSLContext:
@@ -55,7 +57,7 @@ class Authority:
         signer = key if self_signed else self.key
         subject = _name("Server of the tests")
         names = [_alternative(host) for host in hosts]
-        # The key identifier is what the strict checks of Python 3.13 and later ask for.
+        # The strict checks of Python 3.13 and later require the key identifier.
         issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
         certificate = (
             _builder(

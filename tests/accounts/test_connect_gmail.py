@@ -36,7 +36,7 @@ def _client(settings: Any) -> None:
 
 @pytest.fixture
 def token_file(gmail: GmailServer, tmp_path: Path) -> Path:
-    """As google-auth writes it, with an access token that is of no use any more."""
+    """Write a token file as google-auth does, with an expired access token."""
     path = tmp_path / "token.json"
     path.write_text(
         Credentials(  # type: ignore[no-untyped-call]
@@ -52,8 +52,8 @@ def token_file(gmail: GmailServer, tmp_path: Path) -> Path:
 
 
 class Pastes:
-    """A person who opens the link that was printed, allows the access, and pastes what the browser
-    then shows.
+    """A person who opens the printed link, allows the access, and pastes the address that the
+    browser then shows.
     """
 
     def __init__(self, shown: io.StringIO, answer: Callable[[dict[str, str]], str]) -> None:

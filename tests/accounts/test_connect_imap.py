@@ -1,5 +1,5 @@
-"""Opening IMAP and SMTP sessions: nothing secret before TLS stands (fault 48), and what each
-failure is called.
+"""Opening IMAP and SMTP sessions: nothing secret is sent before TLS is up, and each failure has a
+name.
 """
 
 import socket
@@ -37,7 +37,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture
 def trusted(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
-    """The process trusts the authority, as an administrator has it with SSL_CERT_FILE."""
+    """Make the process trust the authority, as an administrator does with SSL_CERT_FILE."""
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
     safe_hosts.tls_context.cache_clear()
     yield authority
@@ -45,7 +45,9 @@ def trusted(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
 
 
 class Script:
-    """One connection of a mail server: what it says, and what it has heard, before and inside TLS."""
+    """One connection of a mail server: its answers and the lines it received, before and inside
+    TLS.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -64,7 +66,9 @@ class Script:
 
 
 class Server:
-    """Serves one connection; `heard` is every line, in clear or inside TLS, that reached it."""
+    """A server for one connection; `heard` is every line that reached it, in clear or inside
+    TLS.
+    """
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []
@@ -112,7 +116,7 @@ def serving(talk: Callable[[Script], None]) -> Iterator[Server]:
                 while script.hear():
                     pass
             except (OSError, ValueError):
-                pass  # the client has gone, or TLS came to nothing
+                pass  # the client disconnected, or TLS failed
             finally:
                 script.lines.close()
                 script.sock.close()
@@ -140,9 +144,8 @@ def imap(
     login: bytes = b"OK welcome",
     greeting: bytes = b"* OK hi",
 ) -> Callable[[Script], None]:
-    """An IMAP server.
-
-    `before_tls` is slipped in before the answer to STARTTLS, `after_tls_answer` behind it.
+    """Return an IMAP server. `before_tls` is injected before the answer to STARTTLS,
+    `after_tls_answer` behind it.
     """
 
     def talk(script: Script) -> None:
@@ -180,7 +183,7 @@ def smtp(
     auth: bytes = b"235 2.7.0 OK",
     starttls: bytes = b"220 go ahead\r\n",
 ) -> Callable[[Script], None]:
-    """An SMTP server that offers AUTH inside TLS alone, unless `features` say otherwise."""
+    """Return an SMTP server that offers AUTH only inside TLS, unless `features` say otherwise."""
 
     def talk(script: Script) -> None:
         script.say(GREETING["smtp"])

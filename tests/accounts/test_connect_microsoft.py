@@ -127,7 +127,7 @@ def test_withdrawn_permission_is_gone_and_mailbox_stays(
     assert (mailbox.scopes, mailbox.status) == (["Mail.Read", "Mail.Send"], "active")
 
     service.scope = (
-        "Mail.ReadWrite Mail.Send User.Read Mail.Read"  # given back: the next token has it
+        "Mail.ReadWrite Mail.Send User.Read Mail.Read"  # granted again: the next token has it
     )
     token = access_token(mailbox.pk, microsoft.refresh, rejected=token)
     mailbox.refresh_from_db()

@@ -1,5 +1,5 @@
-"""The wizard: what an address suggests, what each wrong step says, and that nothing is saved before
-it works.
+"""The wizard: its suggestions for an address, its message for each wrong step, and no save before
+the connection works.
 """
 
 from collections.abc import Mapping, Sequence
@@ -154,7 +154,7 @@ def test_wrong_step_is_explained_and_nothing_is_saved(
 
 
 def ask(window: Client, address: str) -> dict[str, str]:
-    """Go to the provider; returns what it is asked there."""
+    """Go to the provider, and return the parameters of the authorization request."""
     asked = window.post("/mailboxes/connect/microsoft/", {"address": address})
     return dict(parse_qsl(urlsplit(asked["Location"]).query))
 
@@ -198,7 +198,7 @@ def test_consent_lists_permissions_and_connects(alice: User, service: SignInServ
     mailbox = Mailbox.objects.get()
     assert (mailbox.provider, mailbox.scopes) == ("microsoft", ["Mail.ReadWrite", "Mail.Send"])
     assert AuditEvent.objects.filter(event="mailbox_connected", mailbox=mailbox).exists()
-    # The answer was good once.
+    # The answer is valid only once.
     assert come_back(window, state=asked["state"], code="good").status_code == 403
 
 

@@ -1,5 +1,5 @@
-"""Hosts that users name: what is refused, where a connection goes, what TLS accepts (faults 47 and
-48).
+"""Hosts that users name: the refused ones, the address of a connection, the certificates that TLS
+accepts.
 """
 
 import pickle
@@ -19,15 +19,15 @@ from accounts.infra import safe_hosts
 from accounts.infra.safe_hosts import ConnectFailed, Endpoint, HostError, HostRefused, TlsFailed
 from tests.accounts.certificates import Authority
 
-WAIT = 10.0  # seconds; no test that passes waits for it
-SHORT = 0.3  # seconds; for the tests that look at the limit itself
+WAIT = 10.0  # seconds; no passing test waits for it
+SHORT = 0.3  # seconds; for the tests of the limit itself
 NAME = "mail.example.com"
 LONGEST_NAME = f"{'a' * 61}." * 4 + "abcde"  # 253 characters
 REFUSAL = "This host cannot be used."
 
 
 class Names:
-    """A resolver that gives one prepared answer after the other and keeps the questions."""
+    """A resolver that gives one prepared answer after another and records the questions."""
 
     def __init__(self, *answers: Sequence[str] | Exception) -> None:
         self.answers = list(answers)
@@ -42,15 +42,15 @@ class Names:
 
 
 class Canary:
-    """A listening socket on loopback that knows whether anybody connected."""
+    """A listening socket on loopback that counts connections."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.port: int = sock.getsockname()[1]
 
     def connections(self) -> int:
-        """Count the connections since the last call; on loopback a connect that returned is in the
-        queue.
+        """Return the number of connections since the last call. On loopback a connect that returned
+        is in the queue.
         """
         self.sock.settimeout(0)
         count = 0
@@ -75,8 +75,8 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @contextmanager
 def serving(talk: Callable[[socket.socket], bytes]) -> Iterator[tuple[int, Future[bytes]]]:
-    """Serve one connection on loopback; gives the port and the bytes that `talk` reports, once it
-    is over.
+    """Serve one connection on loopback. Yield the port and a future of the bytes that `talk`
+    returns.
     """
     heard: Future[bytes] = Future()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -101,7 +101,9 @@ def serving(talk: Callable[[socket.socket], bytes]) -> Iterator[tuple[int, Futur
 
 
 def tls_server(context: ssl.SSLContext, *, banner: bytes = b"") -> Callable[[socket.socket], bytes]:
-    """A server that makes TLS, says its banner, and reports the application bytes that arrived."""
+    """Return a server that does the TLS handshake, sends its banner, and returns the application
+    bytes received.
+    """
 
     def talk(sock: socket.socket) -> bytes:
         try:
@@ -211,7 +213,8 @@ ODD_HOSTS = [
 @pytest.mark.fault(47)
 @pytest.mark.parametrize("address", CLOSED)
 def test_one_blocked_address_refuses_the_host(address: str, canary: Canary) -> None:
-    # The canary's address is allowed, so it would be reached if its neighbour were only skipped.
+    # The canary's address is allowed, so a resolver that only skipped the other address would reach
+    # it.
     for answer in ([address], [address, "127.0.0.1"], ["127.0.0.1", address]):
         with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
             safe_hosts.connect(
@@ -419,7 +422,7 @@ def test_system_resolver_finds_loopback(canary: Canary) -> None:
 
 def test_next_address_is_tried_if_one_does_not_answer(canary: Canary) -> None:
     host = endpoint(port=canary.port, security="starttls")
-    names = Names(["127.0.0.2", "127.0.0.1"])  # the canary listens on the second alone
+    names = Names(["127.0.0.2", "127.0.0.1"])  # the canary listens only on the second
     with safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names) as sock:
         assert sock.gettimeout() == WAIT
     assert canary.connections() == 1
@@ -543,7 +546,7 @@ def no_tls(_authority: Authority) -> Callable[[socket.socket], bytes]:
     def talk(sock: socket.socket) -> bytes:
         sock.sendall(b"* OK an old server at 10.0.0.7 is ready\r\n")
         hello = sock.recv(10_000)
-        # A record of type 22 is the client's hello; there is nothing of the user in it.
+        # A record of type 22 is the client's hello; it holds no user data.
         return b"" if hello[:1] == b"\x16" else hello
 
     return talk
@@ -643,8 +646,8 @@ def test_silent_name_server_ends_in_a_neutral_refusal() -> None:
 
 @pytest.fixture
 def silent(canary: Canary) -> Iterator[str]:
-    """An address that answers no connect on the canary's port: Linux drops them while the queue is
-    full.
+    """Yield an address that answers no connect on the canary's port: Linux drops them while the
+    queue is full.
     """
     with ExitStack() as stack:
         address = "127.0.0.2"
@@ -680,7 +683,8 @@ def test_slow_handshake_cannot_extend_the_timeout(authority: Authority) -> None:
 
     def drip(sock: socket.socket) -> bytes:
         sock.recv(10_000)
-        sock.sendall(b"\x16\x03\x03\x40\x00")  # a record of 16 kB, one byte at a time: minutes
+        # a record of 16 kB, sent byte by byte, would take minutes
+        sock.sendall(b"\x16\x03\x03\x40\x00")
         while not gone.wait(SHORT / 10):
             try:
                 sock.sendall(b"\x02")

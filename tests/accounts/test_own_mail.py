@@ -64,7 +64,7 @@ def test_invitation_link_is_shown_only_to_the_invited(
 def test_inviter_never_sees_the_link_of_an_invitation(
     smtp: FaultySmtp, alice: User, mailbox: Mailbox, settings: Any, trouble: str
 ) -> None:
-    """Also when it could not be mailed: an operator prints it, with a new secret."""
+    """Hide the link also if the mail failed: an operator prints it, with a new secret."""
     if trouble == "no server set":
         settings.SENDS_MAIL = False
     elif trouble == "refused":
@@ -103,7 +103,7 @@ def test_mailed_code_signs_in_once(smtp: FaultySmtp, alice: User) -> None:
 
 @pytest.mark.parametrize("path", ["/sign-in/code/", "/account/password/reset/"])
 def test_asking_does_not_reveal_known_people(smtp: FaultySmtp, alice: User, path: str) -> None:
-    """Not even while the mail server refuses."""
+    """Give the same answer also while the mail server refuses."""
     smtp.reply("451 4.3.0 later", at="mail", times=None)
     pages = [
         Client().post(path, {"email": email}, follow=True).content.decode().replace(email, "X")

@@ -1,4 +1,4 @@
-"""Quotas: shared by processes, exact under races, and cheap for what happens often."""
+"""Quotas: shared by processes, exact under races, and cheap for frequent operations."""
 
 from datetime import timedelta
 
@@ -56,7 +56,7 @@ def test_racing_counts_never_exceed_the_quota() -> None:
 
 def test_slices_never_grant_more_than_the_quota() -> None:
     granted = 0
-    for _ in range(4):  # four processes: each forgets what it has taken
+    for _ in range(4):  # like four processes: each forgets its own count
         granted += sum(count_often(MANY, "token:1").granted for _ in range(247))
         quotas.forget_slices()
     granted += sum(count_often(MANY, "token:1").granted for _ in range(200))

@@ -1,4 +1,6 @@
-"""Access tokens: one refresh at a time, the newest kept, a dead grant said once (rows 36, 58, 59)."""
+"""Access tokens: one refresh at a time, only the newest token kept, a revoked grant reported
+once.
+"""
 
 import threading
 import time
@@ -43,7 +45,7 @@ def stored(mailbox: Mailbox) -> Secrets:
 
 
 class Provider:
-    """The other side: numbers what it hands out; `meanwhile` runs while it is asked."""
+    """The provider: numbers the tokens that it issues; `meanwhile` runs during a request."""
 
     def __init__(self, meanwhile: Callable[[int], object] = lambda number: None) -> None:
         self.asked: list[str] = []

@@ -1,4 +1,4 @@
-"""The ways in: a password, or a one-time link that a look at it does not use up."""
+"""Sign-in by password, or by a one-time link that a GET request does not use up."""
 
 import base64
 import re
@@ -32,7 +32,7 @@ def signed_in(client: Client) -> bool:
 
 
 def code_of(key: str) -> str:
-    """What the app on the phone shows now for this key."""
+    """Return the code that an authenticator app shows now for this key."""
     return str(format_hotp_value(hotp_value(key, next(yield_hotp_counters_from_time()))))
 
 
@@ -214,7 +214,7 @@ def test_one_time_codes_survive_a_change_of_the_server_key(alice: User, settings
         Authenticator.objects.get(user=alice, type=each).wrap()
         for each in ("totp", "recovery_codes")
     )
-    cache.clear()  # a code is good once
+    cache.clear()  # a code is valid only once
     assert totp.validate_code(code_of(key))
     assert len(recovery.get_unused_codes()) == 10
 
@@ -232,7 +232,7 @@ def test_one_time_key_moved_to_another_person_is_invalid(alice: User, bob: User)
         Authenticator.objects.get(user=alice, type=each).wrap()
         for each in ("totp", "recovery_codes")
     )
-    cache.clear()  # a code is good once
+    cache.clear()  # a code is valid only once
     with pytest.raises(CannotDecrypt):
         moved.validate_code(code_of(key))
     with pytest.raises(CannotDecrypt):
@@ -246,7 +246,7 @@ def test_one_time_key_of_an_earlier_version_works(alice: User) -> None:
     window.post("/account/factors/totp/activate/", {"code": code_of(key)})
     old = encrypt_text(key, bound_to="mfa_authenticator")
     Authenticator.objects.filter(user=alice, type="totp").update(data={"secret": old})
-    cache.clear()  # a code is good once
+    cache.clear()  # a code is valid only once
     assert Authenticator.objects.get(user=alice, type="totp").wrap().validate_code(code_of(key))
 
     call_command("rotate_keys", stdout=StringIO())

@@ -1,4 +1,4 @@
-"""Single sign-on: who is known here by a verified address comes in; nobody is made known by it."""
+"""Single sign-on: a user whose verified address is known here is let in; it creates no users."""
 
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -18,7 +18,7 @@ DOOR = "/sign-in/sso/oidc/sso/login/"
 
 @pytest.fixture
 def provider(httpserver: HTTPServer, settings: Any) -> HTTPServer:
-    """An OpenID provider on loopback."""
+    """Return an OpenID provider on loopback."""
     base = httpserver.url_for("").rstrip("/")
     httpserver.expect_request("/.well-known/openid-configuration").respond_with_json(
         {
@@ -91,7 +91,9 @@ def test_answer_with_another_state_is_refused(provider: HTTPServer, alice: User)
 def test_account_of_an_unproven_address_is_not_shared(
     provider: HTTPServer, alice: User, way: str
 ) -> None:
-    """Its maker could have left a password or a session in it and wait for the owner to arrive."""
+    """Refuse it because its creator could have set a password or kept a session, to wait for the
+    owner.
+    """
     if way == "password":
         alice.set_password("the maker's own password")
         alice.save()

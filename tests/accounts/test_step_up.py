@@ -1,4 +1,6 @@
-"""What is risky asks for a sign-in of the last five minutes; what only makes safer does not."""
+"""Risky operations require a sign-in within the last five minutes; operations that only make things
+safer do not.
+"""
 
 import re
 from datetime import timedelta
@@ -21,7 +23,7 @@ ASKED = re.compile(r"^/sign-in/again/\?next=")
 
 
 def risky(api: Api) -> PendingAction:
-    """A waiting action with a warning that asks for more."""
+    """Return a waiting action with a warning that requires a step-up."""
     action_id = api.propose()
     warning = {
         "code": "lookalike_domain",

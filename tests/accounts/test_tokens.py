@@ -1,5 +1,5 @@
-"""Tokens on their page: shown once, rotated without losing their name, revoked; and the log of what
-they asked for.
+"""Tokens on their page: shown once, rotated without losing their name, revoked; and the log of
+their requests.
 """
 
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A kind whose every step a test can take over; the rest is mail.send on the in-memory server."""
+"""A kind in which a test can replace every step; the rest is mail.send on the in-memory server."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from tools.sending.kinds import SendMail
 
 @dataclass
 class Script(SendMail):
-    """`before` runs when the kind begins, `instead` takes its place, `later` runs when the provider
-    has answered.
+    """A kind with hooks: `before` runs first, `instead` replaces the send, `later` runs after the
+    provider has answered.
     """
 
     before: Callable[[ApprovedAction], None] = lambda approved: None
@@ -39,7 +39,9 @@ _now: list[Script] = []
 
 
 def current() -> Script:
-    """What settings.MAILHUB_KINDS names while the fixture `script` is in use."""
+    """Return the current script. settings.MAILHUB_KINDS names this function while the fixture
+    `script` is in use.
+    """
     return _now[-1]
 
 
@@ -57,6 +59,6 @@ LOST = Outcome(verdict="unknown", code="timeout")
 
 
 def handed_over(approved: ApprovedAction) -> Outcome:
-    """The request left us and no answer came."""
+    """Start the wire, and return a lost answer."""
     approved.wire_started()
     return LOST

@@ -1,5 +1,5 @@
-"""The heads of the chains outside the database, and what they and the keyed chain prove about
-orders.
+"""The heads of the chains outside the database: they and the keyed chain prove missing events and
+forged orders.
 """
 
 import json
@@ -44,7 +44,7 @@ def lines() -> list[dict[str, Any]]:
 
 
 def cut(mailbox: Mailbox, length: int) -> None:
-    """Somebody who owns the database takes the end of a chain away, and its head with it."""
+    """Delete the end of a chain and reset its head, as an attacker with access to the database."""
     with guards.lifted(connection):
         AuditEvent.objects.filter(chain=mailbox.pk, sequence__gt=length).delete()
         last = AuditEvent.objects.get(chain=mailbox.pk, sequence=length)
@@ -89,8 +89,8 @@ def test_approval_is_given_when_it_cannot_be_anchored(
 def test_anchored_end_that_grew_again_is_reported(
     approved: Callable[..., PendingAction], mailbox: Mailbox
 ) -> None:
-    """Five anchored events are cut off, five harmless ones happen, and the next round anchors the
-    same length.
+    """Cut off five anchored events and add five harmless ones: the next round anchors the same
+    length.
     """
     approved()
     say(mailbox, 5)
@@ -115,7 +115,7 @@ def test_database_that_was_set_back_is_noticed(
     anchors.anchor()
     assert compared() == []
     say(mailbox, 2)
-    assert compared() == []  # a chain that grew since is as it should be
+    assert compared() == []  # a chain that grew since then is correct
     cut(mailbox, 3)
     assert compared() == [(4, "cut")]
     say(mailbox, 9)
@@ -133,7 +133,8 @@ def test_file_is_read_on_from_the_last_position(
     path = anchors.heads_file()
     first, rest = path.read_text().split("\n", 1)
     assert rest
-    path.write_text(f"{first}\n{'x' * (len(rest) - 1)}\n")  # what was read is not read again
+    # lines that were read are not read again
+    path.write_text(f"{first}\n{'x' * (len(rest) - 1)}\n")
     say(mailbox)
     anchors.append(newest := head_of(mailbox))
     with path.open("a") as file:
@@ -152,7 +153,7 @@ def test_replaced_file_is_read_from_its_beginning(
     reader = anchors.Reader()
     assert reader.newest() == {mailbox.pk: head_of(mailbox)}
     other = anchors.Head(chain=uuid4(), length=1, hash="0")
-    # It is written over, so it keeps its inode, and is no shorter.
+    # Overwritten in place: the file keeps its inode and does not shrink.
     anchors.heads_file().write_text(
         "".join(f"{other.line(timezone.now().isoformat())}\n" for _ in range(9))
     )
@@ -211,7 +212,7 @@ def test_every_line_is_copied_to_another_place(
     assert copy.read_text() == anchors.heads_file().read_text()
     assert proof.verify() == []
 
-    # Somebody rewrites the database and the file beside it; the copy is out of their reach.
+    # The attacker rewrites the database and the file beside it, but cannot reach the copy.
     anchors.heads_file().unlink()
     cut(mailbox, 3)
     assert "cut" in wrong()
@@ -235,8 +236,7 @@ def test_anchoring_takes_under_two_milliseconds(mailbox: Mailbox) -> None:
     assert sorted(took)[len(took) // 2] < 0.002
 
 
-# --- Orders
-# ----------------------------------------------------------------------------------------------------------
+# Orders
 
 
 def test_claim_without_approvals_is_reported(
@@ -283,7 +283,7 @@ def test_forged_decision_is_reported_and_an_old_one_is_not(
     action = approved()
     reviewer.decide(api.propose(subject="No"), "reject", note="No.")
     assert wrong() == []
-    with guards.lifted(connection):  # from before there were seals: the keyed audit has its event
+    with guards.lifted(connection):  # older than the keyed digest: the keyed audit has its event
         Decision.objects.update(seal="", method="")
     assert wrong() == []
     Decision.objects.create(

@@ -1,5 +1,5 @@
-"""The page of the audit: what it shows to whom, its filters, pages and export, and what its button
-finds.
+"""The audit page: its content for each reader, its filters, pages and export, and the findings of
+its button.
 """
 
 import ast
@@ -39,13 +39,15 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.fixture(autouse=True)
 def _own_heads(settings: Any, tmp_path: Path) -> None:
-    """The file of heads is of one database, and each test has a new one."""
+    """Give each test its own file of heads, because the file belongs to one database."""
     settings.MAILHUB_HOME = tmp_path
 
 
 @pytest.fixture
 def sent(approved: Callable[..., PendingAction]) -> PendingAction:
-    """created, approved, claimed, outcome_accepted in the mailbox's chain."""
+    """Return a sent action: created, approved, claimed, outcome_accepted are in the mailbox's
+    chain.
+    """
     action = approved()
     work()
     return action
@@ -63,7 +65,7 @@ def numbers(text: str) -> list[int]:
 
 
 def exported(person: User, query: str = "") -> list[dict[str, Any]]:
-    """The export as JSON Lines."""
+    """Return the rows of the export as JSON Lines."""
     answer = browser(person).get(f"/audit/export/?format=jsonl&{query}")
     assert answer.status_code == 200
     return [json.loads(line) for line in b"".join(answer).decode().splitlines()]
@@ -82,8 +84,7 @@ def many(mailbox: Mailbox | None, count: int, event: str = "paused") -> None:
         chain.record(mailbox=mailbox, event=event, actor="command")
 
 
-# --- Who sees what
-# ---------------------------------------------------------------------------------------------------
+# Access
 
 
 @pytest.mark.parametrize("who", ["a stranger", "viewer", "proposer", "approver"])
@@ -176,8 +177,7 @@ def test_unknown_names_are_shown_as_stored(alice: User, mailbox: Mailbox) -> Non
     assert answer.count("<bdi>alice@lovelace.example</bdi>") == 2
 
 
-# --- Filters and pages
-# -----------------------------------------------------------------------------------------------
+# Filters and pages
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_pages_hold_each_event_once_while_new_ones_arrive(
         many(mailbox, 1)
         many(second, 1)
         many(foreign_mailbox, 1)
-    with guards.lifted(connection):  # of one moment: then the order is that of writing
+    with guards.lifted(connection):  # at the same moment: then in the order of writing
         AuditEvent.objects.filter(chain=second.pk).update(at=timezone.now())
     there = set(
         AuditEvent.objects.exclude(chain=foreign_mailbox.pk).values_list(
@@ -334,8 +334,8 @@ def test_page_is_read_by_index_among_many_events(
         assert len(queries) <= len(few)
         with transaction.atomic(), connection.cursor() as cursor_:
             if connection.vendor == "postgresql":
-                # A table this small is read whole for good reasons. Now only what no index can
-                # serve is.
+                # A full scan of so small a table is right. From now on the planner scans only if no
+                # index can serve.
                 cursor_.execute("SET LOCAL enable_seqscan = off")
             for asked in (query["sql"] for query in queries if query["sql"].startswith("SELECT")):
                 assert "OFFSET" not in asked
@@ -348,8 +348,7 @@ def test_page_is_read_by_index_among_many_events(
                 ), (asked, plan)
 
 
-# --- The export
-# ------------------------------------------------------------------------------------------------------
+# The export
 
 
 def test_export_holds_all_that_verification_needs(
@@ -424,12 +423,11 @@ def test_export_streams_over_asgi_too(
     assert [len(piece.splitlines()) for piece in got if piece] == [2, 2]
 
 
-# --- Verify now
-# ------------------------------------------------------------------------------------------------------
+# Verify now
 
 
 def by_force(change: Callable[[], Any]) -> None:
-    """Somebody who owns the database and takes the guards away."""
+    """Change the database without its guards, as an attacker with access to it."""
     with guards.lifted(connection):
         change()
 
@@ -522,19 +520,18 @@ def test_get_request_verifies_and_changes_nothing(sent: PendingAction, alice: Us
     assert proof.heads_file().read_text() == anchored
 
 
-# --- Words
-# -----------------------------------------------------------------------------------------------------------
+# Words
 
 
 def recorded() -> set[str]:
-    """Every text that the code hands on as `event`, and the first of `record_event`."""
+    """Return every text that the code passes as `event`, or first to `record_event`."""
     found: set[str] = set()
     for path in (
         path
         for part in ("accounts", "approvals", "tools", "mailhub")
         for path in (ROOT / part).rglob("*.py")
     ):
-        if path.name == "guard_rules.py":  # there it is what a trigger is for
+        if path.name == "guard_rules.py":  # there an event is the operation of a trigger
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             said: list[ast.AST] = []

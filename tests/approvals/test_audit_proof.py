@@ -1,4 +1,4 @@
-"""Row 60: whoever changes what happened is found out, and the verifier names how."""
+"""Every change of recorded events is found, and the verifier names the change."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -27,10 +27,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _history(approved: Callable[..., PendingAction], settings: Any, tmp_path: Path) -> None:
-    """created, approved, claimed, outcome_accepted in the mailbox's chain, paused in that of no
-    mailbox.
+    """Record created, approved, claimed, outcome_accepted in the mailbox's chain, and paused in the
+    chain of no mailbox.
 
-    The file of heads is of one database, and each test has a new one.
+    The file of heads belongs to one database, so each test has its own.
     """
     settings.MAILHUB_HOME = tmp_path
     approved()
@@ -38,7 +38,7 @@ def _history(approved: Callable[..., PendingAction], settings: Any, tmp_path: Pa
     audit.record(mailbox=None, event="paused", actor="command")
     assert AuditEvent.objects.count() == 5
     assert proof.verify() == []
-    heads_file().unlink()  # the approval's
+    heads_file().unlink()  # the one of the approval
 
 
 def found() -> list[tuple[int, str]]:
@@ -46,7 +46,7 @@ def found() -> list[tuple[int, str]]:
 
 
 def by_force(change: Callable[[], Any]) -> None:
-    """Somebody who owns the database and takes the guards away."""
+    """Change the database without its guards, as an attacker with access to it."""
     with guards.lifted(connection):
         change()
 
@@ -106,14 +106,14 @@ def cut_with_its_head() -> None:
 
 @pytest.mark.fault(60)
 def test_end_cut_off_with_its_head_is_reported_by_the_anchor() -> None:
-    maintenance.sweep()  # anchors
+    maintenance.sweep()  # writes anchors
     by_force(cut_with_its_head)
 
     assert found() == [(4, "cut")]
 
 
 def written_anew() -> None:
-    """With the key: every hash fits, and the story is another one."""
+    """Rewrite the chain with the key: every hash is valid, and the history is a different one."""
     previous = "0" * 64
     for link in AuditEvent.objects.filter(mailbox__isnull=False).order_by("sequence"):
         link.actor, link.previous = "user:0", previous
@@ -129,7 +129,7 @@ def test_chain_rewritten_with_the_key_fails_its_anchor() -> None:
 
     assert found() == [(4, "rewritten")]
     heads_file().unlink()
-    assert found() == []  # nothing in the database can tell
+    assert found() == []  # nothing in the database shows it
 
 
 @pytest.mark.fault(60)
@@ -179,7 +179,7 @@ def test_unreadable_line_in_the_file_of_heads_is_reported() -> None:
 
 @pytest.fixture
 def meanwhile(mailbox: Mailbox) -> Iterator[None]:
-    """Just before events of a chain are read, another one arrives."""
+    """Record another event just before the events of a chain are read."""
 
     def arrives(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         if sql.startswith("SELECT") and "approvals_auditevent" in sql:

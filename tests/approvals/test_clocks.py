@@ -1,4 +1,4 @@
-"""Web servers whose clocks differ: what was first is judged by the database's clock."""
+"""Web servers whose clocks differ: the database's clock decides the order of events."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -23,7 +23,7 @@ without_library = Celery("without_library", broker="nonsense://127.0.0.1:9/0")
 
 
 def clock_off(by: timedelta) -> time_machine.travel:
-    """A web server whose clock is wrong by so much."""
+    """Return a clock of a web server that is wrong by this much."""
     return time_machine.travel(datetime.now(UTC) + by, tick=True)
 
 

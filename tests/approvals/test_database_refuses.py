@@ -1,5 +1,5 @@
-"""Row 18: what would get round the gate is refused by the database itself, whoever asks, on both
-databases.
+"""The database itself refuses every change that would bypass the gate, for every client, on SQLite
+and PostgreSQL.
 """
 
 from collections.abc import Callable
@@ -40,14 +40,16 @@ SOON = timezone.now() + timedelta(hours=1)
 
 
 def refused(attack: Callable[[], object]) -> str:
-    """Make the attack; returns the name of the rule that refused it."""
+    """Run the attack, and return the name of the rule that refused it."""
     with pytest.raises(IntegrityError) as error, transaction.atomic():
         attack()
     return str(error.value).partition(":")[0]
 
 
 def sql(statement: str, action: PendingAction) -> Callable[[], object]:
-    """A statement in which %s is the action's id, as anybody with the database can type it."""
+    """Return a call that runs a statement in which %s is the action's id, as anybody with database
+    access can.
+    """
 
     def run() -> None:
         with connection.cursor() as cursor:
@@ -61,7 +63,7 @@ def only(action: PendingAction, **values: Any) -> Callable[[], object]:
 
 
 def claimed(action: PendingAction) -> PendingAction:
-    """What a worker's claim writes."""
+    """Write the rows of a worker's claim."""
     PendingAction.objects.filter(pk=action.pk).update(
         status="executing", fence=F("fence") + 1, lease_until=SOON
     )
@@ -127,7 +129,7 @@ def test_database_contains_all_guards(db: None) -> None:
 def test_sql_that_changes_a_pending_action_is_refused(
     pending: PendingAction, change: str, rule: str
 ) -> None:
-    # On SQLite the order of triggers is not defined: what matters is that one of them refuses.
+    # On SQLite the order of triggers is not defined: it is enough that one of them refuses.
     name = refused(sql(f"UPDATE approvals_pendingaction SET {change} WHERE id = %s", pending))
 
     assert name == rule or connection.vendor == "sqlite"
@@ -184,12 +186,12 @@ def test_only_state_changes_of_the_table_are_possible(api: Api) -> None:
             if connection.vendor == "postgresql":
                 assert ("action_transition" in rule) is not allowed, f"{source} → {target}: {rule}"
             assert rule or allowed, f"{source} → {target}"
-        with guards.lifted(connection):  # only one may be leaving a mailbox
+        with guards.lifted(connection):  # a mailbox may send only one mail at a time
             only(action, **_columns(Status.REJECTED))()
 
 
 def _columns(status: Status) -> dict[str, Any]:
-    """The columns that the check constraints ask for in this state."""
+    """Return the columns that the check constraints require in this state."""
     return {
         "status": status,
         "approvals_given": 1,
@@ -295,7 +297,7 @@ def test_edit_and_approval_in_one_statement_is_refused(pending: PendingAction, a
     rule = refused(only(pending, digest="1" * 64, revision=2, status="approved", approvals_given=1))
 
     assert rule in ("action_payload_frozen", "action_needs_decisions")
-    only(pending, digest="1" * 64, revision=2)()  # an edit alone is allowed
+    only(pending, digest="1" * 64, revision=2)()  # only an edit is allowed
 
 
 @pytest.mark.fault(18)
@@ -470,8 +472,8 @@ def test_guards_come_and_go_with_their_migration(db: None) -> None:
 def test_approver_role_is_checked_in_the_code(
     pending: PendingAction, mailbox: Mailbox, charlie: User
 ) -> None:
-    """The database counts people; whether they may is judged where memberships are known: at the
-    claim.
+    """Check that the database only counts people; the claim judges their roles, where memberships
+    are known.
     """
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.VIEWER)
     Decision.objects.create(
@@ -520,7 +522,7 @@ def guards_that_stand() -> list[str]:
 def test_own_approval_of_an_author_is_refused_by_the_database(
     pending: PendingAction, alice: User
 ) -> None:
-    """The rules of the mailbox ask for somebody else, even where one approval is enough."""
+    """Refuse it although one approval is enough: the rules of the mailbox require somebody else."""
     ApprovalPolicy.objects.create(mailbox=pending.mailbox, self_approval=False)
     Decision.objects.create(
         action=pending,

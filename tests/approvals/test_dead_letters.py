@@ -1,5 +1,5 @@
-"""One row that the database refuses stops neither the sweep nor the other rows, and operators see
-it.
+"""If the database refuses one row, the sweep and the other rows continue, and operators see the
+row.
 """
 
 from datetime import timedelta
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def late(api: Api) -> list[PendingAction]:
-    """Three proposals that nobody decided in time; the database refuses to expire the first."""
+    """Return three proposals that expired undecided; the database refuses to expire the first."""
     ids = [api.propose(subject=f"mail {n}") for n in range(3)]
     with guards.lifted(connection):
         PendingAction.objects.update(expires_at=timezone.now() - timedelta(hours=1))
@@ -36,7 +36,7 @@ def late(api: Api) -> list[PendingAction]:
 
 
 def refuse(condition: str) -> None:
-    """Let the database refuse every change of the rows for which the condition holds."""
+    """Make the database refuse every change of the rows for which the condition holds."""
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             cursor.execute(
@@ -84,7 +84,7 @@ def test_row_that_works_again_is_no_longer_set_aside(late: list[PendingAction]) 
     maintenance.sweep()
     heal()
     maintenance.sweep()
-    assert states()[0] == "pending"  # its time has not come
+    assert states()[0] == "pending"  # it is not due yet
     DeadLetter.objects.update(again_at=timezone.now() - timedelta(seconds=1))
 
     maintenance.sweep()

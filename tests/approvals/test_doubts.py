@@ -1,4 +1,6 @@
-"""A mail that may have left is never called unsent, and the provider's late word closes its action."""
+"""A mail that may have been sent is never called unsent, and the provider's late answer closes its
+action.
+"""
 
 import json
 import re
@@ -41,7 +43,7 @@ ACCEPTED = Outcome(
 
 
 def sent_and_not_heard(server: MemoryServer) -> Callable[[ApprovedAction], Outcome]:
-    """The provider takes the mail, and the answer is lost."""
+    """Return a send that the provider accepts and whose answer is lost."""
 
     def instead(approved: ApprovedAction) -> Outcome:
         approved.wire_started()
@@ -55,7 +57,7 @@ def sent_and_not_heard(server: MemoryServer) -> Callable[[ApprovedAction], Outco
 def lost(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> PendingAction:
-    """An action whose mail was sent and whose answer was lost."""
+    """Return an action whose mail was sent and whose answer was lost."""
     action = approved()
     script.instead = sent_and_not_heard(server)
     execute(action.pk, worker="test")
@@ -76,7 +78,7 @@ def text_of(page: Any) -> str:
     return " ".join(shown.split())
 
 
-# What is said
+# Messages
 
 
 def withdrawn(action: PendingAction, api: Api, reviewer: Reviewer, script: Script) -> None:
@@ -178,7 +180,7 @@ def test_never_handed_over_mail_is_not_sent(api: Api, reviewer: Reviewer) -> Non
     assert "Nothing was sent." in text_of(reviewer.page(action_id))
 
 
-# What comes late
+# Late answers
 
 
 @pytest.mark.parametrize("where", ["approved", "pending"])
@@ -222,7 +224,9 @@ def test_late_acceptance_stops_a_second_copy_before_the_wire(
 def test_no_second_copy_after_an_accepted_attempt(
     lost: PendingAction, bob: User, script: Script, server: MemoryServer
 ) -> None:
-    """A worker of an older version notes only the attempt, and leaves the action as it is."""
+    """Check an attempt of an older version: it records only the attempt, and leaves the action
+    unchanged.
+    """
     order_again(lost, bob)
 
     def noted(approved: ApprovedAction) -> None:
@@ -287,7 +291,7 @@ def test_late_acceptance_is_reported_after_the_end_too(
     assert "Nothing was sent" not in page
 
 
-# What is looked at before a second copy
+# Reconciliation before a second copy
 
 
 def test_mail_found_in_sent_is_not_sent_again(
@@ -345,7 +349,7 @@ def test_exception_after_wire_started_is_unknown(
     assert (action.status, len(server.ledger)) == ("unknown", 1)
 
 
-# Who may order another copy
+# Permission to order another copy
 
 
 def test_ruling_about_an_earlier_attempt_is_a_conflict(

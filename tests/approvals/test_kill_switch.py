@@ -1,4 +1,6 @@
-"""`pause` stops everything that has not left, at the claim itself; `resume` lets it go on."""
+"""`pause` stops everything that has not been sent, at the claim itself; `resume` lets it
+continue.
+"""
 
 from collections.abc import Callable
 from io import StringIO

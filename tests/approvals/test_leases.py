@@ -1,5 +1,5 @@
-"""A worker that dies, freezes or loses its database: nothing leaves twice, and the truth is written
-down.
+"""A worker that dies, freezes or loses its database: nothing is sent twice, and the record is
+true.
 """
 
 import threading
@@ -32,7 +32,7 @@ ACCEPTED = Outcome(
 
 
 def lease_ends(*_: object) -> None:
-    """The worker has been frozen for longer than its lease, and a sweeper came by."""
+    """End the lease: the worker was frozen for longer than that, and a sweeper ran."""
     PendingAction.objects.filter(status="executing").update(
         lease_until=timezone.now() - timedelta(seconds=1)
     )
@@ -91,7 +91,7 @@ def test_worker_frozen_before_wire_sends_nothing(
 def test_ended_lease_is_not_resumed(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
-    """The renewal comes late, before any sweeper: the worker itself must notice."""
+    """Check a renewal that is late, before any sweeper: the worker itself must notice."""
     action = approved()
     noticed: list[bool] = []
 
@@ -119,7 +119,7 @@ def test_frozen_worker_does_not_start_the_wire_of_a_new_claim(
 
     def frozen(first: ApprovedAction) -> None:
         def wakes(second: ApprovedAction) -> None:
-            """The second worker prepares its send when the first one goes on."""
+            """Let the first worker go on while the second one prepares its send."""
             with pytest.raises(LeaseLost):
                 first.wire_started()
             refused.append(True)
@@ -140,8 +140,8 @@ def test_frozen_worker_does_not_start_the_wire_of_a_new_claim(
 def test_second_report_of_unknown_changes_nothing(
     approved: Callable[..., PendingAction], script: Script
 ) -> None:
-    """A frozen worker that only learned of a timeout knows no more than the sweeper: the looking
-    goes on as it was.
+    """Check a frozen worker that only saw a timeout: it knows no more than the sweeper, and
+    reconciliation goes on.
     """
     action = approved()
 
@@ -183,7 +183,7 @@ def test_old_fence_changes_nothing_after_a_resend(
     assert verdicts == [("accepted", "answer"), ("accepted", "answer")]
     late = AuditEvent.objects.get(event="late_outcome")
     assert late.data == {"fence": 1, "verdict": "accepted", "code": ""}
-    assert len(server.ledger) == 2  # the second one by order of a person
+    assert len(server.ledger) == 2  # the second one was ordered by a person
 
 
 @pytest.mark.fault(26)
@@ -248,7 +248,7 @@ def test_exception_is_unsent_before_the_wire_and_unknown_after(
 
 @pytest.mark.fault(27)
 def test_outcome_recorded_twice_counts_once(approved: Callable[..., PendingAction]) -> None:
-    """A COMMIT that failed may have committed: the second try changes nothing."""
+    """Check a COMMIT that failed but may have committed: the retry changes nothing."""
     action = approved()
     work()
     events = AuditEvent.objects.count()
@@ -316,7 +316,7 @@ def test_connection_killed_before_the_commit_loses_nothing(
 
 
 def terminate(pid: int) -> None:
-    """End a session of the server and wait until it is gone, on a connection of this thread."""
+    """End a session of the server, and wait on a connection of this thread until it is gone."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
         assert cursor.fetchone() == (True,)
@@ -350,7 +350,7 @@ def test_clock_jump_on_the_worker_ends_no_lease(
 def test_worker_with_a_wrong_clock_follows_the_database(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer, hours: int
 ) -> None:
-    """Claimed by a worker whose clock is wrong, judged by one whose clock is right."""
+    """Claim with a worker whose clock is wrong, and judge with one whose clock is right."""
     first, second = approved(), approved(subject="Second")
     script.instead = handed_over
     with time_machine.travel(timezone.now() + timedelta(hours=hours)):

@@ -1,4 +1,4 @@
-"""Operations that meet on one mailbox wait for each other; they never wait in a circle."""
+"""Operations on one mailbox wait for each other; they never deadlock."""
 
 import itertools
 import threading
@@ -98,7 +98,9 @@ def test_no_two_operations_deadlock(api: Api, alice: User, bob: User, mailbox: M
 
 
 def deadlocks() -> int:
-    """How often PostgreSQL has had to end a transaction of this database."""
+    """Return how often PostgreSQL has ended a transaction of this database because of a
+    deadlock.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
         cursor.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
@@ -107,7 +109,7 @@ def deadlocks() -> int:
 
 
 def at_once(*calls: Callable[[], object], rounds: int = ROUNDS) -> list[BaseException]:
-    """Make the calls again and again at the same time; returns what they raised beside refusals."""
+    """Repeat the calls at the same time, and return the exceptions that are no refusals."""
     errors: list[BaseException] = []
 
     def work(call: Callable[[], object]) -> None:
@@ -131,7 +133,9 @@ def at_once(*calls: Callable[[], object], rounds: int = ROUNDS) -> list[BaseExce
 
 @pytest.mark.postgres_only
 def test_rolled_back_transaction_is_retried(alice: User, bob: User) -> None:
-    """Two transactions take two rows in opposite order; PostgreSQL ends one, which then succeeds."""
+    """Let two transactions take two rows in opposite order; PostgreSQL ends one, which then
+    succeeds.
+    """
     meet = threading.Barrier(2, timeout=20)
 
     def rename(first: User, second: User) -> Callable[[], None]:

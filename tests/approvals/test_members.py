@@ -1,5 +1,5 @@
-"""Who belongs to a mailbox: invited once, never without a manager; who leaves takes their voice
-along.
+"""Members of a mailbox: invited once, never without a manager; the approvals of a removed member no
+longer count.
 """
 
 from datetime import timedelta
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def invited(manager: User, mailbox: Mailbox, email: str, role: str = "approver") -> str:
-    """Invite by the page; returns the path of the link, as an operator's command prints it."""
+    """Invite by the page, and return the path of the link that an operator's command prints."""
     page = browser(manager).post(f"/mailboxes/{mailbox.pk}/invite/", {"email": email, "role": role})
     assert page.status_code == 200, page.content
     printed = StringIO()

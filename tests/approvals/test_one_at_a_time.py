@@ -1,4 +1,4 @@
-"""A mailbox sends one mail at a time, and none while its provider has asked for a rest or its
+"""A mailbox sends one mail at a time, and nothing during a cool-down of its provider or while its
 sign-in fails.
 """
 

@@ -1,6 +1,4 @@
-"""The queue and the review page as a browser without scripts gets them: what they show, and what
-their forms do.
-"""
+"""The queue and the review page in a browser without scripts: their content and their forms."""
 
 import json
 import re
@@ -36,7 +34,7 @@ def seal_of(action_id: str) -> dict[str, Any]:
 
 
 def filled(mailbox: Mailbox, proposer: User, count: int) -> None:
-    """So many actions waiting, as the gate stores them."""
+    """Create this many waiting actions, as the gate stores them."""
     now = timezone.now()
     actions = [
         PendingAction(
@@ -97,7 +95,7 @@ def test_queue_page_uses_an_index_and_constant_queries(
         with CaptureQueriesContext(connection) as queries:
             reviewer.client.get(address)
         few[address] = len(queries)
-    assert few["/?q=Number+5"] <= few["/"] + 1  # a search reads the rows of its window once more
+    assert few["/?q=Number+5"] <= few["/"] + 1  # a search reads the rows of its window again
     filled(second, alice, 60)
     filled(foreign_mailbox, charlie, 300)
     for address in few:
@@ -108,8 +106,8 @@ def test_queue_page_uses_an_index_and_constant_queries(
         assert not any("payload" in query["sql"] or "OFFSET" in query["sql"] for query in many)
         with transaction.atomic(), connection.cursor() as cursor:
             if connection.vendor == "postgresql":
-                # A table this small is read whole for good reasons. Now only what no index can
-                # serve is.
+                # A full scan of so small a table is right. From now on the planner scans only if no
+                # index can serve.
                 cursor.execute("SET LOCAL enable_seqscan = off")
             for query in many:
                 if not query["sql"].startswith("SELECT"):
@@ -278,9 +276,7 @@ def test_events_reach_only_members(
     assert [row["id"] for row in told["rows"]] == [mine]
     assert told["looking"] == {mine: ["Bob"]}
     assert "Bob is reviewing" in text_of(reviewer.client.get("/"))
-    assert (
-        reviewer.client.get("/live/").status_code == 204
-    )  # no streams over WSGI: it asks now and then
+    assert reviewer.client.get("/live/").status_code == 204  # no streams over WSGI: the page polls
 
     elsewhere = stranger.client.get("/live/changes/", {"since": "0", "shown": mine}).json()
     assert [row["id"] for row in elsewhere["rows"]] == [theirs]
@@ -289,7 +285,8 @@ def test_events_reach_only_members(
         assert stranger.client.get(f"/actions/{mine}/{path}").status_code == 404
     assert stranger.client.post(f"/actions/{mine}/presence/").status_code in (403, 404)
 
-    # Approved by Bob: everybody of the mailbox sees that it leaves and may take it back.
+    # Approved by Bob: every member of the mailbox sees that it is about to be sent and may take it
+    # back.
     colleague.decide(mine, "approve")
     told = reviewer.client.get("/live/changes/", {"since": str(told["last"])}).json()
     assert told["rows"][0]["here"] is False
@@ -373,7 +370,9 @@ def test_viewer_sees_no_way_to_decide(api: Api, mailbox: Mailbox, charlie: User)
 
 
 def test_updated_rows_are_those_of_the_page(api: Api, reviewer: Reviewer) -> None:
-    """A row that has not changed is the same text, or the page would swap it for nothing."""
+    """Check that an unchanged row has the same text, because the page swaps every row that
+    differs.
+    """
     api.propose()
     page = text_of(reviewer.client.get("/"))
     told = json.loads(reviewer.client.get("/live/changes/?since=0").content)["rows"][0]["html"]

@@ -1,5 +1,5 @@
-"""The rules of a mailbox: sentences that change, judged at proposal, at approval and again at the
-claim.
+"""The rules of a mailbox: their sentences, and their evaluation at proposal, at approval and again
+at the claim.
 """
 
 from datetime import UTC, datetime, time, timedelta
@@ -94,7 +94,7 @@ def test_mail_to_a_refused_recipient_cannot_be_proposed(
     api: Api, alice: User, mailbox: Mailbox, rules: dict[str, str], let: bool | None, confirm: bool
 ) -> None:
     kept = set_rules(alice, mailbox, anyway="yes", **rules)
-    if let is None:  # a top-level domain is a slip
+    if let is None:  # a rule for a top-level domain is a typing error
         assert kept.status_code == 422
         return
 
@@ -241,7 +241,7 @@ def test_old_unknown_does_not_fill_the_day(
     script.instead = None
     reviewer.decide(api.propose(subject="next"), "approve")
     work()
-    assert server.ledger == []  # the first may have left a moment ago
+    assert server.ledger == []  # the first may have been sent a moment ago
     with guards.lifted(connection):
         Attempt.objects.update(wire_started_at=timezone.now() - timedelta(hours=25))
     work()
@@ -260,7 +260,7 @@ def test_mail_waits_for_its_window_and_leaves_in_it(
     work()
     assert server.ledger == []
 
-    # Time has passed: the window closed while nobody looked, and the sweeper turns to the next.
+    # The window closed before anybody looked, and the sweeper moves the action to the next one.
     gone = timezone.now() - timedelta(days=6)
     ApprovalPolicy.objects.update(opens_at=gone, closes_at=gone + timedelta(minutes=1))
     work()
@@ -313,7 +313,7 @@ WORKDAYS = {
             MONDAY,
             ("2026-11-23T08:00+00:00", "2026-11-23T09:00+00:00"),
         ),
-        # The night in which the clock goes back: eight o'clock is eight o'clock.
+        # The night in which the clocks go back: eight o'clock local time stays eight o'clock.
         (
             {**WORKDAYS, "open_days": "17"},
             datetime(2026, 10, 24, 12, tzinfo=UTC),

@@ -1,5 +1,5 @@
-"""What a kind leaves on the other side before the effect: used again, looked for, taken away when
-nothing leaves.
+"""Objects that a kind prepares at the provider before the send: reused, looked up, and removed when
+nothing is sent.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @dataclass
 class Desk:
-    """A provider's drafts, as a kind that prepares one sees them."""
+    """A provider's drafts, as a kind that prepares one uses them."""
 
     drafts: list[str] = field(default_factory=list)
     used: list[str] = field(default_factory=list)

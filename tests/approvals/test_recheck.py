@@ -1,5 +1,5 @@
-"""Row 17: what changes between the approval and the claim stops the call; the action waits for a
-person, or waits.
+"""A change between the approval and the claim stops the send; the action waits for a person, or for
+a later time.
 """
 
 from collections.abc import Callable
@@ -204,7 +204,7 @@ def test_moved_thread_sends_it_back_with_warnings(
         "warnings": [told],
     }
     assert action.current.preview["warnings"][-1] == told
-    approve(action.pk, alice)  # in view of it: the same found again is no news
+    approve(action.pk, alice)  # approved with the warning in view: the same finding is not new
     work()
     assert len(server.ledger) == 1
 
@@ -223,7 +223,7 @@ def test_finding_at_the_approval_is_shown_before_it_counts(
     action = PendingAction.objects.get()
     assert (action.status, action.digest, action.revision) == ("pending", before.digest, 2)
     assert not Decision.objects.exists()
-    with pytest.raises(Problem):  # Bob has the page of before open
+    with pytest.raises(Problem):  # Bob has the earlier page open
         verdicts.approve(
             action_id=action.pk, person=bob, digest=before.digest, revision=before.revision
         )
@@ -247,7 +247,7 @@ def test_failed_recheck_blocks_no_approval(
 
     assert approve(api.propose(), alice).status == "approved"
     work()
-    assert server.ledger == []  # it is looked at again before it leaves
+    assert server.ledger == []  # it is checked again before it is sent
 
 
 def test_failed_recheck_makes_the_mail_wait(
@@ -278,9 +278,7 @@ def test_failed_recheck_makes_the_mail_wait(
 def test_claim_covers_only_the_rechecked_round(
     approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
 ) -> None:
-    """Undone and approved again during the recheck: another round, which has to be looked at
-    itself.
-    """
+    """Undo and approve again during the recheck: the new round needs its own recheck."""
 
     def meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         script.seen = lambda approved: ()
@@ -300,7 +298,7 @@ def test_claim_covers_only_the_rechecked_round(
 def test_claim_is_refused_after_another_worker_has_tried(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
-    """Only the state that was read is claimed: the other attempt may have left something to look at
+    """Claim only the state that was read: the other attempt may have left a mail to look up
     first.
     """
     action = approved()
@@ -322,9 +320,7 @@ def test_claim_is_refused_after_another_worker_has_tried(
 def test_claim_is_refused_after_the_content_was_replaced(
     approved: Callable[..., PendingAction], script: Script, bob: User, server: MemoryServer
 ) -> None:
-    """The owner of the database puts other content and another approval in the place of what was
-    checked.
-    """
+    """Replace the checked content and its approval, as the owner of the database can."""
     action = approved()
 
     def meanwhile(_: ApprovedAction) -> tuple[PreviewWarning, ...]:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def renewal() -> threading.Thread:
-    """The thread that renews the lease of the first claim."""
+    """Return the thread that renews the lease of the first claim."""
     (found,) = (thread for thread in threading.enumerate() if thread.name == "lease-1")
     return found
 
@@ -31,7 +31,9 @@ def lease_is_over() -> bool:
 def test_kind_that_never_returns_loses_its_lease(
     approved: Callable[..., PendingAction], script: Script, settings: Any
 ) -> None:
-    """Otherwise its mailbox would send nothing more until somebody ends the worker."""
+    """End the lease because its mailbox would otherwise send nothing until somebody ends the
+    worker.
+    """
     action = approved()
     settings.MAILHUB_LEASE_SECONDS, settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 0.3, 0.2
     seen: list[bool] = []
@@ -51,7 +53,9 @@ def test_kind_that_never_returns_loses_its_lease(
 def test_renewal_does_not_revive_an_ended_lease(
     approved: Callable[..., PendingAction], script: Script, settings: Any
 ) -> None:
-    """A sweeper may have read the end of the lease already, and another worker may have begun."""
+    """Let the lease end: a sweeper may have seen its end already, and another worker may have
+    begun.
+    """
     action = approved()
     settings.MAILHUB_LEASE_SECONDS, settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 0.3, 0.5
     seen: list[bool] = []

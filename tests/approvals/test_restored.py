@@ -1,5 +1,5 @@
-"""What is kept outside the database: an older or foreign database is noticed before anything is
-sent.
+"""State that is kept outside the database: an older or foreign database is noticed before anything
+is sent.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def as_a_new_process() -> None:
-    """Forget what this process has compared already."""
+    """Forget the comparisons that this process has made."""
     restored._compared.clear()
     restored._forget_verified()
 
@@ -99,7 +99,9 @@ def test_send_known_only_to_the_journal_stops_the_next(
 def test_journal_line_of_a_mere_claim_is_missing(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
-    """The copy was made between the claim and the point of no return; the mail left after it."""
+    """Restore a copy from between the claim and the point of no return; the mail was sent after
+    it.
+    """
     action = approved()
     seen: list[bool] = []
 
@@ -118,7 +120,7 @@ def test_journal_line_of_a_mere_claim_is_missing(
     "spoiled", [b'{"at": "2026-', b"no json\n", b'{"at": "yesterday"}\n', b"[]\n"]
 )
 def test_spoiled_journal_line_hides_no_later_one(home: Path, spoiled: bytes) -> None:
-    """A power cut leaves half a line; the next one does not become a part of it."""
+    """Check half a line after a power cut: the next line does not become a part of it."""
     first, second = uuid4(), uuid4()
     journal.append(first, 1)
     with journal.journal_file().open("ab") as file:
@@ -158,7 +160,5 @@ def test_outdated_recheck_begins_no_new_pause() -> None:
     assert not Pause.objects.exists()
 
     assert restored._pause("journal", again=lambda: "journal")
-    assert restored._pause(
-        "journal", again=lambda: None
-    )  # what is paused stays paused until its end
+    assert restored._pause("journal", again=lambda: None)  # the first pause is still in force
     assert Pause.objects.count() == 1

@@ -1,4 +1,6 @@
-"""After a restore: what waits and was handed over is not approved by anybody who was not told so."""
+"""After a restore: an action that may have been handed over is approved only by a person who was
+warned.
+"""
 
 import pytest
 
@@ -14,12 +16,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_page_from_before_the_warning_approves_nothing(api: Api, reviewer: Reviewer) -> None:
-    """Looking up in Sent takes a while; a person may decide meanwhile."""
+    """Check a decision that a person makes while the lookup in Sent still runs."""
     approved, waiting = api.propose(), api.propose()
     reviewer.decide(approved, "approve")
     action = PendingAction.objects.get(pk=waiting)
     shown = {"digest": action.digest, "revision": action.revision}
-    journal.append(action.pk, 1)  # the database has forgotten it
+    journal.append(action.pk, 1)  # the database no longer has it
 
     reconciled = reconcile_after_restore()
     next(reconciled)
@@ -44,7 +46,7 @@ def test_warning_is_not_repeated(api: Api, reviewer: Reviewer) -> None:
 
 
 def test_possibly_sent_mail_stays_unchanged(api: Api, reviewer: Reviewer, alice: User) -> None:
-    """Sent would hold the first wording under the id of the second."""
+    """Refuse the edit: otherwise Sent would hold the first wording under the id of the second."""
     waiting = PendingAction.objects.get(pk=api.propose())
     journal.append(waiting.pk, 1)
     list(reconcile_after_restore())

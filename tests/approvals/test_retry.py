@@ -1,4 +1,4 @@
-"""When it is tried again, and when somebody looks again: a table."""
+"""A table of the delays before the next attempt and before the next lookup in Sent."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

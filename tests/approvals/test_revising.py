@@ -1,5 +1,5 @@
-"""A reviewer changes what waits, or asks back; the proposer learns what was changed, and may
-propose in its place.
+"""A reviewer edits an action or requests changes; the proposer sees the changes, and may replace
+the proposal.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def edit(action_id: str, person: User, **changes: Any) -> PendingAction:
-    """Edit what is stored now."""
+    """Edit the stored revision."""
     action = PendingAction.objects.get(pk=action_id)
     return edits.edit(
         action_id=action.pk,
@@ -188,7 +188,7 @@ def test_editor_is_an_author_and_cannot_approve_if_forbidden(
 def test_approval_by_a_later_editor_is_void(
     api: Api, mailbox: Mailbox, bob: User, server: MemoryServer
 ) -> None:
-    """The policy is tightened between the approval and the claim."""
+    """Tighten the policy between the approval and the claim."""
     action_id = api.propose()
     edit(action_id, bob, subject="Changed")
     approve(action_id, bob)
@@ -363,7 +363,9 @@ def test_one_of_four_decisions_at_once_wins(
 def test_possibly_sent_mail_cannot_be_edited(
     api: Api, alice: User, script: Script, settings: Any
 ) -> None:
-    """Found later under its id, the first content would be taken for the edited one."""
+    """Refuse the edit because a lookup under its id would take the first content for the edited
+    one.
+    """
     settings.MAILHUB_UNDO_SECONDS = 60
     script.instead = handed_over
     action_id = api.propose()
@@ -494,8 +496,8 @@ def test_each_person_has_their_own_last_seen_revision(api: Api, alice: User, bob
     looks = {person: Reviewer.signed_in(person) for person in (alice, bob)}
 
     def told(person: User, *, revision: int | None = None) -> bool:
-        """Whether the page says that something is new; `revision` is what its script then says to
-        be in view.
+        """Return True if the page shows a change; `revision` is then reported as seen by its
+        script.
         """
         page = looks[person].page(action_id)
         if revision is not None:
@@ -510,9 +512,9 @@ def test_each_person_has_their_own_last_seen_revision(api: Api, alice: User, bob
     edit(action_id, bob, subject="Changed")
 
     assert not told(bob, revision=2)
-    assert told(alice)  # what only fetches the page does not take the news away
+    assert told(alice)  # a request that only fetches the page does not mark the change as seen
     assert told(alice, revision=2)
-    assert not told(alice, revision=1)  # an old window
+    assert not told(alice, revision=1)  # a window with an old revision
     assert not told(alice, revision=99)
 
 

@@ -1,5 +1,5 @@
-"""How often the database is asked between a person's yes and the end of a send: every question is
-waited for.
+"""The number of database statements between a person's approval and the end of a send: each one
+costs a round trip.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def asked(call: Callable[[], Any]) -> int:
-    """The statements that a call makes, without those that begin and end a transaction."""
+    """Return the number of statements of a call, without those that begin and end a transaction."""
     with CaptureQueriesContext(connection) as queries:
         call()
     return len([query for query in queries if not query["sql"].startswith(("BEGIN", "COMMIT"))])
@@ -39,7 +39,7 @@ def test_few_statements_run_from_approval_to_the_end(api: Api, alice: User) -> N
             action_id=action.pk, person=alice, digest=action.digest, revision=action.revision
         )
 
-    approve(first)()  # makes what is made once in a process
+    approve(first)()  # fills the caches of the process
     assert execute(first.pk, worker="test")
     maintenance.settle_one(first.pk)
 

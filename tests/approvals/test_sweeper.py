@@ -1,5 +1,5 @@
-"""The sweeper: any number at once, each chore done once, what ended long ago forgotten, nothing
-left behind.
+"""The sweeper: any number at once, each task done once, old records forgotten, nothing left
+behind.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_dead_lease_is_ended_once(approved: Callable[..., PendingAction], script
 
 @pytest.mark.postgres_only
 def test_locked_row_stops_no_sweeper(api: Api) -> None:
-    """It is left for the next sweep, and the others are done."""
+    """Leave the row for the next sweep, and do the others."""
     held, free = api.propose(), api.propose(subject="Free")
     PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
@@ -142,8 +142,8 @@ def test_idle_sweep_asks_little(db: None) -> None:
     with CaptureQueriesContext(connection) as queries:
         maintenance.sweep()
 
-    # Every 5 s, beside a look into the table, a sign of life and the checks that the connection
-    # stands.
+    # Every 5 s, beside a query of the table, a heartbeat and the checks that the connection is
+    # alive.
     assert len(queries) == 1
 
 

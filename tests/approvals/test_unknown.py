@@ -1,4 +1,6 @@
-"""The answer was lost: mailhub looks, never sends again by itself, and lets a person rule."""
+"""The answer was lost: mailhub looks in Sent, never sends again by itself, and lets a person
+rule.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -43,7 +45,7 @@ def unknown(approved: Callable[..., PendingAction], script: Script) -> PendingAc
 
 
 def lost_since(action: PendingAction, seconds: float) -> None:
-    """As if the answer had been lost so long ago, and the next look were due."""
+    """Set the time of the loss to so long ago, and make the next lookup due."""
     Attempt.objects.filter(action=action).update(
         ended_at=timezone.now() - timedelta(seconds=seconds)
     )
@@ -53,7 +55,7 @@ def lost_since(action: PendingAction, seconds: float) -> None:
 
 
 def next_look(action: PendingAction) -> float | None:
-    """Seconds from the loss to the next look."""
+    """Return the seconds from the loss to the next lookup, or None."""
     action.refresh_from_db()
     lost_at = Attempt.objects.get(action=action).ended_at
     assert lost_at is not None
@@ -70,7 +72,7 @@ def test_unknown_is_looked_up_on_schedule_and_never_resent(
 ) -> None:
     assert next_look(unknown) == pytest.approx(PROBES[0], abs=1)
     for due, following in zip(PROBES, [*PROBES[1:], None], strict=True):
-        maintenance.sweep()  # not yet
+        maintenance.sweep()  # not due yet
         lost_since(unknown, due)
         maintenance.sweep()
         assert next_look(unknown) == (following and pytest.approx(following, abs=2))

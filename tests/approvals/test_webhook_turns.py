@@ -1,4 +1,4 @@
-"""A turn of a webhook: in order, no further than the first failure, for a limited time, by one
+"""One delivery run of a webhook: in order, up to the first failure, for a limited time, by one
 worker.
 """
 
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def two_due(api: Api, listener: Listener) -> list[str]:
-    """The ids of two actions whose proposals are to be told to one webhook."""
+    """Return the ids of two actions whose proposals one webhook has to deliver."""
     listener.added(api, events=["action.proposed"])
     return [api.propose(subject="First"), api.propose(subject="Second")]
 
 
 def take_turn() -> None:
-    """Let one worker tell what is due, once."""
+    """Let one worker deliver once everything that is due."""
     outbox.gather()
     courier.deliver()
 

@@ -1,5 +1,5 @@
-"""Programs are told what becomes of actions: signed, at least once, without content, and only what
-their token sees.
+"""Programs receive the events of actions: signed, at least once, without content, and only those
+that their token may see.
 """
 
 import json
@@ -37,7 +37,9 @@ CANARY = "Canary-7731"
 
 
 class Listener:
-    """A program that is told; it checks each signature with the library that receivers use."""
+    """A program that receives events; it checks each signature with the library that receivers
+    use.
+    """
 
     def __init__(self, server: HTTPServer) -> None:
         self.url = server.url_for("/hook?for=us")
@@ -45,7 +47,7 @@ class Listener:
         self.heard: list[dict[str, Any]] = []
         self.numbers: list[str] = []
         self.meanwhile: Callable[[], object] = lambda: None
-        self.answers: list[int] = []  # for the next messages; 200 when there is none left
+        self.answers: list[int] = []  # for the next messages; 200 when the list is empty
         server.expect_request("/hook", method="POST", query_string="for=us").respond_with_handler(
             self._take
         )
@@ -63,7 +65,7 @@ class Listener:
         return [message["type"] for message in self.heard]
 
     def added(self, api: Api, **body: Any) -> str:
-        """Add it by REST; returns the id."""
+        """Add it by REST, and return the id."""
         answer = api.post("/webhooks", {"url": self.url, **body})
         assert answer.status_code == 201, answer.content
         self.secret = answer.json()["secret"]
@@ -88,7 +90,7 @@ def told() -> None:
 
 
 def hurried() -> None:
-    """The time of every try that waits has come."""
+    """Make every waiting attempt due."""
     WebhookDelivery.objects.filter(next_at__isnull=False).update(
         next_at=timezone.now() - timedelta(seconds=1)
     )
@@ -168,7 +170,7 @@ def test_end_without_a_send_is_reported(
     listener.added(api)
     end(api.propose(), reviewer)
     told()
-    told()  # what the first sweep itself has closed
+    told()  # the events that the first sweep itself has closed
     assert listener.types == ["action.proposed", event]
 
 
@@ -226,7 +228,7 @@ def test_failed_delivery_is_repeated_under_the_same_number(api: Api, listener: L
     api.propose()
     for count in (1, 2, 3):
         told()
-        told()  # before its time nothing comes
+        told()  # nothing arrives before its time
         assert len(listener.heard) == count
         hurried()
     told()
@@ -449,7 +451,7 @@ def test_silent_server_delays_no_mail_and_no_other_webhook(
         assert WebhookDelivery.objects.filter(event="action.proposed", delivered_at=None).exists()
     finally:
         go_on.set()
-        courier.deliver()  # waits until those beside have ended
+        courier.deliver()  # waits until the parallel deliveries have ended
     assert WebhookDelivery.objects.get(event="action.proposed").answer == "200"
 
 

@@ -1,7 +1,7 @@
-"""What it costs to encrypt stored content, beside storing it as it is. `make bench` prints it.
+"""The cost of encrypting stored content, compared with storing it as it is. `make bench` prints it.
 
-BENCH_QUICK=1 takes a few rounds and writes nothing: it shows that the benchmark still runs.
-Collected by name alone: timing belongs in no test.
+BENCH_QUICK=1 runs a few rounds and writes nothing: it shows that the benchmark still works.
+Collected only by name: a test must not measure time.
 """
 
 import os
@@ -33,7 +33,7 @@ SELECT = "SELECT content FROM approvals_blob WHERE action_id = %s AND sha256 = %
 
 
 def median_of(*calls: Callable[[], object], rounds: int) -> list[float]:
-    """Return the median milliseconds of each call, made in turn."""
+    """Return the median milliseconds of each call; the calls alternate."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
         for call, taken in zip(calls, times, strict=True):

@@ -1,9 +1,9 @@
-"""What the lists of the pages cost with a million actions, against a thousand in the same run.
+"""The cost of the lists on the pages with a million actions, against a thousand in the same run.
 
 `make bench` prints it.
 
-BENCH_QUICK=1 takes fewer actions and writes nothing: it shows that the benchmark still runs.
-Collected by name alone: timing belongs in no test.
+BENCH_QUICK=1 uses fewer actions and writes nothing: it shows that the benchmark still works.
+Collected only by name: a test must not measure time.
 """
 
 import os
@@ -32,10 +32,10 @@ pytestmark = [
 QUICK = bool(os.environ.get("BENCH_QUICK"))
 FEW, MANY = (1_000, 10_000) if QUICK else (1_000, 1_000_000)
 BLOCKS, ROUNDS = (2, 2) if QUICK else (8, 8)
-# The address, what it is, and how much slower it may be.
+# The address, its name, and how much slower it may be.
 LISTS = [("/", "pending", 1.2), ("/?tab=sent", "history", 3.0)]
-# Half of them wait, the others are sent; each has its revision with what a row shows. Whose they
-# are goes round.
+# Half of them wait, the others are sent. Each has a revision with the data of its row. The owners
+# take turns.
 ACTIONS = """
 INSERT INTO approvals_pendingaction
   (id, kind, tool, mailbox_id, proposer_id, proposer_name, status, revision, digest, message_id, fingerprint,
@@ -62,7 +62,7 @@ FROM generate_series(%(first)s::int, %(last)s::int) AS n
 
 def fill(mailboxes: Sequence[Mailbox], person: User, *, first: int, last: int) -> None:
     with connection.cursor() as cursor:
-        # The rules of the database look at each row: nobody waits for that here.
+        # The triggers of the database check each row, which would take too long here.
         cursor.execute("SET session_replication_role = replica")
         its: dict[str, Any] = {
             "mailboxes": [each.pk for each in mailboxes],
@@ -84,7 +84,9 @@ def use(database: str) -> None:
 
 @contextmanager
 def a_copy() -> Iterator[str]:
-    """The database as it is now, under another name, so that both can be asked in turn."""
+    """Copy the database under another name, so that both can be measured in turn. Yield the
+    name.
+    """
     name = str(connection.settings_dict["NAME"])
     copy = f"{name}_few"
     with connection._nodb_cursor() as cursor:
@@ -107,7 +109,7 @@ def measured(reviewer: Reviewer, address: str) -> float:
 
 
 def read_whole(asked: CaptureQueriesContext) -> list[str]:
-    """The plans in which a table of actions is read from its beginning to its end."""
+    """Return the plans in which a table of actions is scanned from beginning to end."""
     with connection.cursor() as cursor:
         plans = []
         for query in asked.captured_queries:
@@ -146,7 +148,7 @@ def test_cost_of_the_lists(
                     with CaptureQueriesContext(connection) as asked:
                         measured(
                             reviewer, address
-                        )  # the first look of a new connection is not counted
+                        )  # the first request of a new connection is not counted
                     queries[what, database] = len(asked)
                     whole += read_whole(asked) if database == many else []
                     times.setdefault((what, database), []).extend(
@@ -170,4 +172,4 @@ def test_cost_of_the_lists(
         )
         print(text)  # noqa: T201
     assert all(queries[what, many] == queries[what, few] for _, what, _ in LISTS)
-    assert QUICK or whole == []  # a table this small is read whole for good reasons
+    assert QUICK or whole == []  # a full scan of so small a table is right

@@ -1,8 +1,8 @@
-"""What reading costs, in bytes and in time, against floors measured in turn in the same run.
+"""The cost of reading, in bytes and in time, against floors measured in turn in the same run.
 
 `make bench` prints it.
 
-Collected by name alone: timing belongs in no test.
+Collected only by name: a test must not measure time.
 """
 
 import json
@@ -40,7 +40,9 @@ S = TypeVar("S", GraphServer, GmailServer)
 
 
 def filled(office: Office, count: int) -> None:
-    """Put `count` messages into Ada's inbox at once: as files, since APPEND would take minutes."""
+    """Put `count` messages into Ada's inbox at once: as files, because APPEND would take
+    minutes.
+    """
     folder = office.imap.folder / "mail" / office.ada / "cur"
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
@@ -58,7 +60,7 @@ def filled(office: Office, count: int) -> None:
 
 
 def read_whole(client: IMAPClient, uid: int) -> None:
-    """What a reader without BODYSTRUCTURE does: all of it, and then the text."""
+    """Read as a client without BODYSTRUCTURE does: fetch all of it, and then take the text."""
     source = client.fetch([uid], ["BODY.PEEK[]"])[uid][b"BODY[]"]
     text = message_from_bytes(source, policy=policy.default).get_body(("plain",))
     assert text is not None
@@ -66,7 +68,7 @@ def read_whole(client: IMAPClient, uid: int) -> None:
 
 
 def in_turn(*calls: Callable[[], object]) -> list[float]:
-    """The median time of each call in milliseconds, all of them run in every round."""
+    """Return the median milliseconds of each call; every round runs all of them."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(ROUNDS):
         for call, taken in zip(calls, times, strict=True):
@@ -94,7 +96,7 @@ def found(client: IMAPClient) -> None:
 
 
 def shown(tool: Tool) -> dict[str, Any]:
-    """A tool as MCP lists it."""
+    """Return a tool as MCP lists it."""
     hints = published_hints(tool)
     listed = {
         "name": tool.name,
@@ -105,7 +107,7 @@ def shown(tool: Tool) -> dict[str, Any]:
 
 
 def sizes(office: Office) -> list[tuple[str, str, str]]:
-    """(what, bytes, others), of compact JSON as a client gets it."""
+    """Return rows (name, bytes, others) of compact JSON as a client receives it."""
     page = letter(to=office.ada, subject="Offers of the week", sender="news@shop.example")
     page.set_content(
         "<p>" + "A very good <a href='https://shop.example/o?u=1'>offer</a> today. " * 900 + "</p>",
@@ -138,8 +140,8 @@ def search_of_ten(api: Api) -> None:
 def far_away(
     user: User, server: S, mailbox: Mailbox, measured: Callable[[S, Api, httpx2.Client], float]
 ) -> float:
-    """What is measured on a server that is 50 ms away and has twelve messages, with a kept
-    connection of its own.
+    """Return a measurement on a server that is 50 ms away, with twelve messages and its own kept
+    connection.
     """
     for number in range(12):
         message = letter(to=mailbox.address, subject=f"Order {number}", text="word " * 400)
@@ -151,8 +153,8 @@ def far_away(
 
 
 def at_graph(graph: GraphServer, api: Api, client: httpx2.Client) -> float:
-    """How many round trips a search takes; one is the request that it makes, made again without
-    anything around it.
+    """Return the round trips of a search. One is its own request, repeated without anything around
+    it.
     """
     search_of_ten(api)
     asked = graph.hits[-1]
@@ -165,7 +167,7 @@ def at_graph(graph: GraphServer, api: Api, client: httpx2.Client) -> float:
 
 
 def at_gmail(gmail: GmailServer, api: Api, client: httpx2.Client) -> float:
-    """The same, of two requests."""
+    """Return the same for Gmail, whose search makes two requests."""
     search_of_ten(api)
     listed, batch = [call for call in gmail.calls if not call.inside][-2:]
     kind = f'multipart/mixed; boundary="{batch.content.split(None, 1)[0][2:].decode()}"'
@@ -185,7 +187,7 @@ def at_gmail(gmail: GmailServer, api: Api, client: httpx2.Client) -> float:
 
 @pytest.fixture
 def round_trips(settings: Any, alice: User) -> list[tuple[str, str, float, str]]:
-    """What a search costs at a provider that is 50 ms away."""
+    """Return the cost of a search at a provider that is 50 ms away."""
     with GraphServer() as graph, GmailServer() as gmail:
         settings.GRAPH_BASE_URL = graph.url
         settings.GMAIL_BASE_URL, settings.GOOGLE_TOKEN_URI = gmail.url, gmail.token_uri
@@ -206,7 +208,9 @@ def round_trips(settings: Any, alice: User) -> list[tuple[str, str, float, str]]
 
 
 def large_and_small(office: Office, client: IMAPClient) -> list[tuple[str, str, float, str]]:
-    """P4: messages of 1.4 MB and of 40 KB, fetched whole and parsed, against reading their text."""
+    """Measure P4: messages of 1.4 MB and of 40 KB, fetched whole and parsed, against reading their
+    text.
+    """
     found = []
     for what, size, most in (("1.4 MB", 1_000_000, "0.4"), ("40 KB", 25_000, "1.2")):
         message = letter(to=office.ada, subject=what, text="word " * 400)
@@ -229,7 +233,7 @@ def large_and_small(office: Office, client: IMAPClient) -> list[tuple[str, str, 
 
 
 def smaller(dovecot: Dovecot) -> tuple[float, float]:
-    """P3: the newest ten and a search, in a mailbox of 1,000 messages, in milliseconds."""
+    """Return P3 in milliseconds: the newest ten and a search, in a mailbox of 1,000 messages."""
     with opened(dovecot) as office:
         filled(office, 1_000)
         office.tool("list_emails")

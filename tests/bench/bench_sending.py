@@ -1,9 +1,9 @@
-"""What sending costs after a person's yes, against floors measured in turn in the same run.
+"""The cost of sending after a person's approval, against floors measured in turn in the same run.
 
 `make bench` prints it.
 
-BENCH_QUICK=1 takes a few rounds and writes nothing: it shows that the benchmark still runs.
-Collected by name alone: timing belongs in no test.
+BENCH_QUICK=1 runs a few rounds and writes nothing: it shows that the benchmark still works.
+Collected only by name: a test must not measure time.
 """
 
 import os
@@ -83,7 +83,7 @@ class Floor(Program):
 
 
 class Arrivals:
-    """When the mail server took the next mail."""
+    """The time at which the mail server took the next mail."""
 
     def __init__(self, smtp: FaultySmtp) -> None:
         self._event = threading.Event()
@@ -95,7 +95,7 @@ class Arrivals:
         self._event.set()
 
     def after(self, start: Callable[[], object]) -> float:
-        """Milliseconds from before the call until a mail has been taken."""
+        """Return the milliseconds from before the call until a mail has been accepted."""
         self._event.clear()
         began = time.perf_counter()
         start()
@@ -105,7 +105,7 @@ class Arrivals:
 
 @contextmanager
 def floor_of(site: Site) -> Iterator[Callable[[], object]]:
-    """The floor's worker; what comes out rings for it once."""
+    """Run the floor's worker. Yield a call that notifies it once."""
     port, home = site.smtp.port, site.home / "floor"
     if site.kind == "database":
         with _bare_listener(site, home, port) as ring:
@@ -124,7 +124,7 @@ def floor_of(site: Site) -> Iterator[Callable[[], object]]:
         return
     jobs = Queue("floor", connection=RedisClient.from_url(url))
     kind = "rq.SimpleWorker" if site.kind == "rq-resident" else "rq.Worker"
-    # Resolved once for all forks, as any service does that imports what its jobs need.
+    # Resolved once for all forks, as in any service that imports the modules of its jobs.
     with Floor(home, [sys.executable, "-c", RQ_FLOOR, url, kind.rpartition(".")[2]]):
         yield lambda: jobs.enqueue("tests.bench.floors.send", port, result_ttl=0)
 
@@ -161,8 +161,8 @@ def quantile(values: list[float], share: float) -> float:
 @pytest.mark.goal("P7")
 @pytest.mark.parametrize("kind", COMMANDS)
 def test_time_from_approval_to_the_mail_server(site: Site, alice: User) -> None:
-    """P7: each round the floor, then an approved action; how long the yes itself takes is part of
-    it.
+    """Measure P7: in each round the floor, then an approved action; the time of the approval itself
+    is included.
     """
     actions = [
         PendingAction.objects.get(pk=site.api.propose(subject=f"Mail {n}"))
@@ -217,7 +217,7 @@ def settled(action: PendingAction) -> bool:
 @pytest.mark.goal("P13")
 @pytest.mark.parametrize("kind", ["database"])
 def test_two_workers_drain_many_mailboxes(site: Site, sandbox: SandboxServer, alice: User) -> None:
-    """P13: everything is approved before the workers begin."""
+    """Measure P13: everything is approved before the workers begin."""
     agents = [
         agent_of(alice, sandbox, site.smtp, address=f"alice.{n}@lovelace.example")
         for n in range(MAILBOXES)
@@ -257,7 +257,7 @@ def test_two_workers_drain_many_mailboxes(site: Site, sandbox: SandboxServer, al
 
 
 def floor_drained(site: Site, way: str) -> float:
-    """Mails a second of two processes that do nothing else."""
+    """Return the mails per second of two processes that do nothing else."""
     command = [
         sys.executable,
         "-m",

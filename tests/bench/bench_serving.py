@@ -1,9 +1,9 @@
-"""What a request, a yes and an idle mailhub cost, against a bare Django beside it.
+"""The cost of a request, an approval and an idle mailhub, against a bare Django beside it.
 
 `make bench` prints it.
 
-BENCH_QUICK=1 takes a few rounds and writes nothing: it shows that the benchmark still runs.
-Collected by name alone: timing belongs in no test.
+BENCH_QUICK=1 runs a few rounds and writes nothing: it shows that the benchmark still works.
+Collected only by name: a test must not measure time.
 """
 
 import http.client
@@ -70,7 +70,7 @@ ASKED: dict[str, Any] = {
 rows: list[tuple[str, str, str, str]] = []
 
 
-# gunicorn as in docker-compose.yml but with one process, and uvicorn as `manage.py run` has it.
+# gunicorn as in docker-compose.yml but with one process, and uvicorn as `manage.py run` starts it.
 SERVERS = {
     "wsgi": [
         "gunicorn",
@@ -85,7 +85,7 @@ SERVERS = {
 
 
 class Web(Worker):
-    """One door of mailhub, or of the bare application, on a port of its own."""
+    """One web server of mailhub, or of the bare application, on its own port."""
 
     def __init__(self, home: Path, package: str, door: str, **changes: object) -> None:
         self.port = free_port()
@@ -96,7 +96,7 @@ class Web(Worker):
         super().__init__(home, command, PYTHONPATH=PROJECT, **changes)
 
     def client(self, path: str, token: str = "") -> Callable[[Any], bytes]:
-        """Posts to one path over a kept connection."""
+        """Return a call that posts to one path over a kept connection."""
         kept = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
         self._kept.append(kept)
         headers = {
@@ -120,7 +120,7 @@ class Web(Worker):
             post(ASKED | {"subject": "x", "body": "x"})
         except OSError:
             return False
-        except AssertionError:  # it answers, if with a refusal
+        except AssertionError:  # it answers, even if with a refusal
             return True
         return True
 
@@ -130,7 +130,9 @@ class Web(Worker):
         super().kill()
 
     def memory(self) -> int:
-        """Bytes of its one worker that nobody shares, and its share of the rest."""
+        """Return the bytes of its one worker: the private ones, and its share of the shared
+        ones.
+        """
         assert self.process is not None
         worker = max(session_of(self.pid))
         lines = Path(f"/proc/{worker}/smaps_rollup").read_text().splitlines()
@@ -161,7 +163,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def at_once(clients: Sequence[Callable[[Any], bytes]], body: Any) -> None:
-    """REQUESTS from each of the clients, beside each other."""
+    """Send REQUESTS from the clients together, at the same time."""
 
     def ask(post: Callable[[Any], bytes]) -> None:
         for _ in range(REQUESTS // AT_ONCE):
@@ -172,7 +174,7 @@ def at_once(clients: Sequence[Callable[[Any], bytes]], body: Any) -> None:
 
 
 def in_turn(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:
-    """Median seconds of each; a block of the one, then of the other."""
+    """Return the median seconds of each call; blocks of the first and the second alternate."""
     times: tuple[list[float], list[float]] = ([], [])
     first(), second()
     for _ in range(BLOCKS):
@@ -183,7 +185,7 @@ def in_turn(first: Callable[[], object], second: Callable[[], object]) -> tuple[
 
 @pytest.fixture
 def bare_row() -> Iterator[None]:
-    """The table of the bare application."""
+    """Create the table of the bare application."""
     with connection.cursor() as cursor:
         cursor.execute(
             "CREATE TABLE bare_row (id uuid PRIMARY KEY, subject varchar(255) NOT NULL, body text NOT NULL)"
@@ -195,7 +197,7 @@ def bare_row() -> Iterator[None]:
 
 @pytest.mark.goal("P8", "P12")
 def test_cost_of_a_proposal(site: Site, bare_row: None, tmp_path: Path) -> None:
-    site.approved()  # so that the recipient is no stranger, whom it would look for in Sent
+    site.approved()  # so that the recipient is known, and no lookup in Sent is made
     site.worker()
     until(lambda: not PendingAction.objects.exclude(status="succeeded").exists())
     new = {"subject": HELLO["subject"], "body": HELLO["body"]}
@@ -338,10 +340,10 @@ def test_cost_of_an_idle_mailhub(site: Site) -> None:
 
 
 def _idle(pids: set[int]) -> None:
-    with connection.cursor() as cursor:  # the transactions of its own would be counted too
+    with connection.cursor() as cursor:  # transactions on our own connection would be counted too
         cursor.execute("ALTER SYSTEM SET autovacuum = off")
         cursor.execute("SELECT pg_reload_conf()")
-    time.sleep(2 if QUICK else 10)  # what a start leaves to be done
+    time.sleep(2 if QUICK else 10)  # the work that remains after a start
     before, spent = statements(), cpu(pids)
     time.sleep(IDLE_SECONDS)
     asked, used = (statements() - before) / IDLE_SECONDS, (cpu(pids) - spent) / IDLE_SECONDS * 100
@@ -350,7 +352,7 @@ def _idle(pids: set[int]) -> None:
 
 
 def statements() -> int:
-    """The transactions that the database has ended, without ours."""
+    """Return the number of transactions that the database has ended, without ours."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
         cursor.execute(
@@ -360,7 +362,7 @@ def statements() -> int:
 
 
 def cpu(pids: set[int]) -> float:
-    """Seconds that these processes have used."""
+    """Return the CPU seconds that these processes have used."""
     ticks = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,5 +1,5 @@
-"""The least that a send can cost: a job without Django, started by the same queue, that hands over
-by plain smtplib.
+"""The minimal cost of a send: a job without Django, started by the same queue, that hands over by
+plain smtplib.
 
 `python -m tests.bench.floors ADDRESS` is the floor of the database queue: it waits on a NOTIFY or
 on a FIFO.
@@ -32,8 +32,8 @@ def letter() -> str:
 
 
 def send(port: int) -> None:
-    """What every program that sends one mail does; with a name of its own, or smtplib asks the
-    resolver for one.
+    """Send one mail as any program does. The fixed host name keeps smtplib from asking the
+    resolver.
     """
     with smtplib.SMTP("127.0.0.1", port, local_hostname="localhost") as smtp:
         smtp.login("user", "password")
@@ -41,7 +41,7 @@ def send(port: int) -> None:
 
 
 def keep_sending(port: int, number: int) -> None:
-    """The same over one kept connection."""
+    """Send this number of mails over one kept connection."""
     with smtplib.SMTP("127.0.0.1", port, local_hostname="localhost") as smtp:
         smtp.login("user", "password")
         for _ in range(number):
@@ -54,7 +54,7 @@ def send_by_celery(port: int) -> None:
 
 
 def serve(address: str) -> None:
-    """Send whenever it rings; the ring is the port."""
+    """Send at each notification; its content is the port."""
     if address.startswith("postgres"):
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute(f"LISTEN {CHANNEL}")

@@ -1,4 +1,4 @@
-"""docs/dev/performance.md, of which each benchmark writes its own sections."""
+"""docs/dev/performance.md: each benchmark writes its own sections."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ were measured once, on a mailbox of the same kind.
 
 
 def write_section(title: str, lines: Sequence[str]) -> str:
-    """Put the lines under the title, in the place of what stood there; returns the section."""
+    """Write the lines under the title in place of the old ones, and return the section."""
     text = PAGE.read_text() if PAGE.exists() else HEAD
     sections = re.split(r"(?m)^(?=## )", text)
     section = "\n".join([f"## {title}", "", *lines, ""])

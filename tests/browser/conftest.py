@@ -1,5 +1,5 @@
-"""One mailhub for all browser tests of a worker, one Chromium for each file; windows are fresh for
-each test.
+"""One mailhub for all browser tests of a worker, one Chromium for each file; each test has new
+windows.
 """
 
 import os
@@ -28,7 +28,7 @@ QUIET = [
 
 
 def picture(page: Page, name: str) -> None:
-    """A look at it, for people, where MAILHUB_PICTURES names a folder."""
+    """Save a screenshot for people if MAILHUB_PICTURES names a folder."""
     folder = os.environ.get("MAILHUB_PICTURES")
     if folder:
         page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
@@ -42,8 +42,10 @@ def mailhub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailhub]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Not for the whole session: as long as it runs, playwright's event loop runs in the tests' own
-    thread, and Django would refuse its database there.
+    """Yield a Chromium, but not for the whole session.
+
+    While it runs, playwright's event loop runs in the tests' own thread, and Django would refuse
+    its database there.
     """
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
@@ -53,7 +55,7 @@ def browser() -> Iterator[Browser]:
 
 
 class Canary:
-    """A web server that nobody should call; it keeps the paths that were asked for."""
+    """A web server that must not be called; it records the requested paths."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -68,7 +70,7 @@ class Canary:
             do_POST = do_GET
 
             def log_message(self, format: str, *args: object) -> None:
-                """Nothing to standard error."""
+                """Write nothing to standard error."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"

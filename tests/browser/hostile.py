@@ -1,4 +1,4 @@
-"""Mail that would like to call home or to run something: HTML for each way.
+"""Mail that tries to call home or to run code: HTML for each way.
 
 `AT` is a server that listens.
 """

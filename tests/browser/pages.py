@@ -1,5 +1,5 @@
-"""Every page of the product with something on it: `furnish` makes what they show, and says how each
-is opened.
+"""Every page of the product with content: `furnish` creates the content, and lists how each page is
+opened.
 """
 
 from collections.abc import Callable
@@ -27,14 +27,16 @@ from tests.conftest import Api, make_mailbox
 from tests.office import letter
 from tools.providers.memory import MemoryServer
 
-# Alice manages a mailbox, Vera may only look into it, Charlie has none, nobody is not signed in,
+# Alice manages a mailbox, Vera may only view it, Charlie has no mailbox, nobody is not signed in,
 # and Alice's sign-in was long ago.
 Who = Literal["alice", "vera", "charlie", "nobody", "alice, long ago"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A page as somebody sees it; `then` goes on from its address to where only a form leads."""
+    """A page as one user sees it; `then` goes on from its address to a page that only a form leads
+    to.
+    """
 
     who: Who
     address: str
@@ -49,7 +51,7 @@ def broken(request: HttpRequest, error: int) -> HttpResponse:
     raise {400: BadRequest, 403: PermissionDenied, 500: RuntimeError}[error]()
 
 
-# With this in the place of mailhub.urls the pages for errors can be asked for.
+# With these URLs in place of mailhub.urls the error pages can be requested.
 urlpatterns = [path("broken/<int:error>/", broken), path("", include("mailhub.urls"))]
 QUEUE = [
     "",
@@ -180,7 +182,9 @@ def furnish(
 def _actions(
     api: Api, alice: User, bob: User, script: Script, server: MemoryServer, settings: Any
 ) -> dict[str, str]:
-    """Actions in every state; addresses of pages about them, by what they show."""
+    """Create actions in every state, and return the addresses of pages about them, by their
+    content.
+    """
     changed: dict[str, dict[str, Any]] = {
         "plain": {"bcc": ["hidden@archive.example"]},
         "html": {"body": "<h1>Hello</h1><p>there</p>", "body_type": "html"},
@@ -283,7 +287,7 @@ def _forward_of_two_texts(api: Api, alice: User, server: MemoryServer) -> str:
 
 
 def _change_of_a_draft(api: Api, alice: User, server: MemoryServer) -> str:
-    """A draft that a person wrote, and that a program wants to replace."""
+    """Propose to replace a draft that a person wrote, and return the action's id."""
     server.deliver(alice.email, letter(to="mira@northwind.example").as_bytes(), folder="drafts")
     draft = api.tool("list_drafts").json()["drafts"][0]["id"]
     body = {"body": "<p>Hello</p><p hidden>there</p>", "body_type": "html"}
@@ -294,7 +298,7 @@ def _change_of_a_draft(api: Api, alice: User, server: MemoryServer) -> str:
 
 
 def _webhook(alice: User) -> str:
-    """A webhook that was told everything there was, with each way in which that can have gone."""
+    """Create a webhook that subscribes to all events, with every kind of delivery result."""
     where = {
         "url": "https://hooks.northwind.example/mailhub/actions?team=accounts",
         "events": list(EVENTS),
@@ -324,10 +328,9 @@ def _refused(approved: ApprovedAction) -> Outcome:
     return Outcome(verdict="refused", code="invalid_recipient", detail="There is no such mailbox.")
 
 
-# --- To where only a form leads
-# --------------------------------------------------------------------------------------
+# Pages that only a form leads to
 
-# A form as another site would send it; a page of an old tab is no better.
+# A form as another site would send it; a page of an old tab has the same result.
 UNSEALED = """() => { document.querySelector("[name=csrfmiddlewaretoken]").form.remove();
   const form = document.querySelector("main form"); form.querySelector("[name=csrfmiddlewaretoken]").value = "none";
   form.submit(); }"""
@@ -339,7 +342,7 @@ def _pressed(page: Page, name: str) -> None:
 
 
 def _framed(page: Page, review: str) -> None:
-    """The message as its frame has it, but in a page that lets axe run."""
+    """Show the message of the frame in a page that lets axe run."""
     page.set_content(page.context.request.get(f"{review}body/").text())
 
 

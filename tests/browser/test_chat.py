@@ -1,5 +1,5 @@
-"""The chat in a browser: it streams, its tools are quiet lines, what it proposes is a card that
-follows the action.
+"""The chat in a browser: it streams, its tools are quiet lines, and a proposal is a card that
+follows its action.
 """
 
 import re
@@ -53,7 +53,7 @@ def window(browser: Browser) -> Iterator[BrowserContext]:
 
 
 def pictures(page: Page, name: str) -> None:
-    """In both sizes and both lights."""
+    """Take screenshots in both sizes and both color schemes."""
     for width, height in ((1280, 860), (390, 844)):
         for light in ("light", "dark"):
             page.set_viewport_size({"width": width, "height": height})
@@ -100,7 +100,7 @@ def test_chat_streams_shows_tools_and_follows_proposals(
     page.keyboard.press("Enter")
     expect(page.get_by_text("✅ done")).to_be_visible()
     expect(page.get_by_text("⚠️ read_email failed")).to_be_visible()
-    # It is there while the model still speaks, and as text.
+    # The text is visible while the model still streams, and it is shown as text.
     expect(page.get_by_text("<b>Three</b>")).to_be_visible()
     expect(page.get_by_role("button", name="Stop")).to_be_visible()
     model.go_on.set()
@@ -130,7 +130,7 @@ def test_chat_streams_shows_tools_and_follows_proposals(
     review.close()
     expect(page.get_by_role("link", name="Look at it", exact=True)).to_be_visible()
     assert troubles == []
-    # As often as it was rung for, and not every few seconds meanwhile.
+    # Once for each notification, and not every few seconds in between.
     assert 1 <= len(looks) <= 5, looks
 
     page.goto(f"{mailhub.url}/agent/")

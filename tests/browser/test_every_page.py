@@ -1,5 +1,5 @@
-"""Every page in a browser: readable for everybody, quiet towards the network, small, and usable
-without scripts.
+"""Every page in a browser: accessible, without foreign requests, small, and usable without
+scripts.
 """
 
 import gzip
@@ -36,9 +36,9 @@ LARGEST = 100_000
 PARTS, A_FEW = (
     6,
     16,
-)  # of all pages: a sixth of them together in the long run, a sixteenth in the everyday one
+)  # part of all pages: together a sixth in the long run, a sixteenth in the daily run
 LOOKS: list[tuple[Any, int]] = [("light", 1280), ("dark", 360), ("light", 360), ("dark", 1280)]
-# What there is to press or to fill in; of a group of radio buttons Tab finds one.
+# The controls of a page; Tab reaches one of a group of radio buttons.
 REACHED = """() => {
   window.reached = new Set();
   document.addEventListener("focusin", (event) => window.reached.add(event.target));
@@ -68,7 +68,7 @@ def signed_in(
 
 @contextmanager
 def windows(browser: Browser, live_server: LiveServer) -> Iterator[Callable[[Who], BrowserContext]]:
-    """The window of each of those who look; opened once, when they first do."""
+    """Yield a function that returns the window of a user, and opens it at first use."""
     open_ones: dict[Who, BrowserContext] = {}
     with ExitStack() as stack:
 
@@ -93,15 +93,15 @@ def windows(browser: Browser, live_server: LiveServer) -> Iterator[Callable[[Who
 
 
 def opened(window: BrowserContext, view: View) -> tuple[Page, int]:
-    """The page as it is to be seen, and its compressed bytes: the message in its frame, and
-    streams, aside.
+    """Return the page as its user sees it, and its compressed bytes without the message's frame and
+    streams.
     """
     page = window.new_page()
     page.set_viewport_size({"width": 1280, "height": 860})
     answers: list[Response] = []
     page.on(
         "response", lambda answer: answers.append(answer)
-    )  # it sets an attribute on what it is given
+    )  # it sets an attribute on the element that it is given
     page.goto(view.address, wait_until="load")
     parts = {
         answer.url for answer in answers if answer.ok and not re.search("/body/|/live/", answer.url)
@@ -111,7 +111,7 @@ def opened(window: BrowserContext, view: View) -> tuple[Page, int]:
     if "/actions/" in page.url:
         page.wait_for_load_state(
             "networkidle"
-        )  # nobody says that they are here while the database is emptied
+        )  # no presence request may run while the database is emptied
     expect(page.locator("[aria-busy=true], .htmx-request")).to_have_count(0)
     return page, size
 
@@ -126,13 +126,13 @@ def barriers(page: Page) -> list[tuple[str, list[str]]]:
 
 
 def out_of_reach(page: Page) -> list[str]:
-    """The controls to which Tab never leads."""
+    """Return the controls that Tab never reaches."""
     page.set_viewport_size({"width": 1280, "height": 860})
     page.evaluate("document.activeElement.blur()")
     page.evaluate(REACHED)
     pressed = 0
     while pressed < page.evaluate("window.controls().length") + 10:
-        # The message of the row that Tab is at is fetched to the side of the list.
+        # The message of the focused row is fetched and shown beside the list.
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
         page.keyboard.press("Tab")
         pressed += 1
@@ -143,14 +143,14 @@ def out_of_reach(page: Page) -> list[str]:
 
 
 def picture(page: Page, view: View, theme: str, width: int) -> None:
-    """A look at it, for people, where MAILHUB_PICTURES names a folder."""
+    """Save a screenshot for people if MAILHUB_PICTURES names a folder."""
     if folder := os.environ.get("MAILHUB_PICTURES"):
         name = re.sub(r"[^a-z0-9]+", "-", re.sub(r"[0-9a-f-]{36}", "", str(view))).strip("-")
         page.screenshot(path=Path(folder) / f"{name}-{theme}-{width}.png", full_page=True)
 
 
 def unclean(caller: Caller, mailbox: Mailbox, html: str) -> PendingAction:
-    """An action whose HTML was never cleaned, as if the cleaning had a hole."""
+    """Return an action whose HTML was never cleaned, as if the sanitizer had a bug."""
     source = b"Subject: hostile\r\n\r\n"
     payload = {
         "kind": "mail.send",
@@ -214,12 +214,13 @@ def test_hostile_mail_contacts_nobody_and_runs_nothing(
         frame.get_by_text("a link").click(force=True)
         page.goto(f"/actions/{action.pk}/body/", wait_until="load")
         expect(page.get_by_text("Begins.")).to_be_visible()
-        page.wait_for_timeout(300)  # what a refresh or a late script would need
+        page.wait_for_timeout(300)  # enough time for a refresh or a late script
 
         assert canary.asked == []
         assert ran == []
         assert [url for url in asked if not url.startswith((live_server.url, "data:"))] == []
-        # The same on a page without our policy asks and runs: neither ear is deaf.
+        # On a page without our policy the same HTML makes the request and runs: both detectors
+        # work.
         deaf = window.new_page()
         deaf.set_content(HOSTILE["handlers"] + HOSTILE["tracking pixel"].replace("AT", canary.url))
         deaf.wait_for_timeout(200)
@@ -249,8 +250,8 @@ def test_every_page_is_accessible_responsive_and_small(
     settings: Any,
     part: int | str,
 ) -> None:
-    """Each in both themes and both widths; the everyday run looks at a few, others each day, in one
-    way.
+    """Check each page in both themes and both widths; the daily run checks a different few each
+    day, in one way.
     """
     views = furnish(api, alice, bob, charlie, script, server, settings)
     day = timezone.localdate().toordinal()

@@ -1,6 +1,6 @@
-"""The first road in a browser: sign in, look, approve, see it leave.
+"""The send path in a browser: sign in, review, approve, see it sent.
 
-And mail that would like to call home.
+And mail that tries to call home.
 """
 
 import re
@@ -50,7 +50,7 @@ def test_person_sees_approves_and_follows_a_waiting_mail(
     expect(page.locator("form[data-action=undo] button")).to_be_visible()
     expect(page.locator("form[data-action=approve]")).to_have_count(0)
 
-    # The page follows it by itself.
+    # The page follows by itself.
     expect(page.get_by_role("heading", name="Sent", exact=True)).to_be_visible(timeout=PATIENCE_MS)
     assert mailhub.action(action["id"])["state"] == "succeeded"
     assert len(mailhub.mail(MIRA, "INBOX", subject)) == 1
@@ -87,6 +87,6 @@ def test_preview_of_hostile_html_contacts_nobody(browser: Browser, mailhub: Mail
         expect(page.get_by_text("Looks harmless.")).to_be_visible()
 
         assert canary.asked == []
-        # On a page without our policy the same picture is asked for: the canary is not deaf.
+        # On a page without our policy the same picture is requested: the canary works.
         window.new_page().set_content(f'<img src="{at}/img.png">')
         until(lambda: canary.asked == ["/img.png"])

@@ -1,6 +1,4 @@
-"""A day without a mouse: whatever a page offers is done with keys, and done to the mail that it was
-meant for.
-"""
+"""A day without a mouse: keys do everything that a page offers, and do it to the intended mail."""
 
 import re
 from typing import Any
@@ -29,7 +27,7 @@ MOST_TABS = 60
 
 
 def tab_to(page: Page, wanted: Locator) -> None:
-    """Press Tab until it has the focus, as somebody does who has no mouse."""
+    """Press Tab until the element has the focus, as a person without a mouse does."""
     for _ in range(MOST_TABS):
         page.keyboard.press("Tab")
         if wanted.evaluate("element => element === document.activeElement"):
@@ -38,14 +36,14 @@ def tab_to(page: Page, wanted: Locator) -> None:
 
 
 def choose(page: Page, words: str) -> None:
-    """The first that the palette finds."""
+    """Choose the first match of the palette."""
     page.keyboard.press("Control+k")
     page.keyboard.type(words)
     page.keyboard.press("Enter")
 
 
 def written(page: Page) -> None:
-    """Fill in the form for a new mail, from its first field on, where one is put."""
+    """Fill in the form for a new mail, beginning in the focused first field."""
     page.keyboard.type("mira@northwind.example")
     for label, text in (("Subject", "Written by keys"), ("Text", "Hello Mira.")):
         tab_to(page, page.get_by_label(label))
@@ -53,7 +51,7 @@ def written(page: Page) -> None:
 
 
 def arrived(page: Page, sign: Locator) -> None:
-    """The page that shows this is there, and listens to keys."""
+    """Wait until the page that shows this element is loaded and handles keys."""
     expect(sign).to_be_visible()
     page.wait_for_load_state()
 
@@ -88,7 +86,7 @@ def test_keyboard_is_enough_to_write_decide_undo_and_rule(
         page = window.new_page()
         page.goto("/")
 
-        # A draft, and away with it; then a mail of one's own, approved and taken back.
+        # Create and discard a draft; then write a mail, approve it, and undo the approval.
         choose(page, "write")
         page.wait_for_url("**/compose/")
         written(page)
@@ -113,8 +111,8 @@ def test_keyboard_is_enough_to_write_decide_undo_and_rule(
         arrived(page, page.locator("form[data-action=approve]"))
         assert state_of(mine) == "pending"
 
-        # The queue: down and up again, two at once, and of two that leave only the one is taken
-        # back that is meant.
+        # The queue: down and up, select two, and of two that are about to be sent undo only the
+        # intended one.
         alike = [api.propose(subject=f"Alike {n}") for n in (1, 2)]
         page.keyboard.press("u")
         page.wait_for_url(f"{live_server.url}/")
@@ -172,5 +170,5 @@ def test_keyboard_is_enough_to_write_decide_undo_and_rule(
         assert mouse == []
         page.wait_for_load_state(
             "networkidle"
-        )  # nobody says that they are here while the database is emptied
+        )  # no presence request may run while the database is emptied
         page.goto("/keyboard/", wait_until="networkidle")

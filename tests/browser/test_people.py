@@ -1,4 +1,4 @@
-"""People in a browser: a passkey from its registration to a risky approval, and the way from
+"""People in a browser: a passkey from its registration to a risky approval, and the steps from
 nothing to a sent mail.
 """
 
@@ -25,7 +25,7 @@ AUTHENTICATOR = {
     "protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True,
     "isUserVerified": True, "automaticPresenceSimulation": True,
 }  # fmt: skip
-# Plays that the sign-in was long ago.
+# Makes the sign-in look old.
 LONG_AGO = """
 from django.contrib.sessions.models import Session
 for session in Session.objects.all():
@@ -59,7 +59,7 @@ def window(browser: Browser) -> Iterator[BrowserContext]:
 
 
 def by_name(link: str) -> str:
-    """The same address with a name in it: there are no passkeys for an IP address."""
+    """Return the address with a host name: passkeys do not work for an IP address."""
     return link.replace("127.0.0.1", "localhost")
 
 
@@ -82,7 +82,7 @@ def rail(page: Page, name: str) -> None:
 def test_first_run_has_three_waiting_mails_and_lines_to_paste(
     window: BrowserContext, mailhub: Mailhub
 ) -> None:
-    # It comes first: once Ada has a passkey, a link alone does not let her in any more.
+    # This comes first: once Ada has a passkey, a link by itself no longer lets her in.
     page = window.new_page()
     page.goto(mailhub.new_link())
     page.locator("form[data-action=sign-in] button").click()
@@ -95,7 +95,7 @@ def test_first_run_has_three_waiting_mails_and_lines_to_paste(
     page.get_by_role("link", name="Fwd: Accident report").click()
     expect(page.get_by_text("accident-report-4471.pdf").first).to_be_visible()
     expect(page.get_by_text("claims@insura.example").first).to_be_visible()
-    # A script with the sandbox's own token finds its own work alone.
+    # A script with the sandbox's own token sees only its own work.
     listed = mailhub.rest("GET", "/actions").json()["items"]
     assert all("levers" not in str(item) for item in listed)
     page.goto(f"{mailhub.url}/welcome/")
@@ -158,8 +158,8 @@ def test_passkey_signs_in_and_confirms_a_risky_approval(
 def test_clicks_lead_to_a_sent_mail_within_two_minutes(
     window: BrowserContext, mailhub: Mailhub, authority: Authority, tmp_path: Path
 ) -> None:
-    """Charles comes to a place that is empty for him, connects his mailbox, makes a token, and
-    approves what it proposes.
+    """Let Charles start on an empty page, connect his mailbox, create a token, and approve its
+    proposal.
     """
     assert (
         manage(
@@ -192,7 +192,7 @@ def test_clicks_lead_to_a_sent_mail_within_two_minutes(
         page.get_by_label("Password").fill("a slip of the finger")
         page.get_by_role("button", name="Test and connect").click()
 
-        # A wrong password: which step failed is said, and what was typed in is there, but for the
+        # After a wrong password the page names the failed step, and keeps every field but the
         # password.
         expect(page.locator("[data-step=done]")).to_have_count(1)
         expect(page.locator("[data-step=failed]")).to_contain_text(
@@ -209,7 +209,8 @@ def test_clicks_lead_to_a_sent_mail_within_two_minutes(
         picture(page, "first-3-connected")
         rail(page, "Tokens")
         page.get_by_role("link", name="Make a token").click()
-        # Ada is here too, and Charles manages a mailbox now: his account needs a second factor.
+        # Ada has an account too, and Charles manages a mailbox now: his account needs a second
+        # factor.
         expect(page.get_by_role("heading", name="Set up a second factor first")).to_be_visible()
         picture(page, "first-4-factor")
         no_barriers(page)

@@ -1,4 +1,6 @@
-"""A day's work in the queue: forty mails by keyboard alone, with others at work on the same list."""
+"""A day's work in the queue: forty mails with the keyboard only, while others work on the same
+list.
+"""
 
 import re
 import uuid
@@ -36,11 +38,12 @@ def test_forty_mails_are_reviewed_without_a_mouse(browser: Browser, mailhub: Mai
     window, page = opened(browser, mailhub)
     mouse: list[str] = []
     window.expose_binding("moused", lambda _, what: mouse.append(what))
-    # Keys make a click of their own, which says so by its detail.
+    # Keys cause click events too; the detail of the event tells them apart.
     window.add_init_script(
         "for (const what of ['pointerdown', 'mousedown']) addEventListener(what, () => moused(what), true)"
     )
-    window.clock.install()  # the second that a mail has to be in view passes when we say so
+    # each mail has to be in view for a second, which passes when the test says so
+    window.clock.install()
     page.keyboard.press("/")
     page.keyboard.type(f'"{run}"')
     page.keyboard.press("Enter")
@@ -51,7 +54,7 @@ def test_forty_mails_are_reviewed_without_a_mouse(browser: Browser, mailhub: Mai
         key = first.get_attribute("data-id")
         expect(page.locator(f"#pane [data-action-id='{key}']")).to_be_visible()
         if decided == 0:
-            page.keyboard.press("a")  # too early: nothing happens but a word about it
+            page.keyboard.press("a")  # too early: only a message appears
             expect(page.locator("#said")).to_contain_text("Look first")
         window.clock.run_for(1100)
         if decided % 13 == 5:
@@ -91,7 +94,7 @@ def test_rows_change_in_place_for_every_viewer(browser: Browser, mailhub: Mailhu
     page.keyboard.press("j")
     focused = page.evaluate("document.activeElement.href")
 
-    # Somebody else opens one and decides it, while the program proposes another.
+    # Somebody else opens an action and decides it, while the program proposes another.
     other.goto(f"/actions/{ids[2]}/")
     expect(page.locator(f"#row-{ids[2]} [data-looking]")).to_contain_text(
         "Bob is reviewing", timeout=PATIENCE_MS
@@ -104,7 +107,7 @@ def test_rows_change_in_place_for_every_viewer(browser: Browser, mailhub: Mailhu
     assert page.locator("#rows > li").count() == 3
     assert page.evaluate("document.activeElement.href") == focused
     assert page.evaluate("window.shifted") < 0.01
-    # Two reviewers at once: who comes second is told, and nothing is done twice.
+    # Two reviewers at once: the second one sees a message, and nothing is done twice.
     page.goto(f"/actions/{ids[0]}/")
     other.goto(f"/actions/{ids[0]}/")
     other.get_by_text("Reject…").click()
@@ -114,7 +117,7 @@ def test_rows_change_in_place_for_every_viewer(browser: Browser, mailhub: Mailhu
     expect(page.get_by_role("alert")).to_contain_text("rejected")
     assert mailhub.action(ids[0])["state"] == "rejected"
 
-    # A lost connection is said, and looked after by asking now and then.
+    # The page reports a lost connection, and polls until it is back.
     page.goto(f"/?q={run}")
     mine.set_offline(True)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
@@ -122,7 +125,7 @@ def test_rows_change_in_place_for_every_viewer(browser: Browser, mailhub: Mailhu
     mine.set_offline(False)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(page.locator("[data-lost]")).to_be_hidden(timeout=PATIENCE_MS)
-    # The session ends while the page is open: it asks to sign in, and decides nothing.
+    # The session ends while the page is open: the page asks for a sign-in, and decides nothing.
     mine.clear_cookies()
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(page).to_have_url(re.compile("sign-in"), timeout=PATIENCE_MS)
@@ -140,7 +143,8 @@ def test_every_function_has_a_key(browser: Browser, mailhub: Mailhub) -> None:
         expect(page.locator(shown)).to_be_visible()
         page.keyboard.press("Escape")
         expect(page.locator(shown)).to_be_hidden()
-        expect(page.locator("dialog :focus")).to_have_count(0)  # what is typed in there is no key
+        # text typed in there triggers no key
+        expect(page.locator("dialog :focus")).to_have_count(0)
     page.keyboard.press("x")
     expect(page.locator("[data-bulk]")).to_contain_text("(1)")
     page.keyboard.press("Control+k")
@@ -163,7 +167,7 @@ def test_every_function_has_a_key(browser: Browser, mailhub: Mailhub) -> None:
     review = mailhub.action(ids[0])["review"]
     assert (review["verdict"], review["changed"]) == ("edited", ["subject"])
 
-    # Turned off, single keys do nothing; the others stay.
+    # Turned off, single keys do nothing; the others still work.
     page.goto("/keyboard/")
     page.locator("form[data-action=keys] button").press("Enter")
     page.goto(f"/?q={run}")
@@ -175,7 +179,7 @@ def test_every_function_has_a_key(browser: Browser, mailhub: Mailhub) -> None:
 
 
 def _colleague(mailhub: Mailhub) -> str:
-    """Bob may approve for the mailbox too; returns his link."""
+    """Make Bob an approver of the mailbox, and return his sign-in link."""
     manage(mailhub.home, "create_user", "--email", "bob@lovelace.example", "--name", "Bob")
     code = (
         "from accounts.models import *; m = Mailbox.objects.get(); "

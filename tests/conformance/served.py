@@ -1,4 +1,6 @@
-"""The ASGI door on a loopback port, in a thread of the test's own process, and clients that knock."""
+"""The ASGI application on a loopback port, in a thread of the test's own process, and its
+clients.
+"""
 
 import socket
 import threading
@@ -30,7 +32,7 @@ class _Uvicorn(uvicorn.Server):
 
 @contextmanager
 def served(application: Any) -> Iterator[str]:
-    """Serve an ASGI application; yields its address."""
+    """Serve an ASGI application, and yield its address."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         server = _Uvicorn(
@@ -77,7 +79,7 @@ class Door:
     def raw(
         self, method: str = "POST", *, path: str = "/mcp", body: Any = None, **headers: str
     ) -> httpx2.Response:
-        """One HTTP request as a program without any MCP library sends it."""
+        """Send one HTTP request as a program without an MCP library does."""
         sent = {"Authorization": f"Bearer {self.secret}", "Accept": "application/json", **headers}
         return httpx2.request(
             method,

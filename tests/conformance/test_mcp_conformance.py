@@ -1,4 +1,4 @@
-"""The protocol's own conformance suite passes on everything that we offer.
+"""The protocol's own conformance suite passes on all features that we offer.
 
 It comes from the npm registry.
 """
@@ -24,8 +24,7 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
 ]
 
-# The suite needs Node 22, which comes along as a package. The versions are those that
-# docs/use/mcp.md speaks of.
+# The suite needs Node 22, which is installed as a package. docs/use/mcp.md names these versions.
 PACKAGES = ("node@22.23.3", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
 ERAS = ("2025-11-25", "2026-07-28")
 INSTALL_SECONDS, SCENARIO_SECONDS = 300, 60
@@ -37,8 +36,8 @@ OFFERED = (
     "input-required-result-unsupported-methods", "input-required-result-ignore-extra-params",
     "input-required-result-validate-input",
 )  # fmt: skip
-# What these scenarios ask beside it is about something we do not offer: a tool of the suite's own
-# that wants something from the client, prompts and resources.
+# These scenarios also check features that we do not offer: a tool of the suite that asks the client
+# for input, prompts and resources.
 NOT_OFFERED_CHECKS = {
     "server-stateless": {
         "sep-2575-server-rejects-undeclared-capability",
@@ -51,8 +50,7 @@ NOT_OFFERED_CHECKS = {
         "sep-2549-resources-read-caching-hints",
     },
 }
-# By the beginning of their names: features we do not offer, and tools that only the suite's own
-# server has.
+# Prefixes of names: features that we do not offer, and tools that only the suite's own server has.
 NOT_OFFERED = (
     "server-session-lifecycle",
     "logging-", "completion-", "resources-", "prompts-", "elicitation-", "tasks-", "sep-2640-skills-",
@@ -67,7 +65,7 @@ NOT_OFFERED = (
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command line of the suite, installed in a folder that is thrown away."""
+    """Return the command line of the suite, installed in a temporary folder."""
     npm = shutil.which("npm")
     assert npm, "npm is not installed (bin/system-packages)"
     folder = tmp_path_factory.mktemp("npm")
@@ -89,8 +87,8 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def scenarios(suite: list[str]) -> dict[str, tuple[str, ...]]:
-    """The server scenarios of the suite, each with the protocol versions that we speak of those it
-    is about.
+    """Return the server scenarios of the suite, each with those of our protocol versions that it
+    covers.
     """
     listed = (
         run(suite, "list").stdout.partition("Server scenarios")[2].partition("Client scenarios")[0]
@@ -101,7 +99,9 @@ def scenarios(suite: list[str]) -> dict[str, tuple[str, ...]]:
 
 @pytest.fixture
 def url(api: Api) -> Iterator[str]:
-    """The door with the token put in on the way: the suite cannot send one."""
+    """Serve the application with the token added to each request, because the suite cannot send
+    one.
+    """
 
     async def with_token(scope: Any, receive: Any, send: Any) -> None:
         headers = [*scope["headers"], (b"authorization", f"Bearer {api.secret}".encode())]

@@ -1,6 +1,4 @@
-"""The providers that the contract suite runs on: what a test needs to know of each, behind one
-small surface.
-"""
+"""The providers that the contract suite runs on, each behind the same small interface for tests."""
 
 import uuid
 from collections.abc import Iterator
@@ -35,13 +33,15 @@ PROVIDERS = [
 
 
 class Side(Protocol):
-    """Ada's mailbox at a provider, Charles's beside it, and the back door by which a test looks in."""
+    """Ada's mailbox at a provider, Charles's beside it, and the test's direct access to their
+    content.
+    """
 
     ada: MailProvider
     charles: MailProvider
-    # Whether it keeps a message byte for byte; else it keeps one body of it.
+    # True if it keeps a message byte for byte; otherwise it keeps one body of it.
     exact: bool
-    # Whether it puts what it sends into Sent itself, always.
+    # True if it always puts a sent message into Sent itself.
     keeps_copies: bool
 
     def deliver(
@@ -51,11 +51,11 @@ class Side(Protocol):
         ...
 
     def sent(self) -> list[bytes]:
-        """What lies in Ada's Sent folder."""
+        """Return the messages in Ada's Sent folder."""
         ...
 
     def inbox_of(self, address: str) -> list[bytes]:
-        """What has arrived for somebody, oldest first."""
+        """Return the messages in somebody's inbox, oldest first."""
         ...
 
 
@@ -81,7 +81,7 @@ class MemorySide:
 
 
 class ImapSide:
-    """An IMAP server; what leaves by SMTP arrives at the sandbox's own mailboxes."""
+    """An IMAP server; mail sent by SMTP arrives in the sandbox's own mailboxes."""
 
     exact = True
     keeps_copies = False
@@ -105,7 +105,9 @@ class ImapSide:
 
 
 class DovecotSide:
-    """Dovecot, with addresses of this test's own behind the usual names; its SMTP delivers into it."""
+    """Dovecot, with its own addresses for each test behind the usual names; its SMTP delivers into
+    it.
+    """
 
     exact = True
     keeps_copies = False
@@ -231,7 +233,7 @@ def _side(name: str, request: pytest.FixtureRequest) -> Iterator[Side]:
                 yield GraphSide(server)
         case "gmail":
             with GmailServer() as server:
-                server.message_ids = "kept"  # so that what arrives can be compared byte for byte
+                server.message_ids = "kept"  # so that arriving mail can be compared byte for byte
                 for address in EVERYBODY:
                     server.box(address)
                 yield GmailSide(server)

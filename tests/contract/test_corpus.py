@@ -1,4 +1,4 @@
-"""Mail as it really comes, in files: listed, read, taken apart and forwarded on every provider."""
+"""Real mail, in files: listed, read, parsed and forwarded on every provider."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +16,11 @@ CORPUS = Path(__file__).parent.parent / "corpus"
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What a person sees of it: subject, some of its text, the names of its attachments."""
+    """The visible parts of a mail: subject, some of its text, the names of its attachments."""
 
     subject: str
     text: str = ""
-    html: str = ""  # what a provider that keeps one body shows in place of the text
+    html: str = ""  # shown in place of the text by a provider that keeps one body
     attachments: list[str] = field(default_factory=list)
 
 

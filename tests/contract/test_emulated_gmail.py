@@ -1,6 +1,4 @@
-"""Gmail as somebody else understood it: what our own server may have misunderstood together with
-us.
-"""
+"""Gmail in an independent emulator: it shows errors that our code and our own server may share."""
 
 import time
 import uuid
@@ -80,7 +78,7 @@ def carried_out(reviewer: Reviewer, answer: Any) -> PendingAction:
 
 
 def sent(google: Emulator, subject: str) -> list[Any]:
-    """What lies in Sent under a subject, read without us."""
+    """Return the messages in Sent with a subject, read without our code."""
     api, headers = (
         f"http://127.0.0.1:{google.port}/gmail/v1/users/me",
         {"Authorization": f"Bearer token-{ADA}"},
@@ -99,7 +97,7 @@ def sent(google: Emulator, subject: str) -> list[Any]:
 
 
 def test_mailbox_can_be_listed_searched_and_read(api: Api) -> None:
-    """Beside ours there are messages that the emulator brings along."""
+    """Expect the emulator's own messages beside ours."""
     listed = [
         row["subject"]
         for row in result(api.tool("list_emails"))["emails"]

@@ -1,6 +1,4 @@
-"""Graph as somebody else understood it: what our own server may have misunderstood together with
-us.
-"""
+"""Graph in an independent emulator: it shows errors that our code and our own server may share."""
 
 import time
 import uuid
@@ -72,14 +70,14 @@ def subjects(api: Api, tool: str = "list_emails", **query: Any) -> list[str]:
 
 
 def sent(graph: Emulator) -> list[dict[str, Any]]:
-    """What lies in Sent, read without us."""
+    """Return the messages in Sent, read without our code."""
     address = f"http://127.0.0.1:{graph.port}/v1.0/me/mailFolders/sentitems/messages?$top=50"
     rows = httpx2.get(address, headers={"Authorization": f"Bearer token-{ADA}"}).json()["value"]
     return [dict(row) for row in rows]
 
 
 def test_mailbox_can_be_listed_searched_and_read(api: Api) -> None:
-    """Beside ours there are messages that the emulator brings along."""
+    """Expect the emulator's own messages beside ours."""
     assert ours(subjects(api)) == ["Order 3", "Order 2", "Order 1"]
     assert ours(subjects(api, unread=True)) == ["Order 3", "Order 2"]
     assert subjects(api, "search_emails", subject="order 2") == ["Order 2"]

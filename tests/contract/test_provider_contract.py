@@ -1,4 +1,4 @@
-"""What every provider and the in-memory twin must do, with the same assertions on each."""
+"""The duties of every provider and the in-memory mail server, with the same assertions on each."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,12 +36,12 @@ def plain(
 
 
 def raw(*headers: str, body: bytes = b"hello\r\n") -> bytes:
-    """A message as a careless program writes it: exactly these lines."""
+    """Return a message as a careless program writes it: exactly these lines."""
     return "\r\n".join(headers).encode() + b"\r\n\r\n" + body
 
 
 def newest(side: Side) -> Message:
-    """The newest message of the inbox, found in the list and read."""
+    """Return the newest message of the inbox, found in the list and read."""
     page = side.ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
     return side.ada.read_message(page.cards[0].id, body=True)
 
@@ -61,8 +61,9 @@ def refused(call: Callable[[], object]) -> str:
 
 
 def same_message(side: Side, found: bytes, source: bytes) -> None:
-    """Byte for byte after the traces of the way; or, where a provider writes the bytes itself, all
-    that they say.
+    """Assert that both are the same byte for byte after the trace headers.
+
+    If a provider writes the bytes itself, compare their content.
     """
     if side.exact:
         assert found.partition(source)[1:] == (source, b"")
@@ -119,7 +120,7 @@ def test_pages_follow_each_other_without_overlap_or_gap(side: Side, unread: bool
         page = side.ada.list_messages(folder="inbox", unread=unread, limit=3, page_token=token)
         sizes.append(len(page.cards))
         seen += [card.subject for card in page.cards if card.subject != "Number 50"]
-        side.deliver(plain(99))  # what arrives meanwhile moves nothing
+        side.deliver(plain(99))  # new arrivals shift nothing
         token = page.next_token
         if token is None:
             break
@@ -275,8 +276,7 @@ def test_html_is_read_with_or_without_text_part(side: Side) -> None:
     both.add_alternative("<p>rich né</p>\n", subtype="html")
     side.deliver(both.as_bytes())
     found = newest(side)
-    # Whether the line end before a boundary belongs to the part is a matter on which servers
-    # differ.
+    # Servers differ on whether the line end before a boundary belongs to the part.
     assert (found.html or "").rstrip() == "<p>rich né</p>"
     assert (found.text or "").rstrip() == ("plain né" if side.exact else "")
 
@@ -307,7 +307,7 @@ def test_text_in_nested_parts_is_found_and_files_are_not_text(side: Side) -> Non
         ("notes.txt", "text/plain"),
         ("r.pdf", "application/pdf"),
     ]
-    assert abs(found.attachments[2].size - 1000) < 30  # a server tells the encoded size
+    assert abs(found.attachments[2].size - 1000) < 30  # a server reports the encoded size
     assert len({part.id for part in found.attachments}) == 3
 
 
@@ -404,7 +404,7 @@ def test_broken_headers_do_not_hide_the_rest(side: Side, headers: list[str]) -> 
     found = side.ada.read_message(page.cards[1].id, body=True)
     assert found.subject == "s"
     for date in (page.cards[1].date, found.date):
-        assert date is None or date.astimezone(UTC)  # a date that can be told
+        assert date is None or date.astimezone(UTC)  # a date that can be represented
 
 
 def test_header_control_characters_are_removed(side: Side) -> None:
@@ -467,7 +467,7 @@ def handover(wire_started: Callable[[], None] = lambda: None) -> Handover:
 
 def test_sent_message_reaches_the_whole_envelope_unchanged(side: Side) -> None:
     source = letter()
-    # Mira stands in no header: a Bcc
+    # Mira is in no header: a Bcc
     side.ada.send(Envelope(sender=ADA, recipients=(CHARLES, MIRA), source=source), handover())
     for address, expected in ((CHARLES, 1), (MIRA, 1), (ADA, 0)):
         arrived = side.inbox_of(address)
@@ -496,7 +496,7 @@ def test_nothing_is_sent_when_wire_started_raises(side: Side) -> None:
 
     with pytest.raises(Lost):
         side.ada.send(Envelope(sender=ADA, recipients=(CHARLES,), source=letter()), handover(lost))
-    # What was sent after it is there; so would be what was sent before.
+    # A later mail is there; an earlier one would be there too.
     side.ada.send(Envelope(sender=ADA, recipients=(CHARLES,), source=letter()), handover())
     assert len(side.inbox_of(CHARLES)) == 1
 
@@ -504,7 +504,7 @@ def test_nothing_is_sent_when_wire_started_raises(side: Side) -> None:
 def test_copy_in_sent_is_found_and_saved_once(side: Side) -> None:
     if side.keeps_copies:
         side.ada.save_sent_copy(letter(), MESSAGE_ID)
-        assert side.sent() == []  # the provider has made its own when it sent
+        assert side.sent() == []  # the provider made its own copy when it sent
         return
     assert not side.ada.find_sent(MESSAGE_ID)
     for _ in range(2):

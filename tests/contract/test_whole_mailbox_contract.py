@@ -1,4 +1,4 @@
-"""The rest of what every provider must do: folders, searches, threads, attachments, drafts, marks."""
+"""The other duties of every provider: folders, searches, threads, attachments, drafts, marks."""
 
 from collections.abc import Callable
 from email.message import EmailMessage
@@ -101,7 +101,7 @@ def test_odd_search_terms_work(side: Side, field: str) -> None:
             and term in ("OR", "NOT", "(")
             and isinstance(side, ImapSide | DovecotSide)
         ):
-            continue  # search keys that say nothing
+            continue  # search keys that match everything
         page = side.ada.search(query, limit=50, page_token=None)
         assert not printable or page.cards or field not in ("text", "subject"), repr(term)
 
@@ -253,7 +253,7 @@ def test_message_that_is_no_draft_is_not_replaced_or_removed(side: Side) -> None
 def test_number_names_the_message_that_a_list_shows_with_it(side: Side) -> None:
     message_id = arrives(side, mail())
     (card,) = side.ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
-    if card.number is None:  # numbers are IMAP's; elsewhere none names anything
+    if card.number is None:  # only IMAP has numbers; elsewhere no number names a message
         assert refused(lambda: side.ada.id_of_number(1, folder="inbox")).code == "not_found"
         return
     assert side.ada.id_of_number(card.number, folder="inbox") == message_id

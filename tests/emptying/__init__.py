@@ -1,3 +1,3 @@
-"""An app of the test run alone: a `flush` that empties the tables between two tests in
+"""An app of the test run only: a `flush` that empties the tables between two tests in
 milliseconds.
 """

@@ -24,16 +24,17 @@ from tests.graphserver import SENDING, Accepted, GraphServer
 from tests.graphserver import Fault as GraphFault
 
 GMAIL_SENDING = "drafts.send"
-# What Gmail is given in front of that line (docs/decisions/0006).
+# The line that is put in front of it for Gmail (docs/decisions/0006).
 MARK_IN_FRONT = re.compile(rb"\AX-Mailhub-Mark: [0-9a-f]{32}\r\n")
-OTHERS_RATE = 0.2  # of the rate of the call that sends: there are many of the others for each of it
+OTHERS_RATE = 0.2  # of the rate of the call that sends: each of those comes with many other calls
 TOKEN_SECONDS = 315  # renewed when it has less than five minutes: here, every quarter of a minute
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """What one call meets before it was read, once it was read, or after its effect: a wait, and
-    then a connection that breaks (0), the good answer (200), or another one.
+    """A fault of one call: before it is read, after it is read, or after its effect.
+
+    It is a wait, and then a broken connection (0), the good answer (200), or another answer.
     """
 
     name: str
@@ -83,7 +84,7 @@ SENDING_TROUBLE = (
 
 
 class Api:
-    """What both have in common: two dice, one for the call that sends."""
+    """The common part of both: two dice, one of them for the call that sends."""
 
     def __init__(
         self, ledger: Ledger, *, seed: str, rate: float, sending: tuple[Trouble, ...]
@@ -111,7 +112,7 @@ class Api:
 class Graph(Api):
     """Mailboxes of Microsoft 365.
 
-    Graph writes the bytes itself: its ledger says what it was told.
+    Graph writes the bytes itself, so its ledger records the content of the request.
     """
 
     PHASES: ClassVar[Mapping[tuple[str, bool, bool], Any]] = {
@@ -149,7 +150,9 @@ class Graph(Api):
         return {"GRAPH_BASE_URL": self._server.url}
 
     def access(self, address: str, kind: str) -> dict[str, Any]:
-        """With drafts, or with the endpoints that make and send in one."""
+        """Return access with drafts, or with the endpoints that make and send a mail in one
+        call.
+        """
         scopes = (
             ("Mail.Read", "Mail.Send")
             if kind == "graph at once"
@@ -160,7 +163,7 @@ class Graph(Api):
         return {"provider": "microsoft", "secrets": secrets, "scopes": list(scopes)}
 
     def calls(self) -> Counter[str]:
-        """Counted by the marker of what was to be sent, which stays on a message wherever it goes."""
+        """Count the calls by the marker of the mail, which stays on a message wherever it goes."""
         store = self._server.store
         with store.lock:
             boxes = (*store.items.values(), store.purged)
@@ -202,7 +205,7 @@ class Graph(Api):
 
 
 class Gmail(Api):
-    """Mailboxes of Gmail, whose access tokens are renewed all the time."""
+    """Mailboxes of Gmail, whose access tokens are renewed often."""
 
     def __init__(
         self, ledger: Ledger, *, seed: int, rate: float, sending: tuple[Trouble, ...]
@@ -213,7 +216,7 @@ class Gmail(Api):
         self._server.clients["mailhub.apps.example"] = "none"
         self._server.chooser, self._server.cuts_unread = self._chosen, self._is_cut
         self._server.on_sent = self._sent
-        self._met = threading.local()  # by the call that this thread of the server is at
+        self._met = threading.local()  # by the current call of this thread of the server
         self._names: dict[str, str] = {}
         self._calls: Counter[str] = Counter()
 
@@ -243,7 +246,9 @@ class Gmail(Api):
         return self._calls
 
     def _is_cut(self, path: str) -> bool:
-        """Draws for the call: what strikes later is kept for it."""
+        """Draw the fault of the call, and return True if it strikes at once. A later one is kept
+        for the call.
+        """
         if path == "/token":
             self._met.trouble = None
             return False
@@ -268,7 +273,9 @@ class Gmail(Api):
         )
 
     def _note(self, call: Call) -> None:
-        """One more call that sends, by the Message-ID of its draft, which is gone once it was sent."""
+        """Count one more call that sends, by the Message-ID of its draft: the draft is gone once it
+        was sent.
+        """
         draft = call.draft
         box = self._server.box(call.address)
         stored = box.messages.get(box.drafts.get(draft, ""))

@@ -1,16 +1,18 @@
-"""Compares the provider's ledger with the database: pure functions that name what broke the
+"""Compares the provider's ledger with the database: pure functions that name each broken
 promise.
 
-1. each sent item has a valid approval for exactly these bytes, given before it was sent by people who might approve
-   then, and had not lost that when a worker took it up; where a restore made the database forget that it was handed
-   over, the approval is from after the restore;
-2. at most one ledger entry for an action, unless a person ordered another before it left; one call that sends for each
-   attempt, and none after an attempt that may have sent; a ruling is about the attempt that its page showed;
-3. succeeded means it is in the ledger, or a person ruled so; in the ledger means succeeded, unknown, or an attempt that
-   mailhub says may have sent;
-4. after healing every action is final or unknown;
-5. the audit chain verifies, and no canary stands in a log, a job, a metric label or an error page;
-6. the database had nothing to refuse: its guards are the last line, and none of ours may lean on them.
+1. Each sent item has a valid approval for exactly these bytes. It was given before the send by
+   people who were allowed to approve then, and still were when a worker claimed the action. If a
+   restore made the database forget the handover, the approval is from after the restore.
+2. There is at most one ledger entry for an action, unless a person ordered another before it was
+   sent. There is one sending call for each attempt, and no call after an attempt that may have
+   sent. A ruling is about the attempt that its page showed.
+3. A succeeded action is in the ledger, or a person ruled so. An action in the ledger is succeeded
+   or unknown, or has an attempt that mailhub says may have sent.
+4. After healing every action is final or unknown.
+5. The audit chain verifies, and no canary is in a log, a job, a metric label or an error page.
+6. The database had nothing to refuse: its guards are the last line, and our code may not rely on
+   them.
 """
 
 import hashlib
@@ -48,26 +50,27 @@ from tests.faults.worlds import (
 )
 
 ENDED = ("succeeded", "failed", "rejected", "cancelled", "expired", "superseded")
-# Each of these makes the decisions before it void.
+# Each of these makes the earlier approvals void.
 VOIDED = ("undone", "edited", "changes_requested", "noticed", "returned", "approvals_void")
-# Where two may come at once and the database says who was first; the second takes it for an answer.
+# Two writers may race here and the database decides which one was first; the second takes it for an
+# answer.
 EXPECTED = (
     *("action_one_leaving_a_mailbox", "idempotency_key_once", "pause_once_a_mailbox"),
     *("approvals_auditchain_pkey", "approvals_rest_pkey"),
 )
-# The same on SQLite, whose log has room for the beginning of the statement only.
+# The same on SQLite, whose log has room only for the beginning of the statement.
 EXPECTED_STATEMENTS = re.compile(
     r"\[(UPDATE \"approvals_pendingaction\"|INSERT INTO \"approvals_(idempotencyrecord|auditchain|rest|pause)\")"
 )
-# https://sqlite.org/rescode.html: the lowest byte of a code is its sort.
-SQLITE_REFUSES = (11, 19, 26)  # it is corrupt, a constraint, it is no database
+# https://sqlite.org/rescode.html: the lowest byte of a code is its kind.
+SQLITE_REFUSES = (11, 19, 26)  # a corrupt database, a constraint, a file that is no database
 SQLITE_UNIQUE = (2067, 1555)
 
 
 def check(
     ledger: Sequence[Entry], tables: Tables, traces: Traces, restores: Sequence[Restore] = ()
 ) -> list[Violation]:
-    """Everything that broke the promise; an empty list when nothing did."""
+    """Return everything that broke the promise; an empty list if nothing did."""
     found = worlds(tables, restores)
     return [
         *sent_without_approval(ledger, found),
@@ -82,7 +85,7 @@ def check(
 
 
 def sent_without_approval(ledger: Sequence[Entry], found: Sequence[World]) -> Iterator[Violation]:
-    """1: what was sent is what enough people had said yes to, in the round that was in force."""
+    """Check 1: enough people approved what was sent, in the round that was in force."""
     late: Counter[str] = Counter()
     for entry in ledger:
         world = world_of(entry.at, found)
@@ -120,9 +123,9 @@ def _unapproved(entry: Entry, world: World) -> Violation | None:
 
 
 def _is_late(entry: Entry, world: World, late: Counter[str]) -> bool:
-    """Return whether the provider carried out, after a restore, what it was told before it.
+    """Return True if the provider carried out, after a restore, an order from before it.
 
-    Counts it in `late`.
+    Count it in `late`.
     """
     if world.before is None or world.begins is None or entry.at > world.begins + LATE:
         return False
@@ -135,7 +138,9 @@ def _is_late(entry: Entry, world: World, late: Counter[str]) -> bool:
 
 
 def _is_of(entry: Entry, payload: Mapping[str, Any]) -> bool:
-    """The same bytes, or all that the provider was told of them where it writes them itself."""
+    """Return True if the bytes are the same, or all of the content if the provider writes the bytes
+    itself.
+    """
     named = sorted([*payload["to"], *payload["cc"], *payload["bcc"]])
     told = content_of_payload(payload) if entry.content else payload["source_sha256"]
     return (told, payload["from"], named) == (
@@ -146,7 +151,9 @@ def _is_of(entry: Entry, payload: Mapping[str, Any]) -> bool:
 
 
 def _fits(revision: Revision) -> bool:
-    """Written out here once more: what checks must not lean on what is checked."""
+    """Return True if the digest fits. Written out again, because a check must not use the checked
+    code.
+    """
     canonical = json.dumps(
         revision.payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False
     )
@@ -154,7 +161,7 @@ def _fits(revision: Revision) -> bool:
 
 
 def _claimed(action: Action, at: datetime, world: World) -> datetime:
-    """Return when the worker took up what was sent at that time."""
+    """Return when the worker claimed the action that was sent at that time."""
     started = [
         attempt.started_at for attempt in world.tables.attempts if attempt.action == action.id
     ]
@@ -164,7 +171,7 @@ def _claimed(action: Action, at: datetime, world: World) -> datetime:
 def _approvals(
     action: Action, revision: Revision, at: datetime, world: World
 ) -> Iterator[Decision]:
-    """Yield what people said yes with, in the round that was in force at that time."""
+    """Yield the approvals in the round that was in force at that time."""
     tables = world.tables
     made_void = [
         event
@@ -191,7 +198,7 @@ def _approvals(
 
 
 def _enough(given: Sequence[Decision], action: Action, world: World) -> bool:
-    # What was approved in a copy that came back goes to a person first.
+    # An action that was approved in a restored copy goes to a person first.
     proven = action.id in world.in_doubt and action.id not in world.anew
     renewed = (
         world.begins is None or proven or any(decision.at > world.begins for decision in given)
@@ -200,7 +207,7 @@ def _enough(given: Sequence[Decision], action: Action, world: World) -> bool:
 
 
 def sent_twice(ledger: Sequence[Entry], found: Sequence[World]) -> Iterator[Violation]:
-    """2: each copy but the first was ordered by a person before it left."""
+    """Check 2: each copy but the first was ordered by a person before it was sent."""
     for action in _actions(found):
         copies = sorted(entry.at for entry in ledger if entry.message_id == action.message_id)
         ordered = orders(action, found)
@@ -213,13 +220,13 @@ def sent_twice(ledger: Sequence[Entry], found: Sequence[World]) -> Iterator[Viol
 
 
 def _actions(found: Sequence[World]) -> list[Action]:
-    """Each action once, as the latest world that knows it has it."""
+    """Return each action once, as in the latest world that knows it."""
     return list({action.id: action for world in found for action in world.tables.actions}.values())
 
 
 def called_again(calls: Mapping[str, int], found: Sequence[World]) -> Iterator[Violation]:
-    """2, seen from the provider's door: what it was asked to do twice it may have done once, or not
-    at all.
+    """Check 2 at the provider: a send that was called twice may have had its effect once, or not at
+    all.
     """
     known = {action.message_id for action in _actions(found)}
     for message_id in calls.keys() - known:
@@ -241,8 +248,8 @@ def called_again(calls: Mapping[str, int], found: Sequence[World]) -> Iterator[V
 
 
 def ruled_otherwise(rulings: Sequence[Ruling], found: Sequence[World]) -> Iterator[Violation]:
-    """2: an order of another copy is about the attempt whose page a person had, and there is none
-    without a person.
+    """Check 2: an order of another copy is about the attempt on the person's page, and always comes
+    from a person.
     """
     for world in found:
         for attempt in world.tables.attempts:
@@ -280,7 +287,7 @@ def _is_ruled(attempt: Attempt, ruling: Ruling) -> bool:
 def not_the_truth(
     ledger: Sequence[Entry], found: Sequence[World], restores: Sequence[Restore]
 ) -> Iterator[Violation]:
-    """3, and that unknown is said only where it may have been sent."""
+    """Check 3, and that an action is unknown only where it may have been sent."""
     sent = {entry.message_id for entry in ledger}
     tables = found[-1].tables
     last = {
@@ -296,7 +303,7 @@ def not_the_truth(
             yield Violation(invariant=3, name="said_sent_and_was_not", about=action.id)
         ordered = any(
             attempt.ruled_at for attempt in tried
-        )  # then a late answer is told beside the state
+        )  # then a late answer is recorded beside the state
         told = any(
             attempt.unproven or (ordered and attempt.verdict == "accepted") for attempt in tried
         )
@@ -316,8 +323,8 @@ def not_the_truth(
 
 
 def _was_warned(action: Action, world: World, restores: Sequence[Restore]) -> bool:
-    """Return whether what a restore made forgotten was said to have maybe been sent, or ended
-    before it could be.
+    """Return True if an action that a restore made forgotten came with a warning that it may have
+    been sent, or ended before that.
     """
     if action.id not in world.anew:
         return False
@@ -327,14 +334,14 @@ def _was_warned(action: Action, world: World, restores: Sequence[Restore]) -> bo
 
 
 def stuck(tables: Tables) -> Iterator[Violation]:
-    """4"""
+    """Check 4."""
     for action in tables.actions:
         if action.status not in (*ENDED, "unknown"):
             yield Violation(invariant=4, name="stuck", about=f"{action.id} {action.status}")
 
 
 def told(traces: Traces) -> Iterator[Violation]:
-    """5"""
+    """Check 5."""
     for found in traces.audit:
         yield Violation(invariant=5, name="audit", about=found)
     for place, text in traces.texts.items():
@@ -345,14 +352,16 @@ def told(traces: Traces) -> Iterator[Violation]:
 
 
 def refused_by(log: str, guards: Collection[str]) -> list[str]:
-    """The lines of a database's log in which a guard refused, or a constraint that nobody should
-    run into.
+    """Return the lines of a database's log in which a guard refused, or a constraint that no code
+    should violate.
     """
     return [*_refused_by_postgres(log, guards), *_refused_by_sqlite(log)]
 
 
 def _refused_by_sqlite(log: str) -> Iterator[str]:
-    """Each line begins with a code. All triggers are guards, so their names need not be known."""
+    """Yield the refusals. Each line begins with a code. All triggers are guards, so their names
+    need not be known.
+    """
     for line in log.splitlines():
         first = line.partition(" ")[0]
         code = int(first) if first.isdecimal() else 0

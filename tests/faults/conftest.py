@@ -21,7 +21,7 @@ __all__ = ["sandbox", "sandbox_process"]
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """The two servers behind the mailbox, and what they hold."""
+    """The two servers behind the mailbox, and their content."""
 
     smtp: FaultySmtp
     imap: ImapTap
@@ -31,16 +31,14 @@ class World:
         return self.sandbox.messages(ADA, "Sent")
 
     def saves_what_it_accepts(self) -> None:
-        """From now on the SMTP server puts a copy into Sent by itself, as Gmail and Microsoft 365
-        do.
-        """
+        """Make the SMTP server put a copy into Sent by itself, as Gmail and Microsoft 365 do."""
         self.smtp.on_accept = lambda accepted: self.sandbox.deliver(
             ADA, accepted.content, folder="Sent", unread=False
         )
 
     def renames_and_saves_what_it_accepts(self) -> None:
-        """The same, under a Message-ID of its own: the one it came with stands in another header,
-        as at Outlook.com.
+        """Do the same under a new Message-ID. The original one is in another header, as at
+        Outlook.com.
         """
 
         def save(accepted: Accepted) -> None:
@@ -68,7 +66,7 @@ def world(sandbox: SandboxServer) -> Iterator[World]:
 
 @pytest.fixture
 def mailbox(alice: User, world: World) -> Mailbox:
-    """In place of the one on the in-memory twin."""
+    """Replace the mailbox on the in-memory server."""
     mailbox_id = uuid.uuid4()
     access = world.sandbox.access(ADA, imap_port=world.imap.port, smtp_port=world.smtp.port)
     mailbox = Mailbox.objects.create(
@@ -89,7 +87,7 @@ def api(alice: User, mailbox: Mailbox) -> Api:
 
 @pytest.fixture
 def logged() -> Iterator[io.StringIO]:
-    """All that goes through the handler that writes our logs, whatever its level."""
+    """Yield everything that goes through the handler of our logs, at every level."""
     root = logging.getLogger()
     (handler,) = (handler for handler in root.handlers if type(handler) is logging.StreamHandler)
     text = io.StringIO()

@@ -1,4 +1,6 @@
-"""What was sent, or approved, where the provider writes the bytes: one hash of all that it is told."""
+"""Sent or approved content where the provider writes the bytes: one hash of all parts of the
+request.
+"""
 
 import hashlib
 import json
@@ -13,7 +15,7 @@ def _bytes_of(part: Message) -> bytes:
 
 
 def content_of(message: EmailMessage) -> str:
-    """Of a message as it left."""
+    """Return the hash of a message as it was sent."""
     files = [
         (part.get_filename() or "", hashlib.sha256(_bytes_of(part)).hexdigest())
         for part in message.iter_attachments()
@@ -25,7 +27,7 @@ def content_of(message: EmailMessage) -> str:
 
 
 def content_of_payload(payload: Mapping[str, Any]) -> str:
-    """Of what a person has approved."""
+    """Return the hash of an approved payload."""
     html = payload.get("html")
     files = [(each["name"], each["sha256"]) for each in payload.get("attachments", ())]
     kind, text = ("plain", payload.get("text", "")) if html is None else ("html", html)

@@ -1,5 +1,5 @@
-"""The database of the proof, PostgreSQL or SQLite: how to look into it, copy it, bring a copy back,
-and lose power.
+"""The database of the proof, PostgreSQL or SQLite: reading it, copying it, restoring a copy, and
+losing power.
 """
 
 import re
@@ -17,18 +17,18 @@ import psycopg
 from tests.power.disk import Disk
 from tests.power.postgres import DurablePostgres
 
-BUSY_SECONDS = 20.0  # on SQLite only one writes at a time, and a frozen worker may be the one
+BUSY_SECONDS = 20.0  # SQLite has one writer at a time, and a frozen worker may be that writer
 LOG_SOURCE = Path(__file__).parent.parent / "power" / "sqlite_log.c"
 LITERAL_NOW = "strftime('%Y-%m-%d %H:%M:%f', 'now')"  # as Django stores a time on SQLite
 
 
 class Connection(Protocol):
-    """A connection of the proof's own, each statement committed at once; to be used as a context
+    """A connection of the proof's own, which commits each statement; use it as a context
     manager.
     """
 
     def execute(self, query: str, params: Sequence[object] = (), /) -> Any:
-        """Run one statement in the dialect of PostgreSQL; returns a cursor."""
+        """Run one statement in the dialect of PostgreSQL, and return a cursor."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -56,11 +56,11 @@ class OnPostgres(DurablePostgres):
 
 
 class SqliteConnection:
-    """A connection that takes the few statements of the proof as PostgreSQL does."""
+    """A connection that takes the few statements of the proof in PostgreSQL's dialect."""
 
     def __init__(self, path: Path, *, writes: bool) -> None:
-        # A connection that may write would empty the log of commits when it is closed, unseen by
-        # the recorded disk.
+        # A writable connection would empty the log of commits when it is closed, unseen by the
+        # recorded disk.
         mode = "rw" if writes else "ro"
         self._connection = sqlite3.connect(
             f"file:{path}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS
@@ -110,7 +110,7 @@ class OnSqlite:
     def dump(self, url: str) -> None:
         """Copy a database while it is used, as `sqlite3 .backup` does.
 
-        A later copy takes the place of this one.
+        A later copy replaces this one.
         """
         self._copy.unlink(missing_ok=True)
         uri = f"file:{_path(url)}?mode=ro"
@@ -130,7 +130,7 @@ class OnSqlite:
         return url
 
     def start(self) -> None:
-        """There is no server."""
+        """Do nothing: there is no server."""
 
     stop = crash = cut_off = start
 

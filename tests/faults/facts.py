@@ -1,4 +1,6 @@
-"""What the checker knows: rows of the database, traces elsewhere, and what broke the promise."""
+"""Inputs and findings of the checker: rows of the database, traces elsewhere, and broken
+promises.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,7 +50,7 @@ class Attempt:
 
     @property
     def unproven(self) -> bool:
-        """Whether mailhub itself says that it may have sent."""
+        """Return True if mailhub itself says that it may have sent."""
         word_only = self.verdict == "not_sent" and self.evidence == "person"
         return self.phase == "wire_started" and (self.verdict in (None, "unknown") or word_only)
 
@@ -63,7 +65,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A change of the members of a mailbox, as its audit tells it.
+    """A change of the members of a mailbox, from its audit.
 
     `role` is the new one, if there is one.
     """
@@ -79,7 +81,7 @@ class Member:
 class Ruling:
     """A person's ruling about one attempt, as it was posted.
 
-    `taken`: mailhub took it (True), refused it (False), or nobody heard (None).
+    `taken`: mailhub took it (True), refused it (False), or no answer came (None).
     """
 
     action: str
@@ -92,7 +94,7 @@ class Ruling:
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """What the database says when all is over."""
+    """The content of the database at the end."""
 
     actions: Sequence[Action]
     revisions: Sequence[Revision] = ()
@@ -104,9 +106,10 @@ class Tables:
 
 @dataclass(frozen=True, kw_only=True)
 class Traces:
-    """What was written elsewhere: texts by where they stood, what the audit's verifier found, what
-    the database's own log says it has refused, how often the call that sends has reached the
-    provider for each Message-ID, and what people posted as rulings.
+    """Traces outside the tables.
+
+    They are texts by their place, findings of the audit's verifier, refusals in the database's own
+    log, the number of sending calls at the provider for each Message-ID, and people's rulings.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)

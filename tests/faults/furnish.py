@@ -1,4 +1,4 @@
-"""What the proof needs done with the programs' own code, as a process: `furnish`, and `rule`.
+"""Steps of the proof that need the programs' own code, as a process: `furnish`, and `rule`.
 
 Reads JSON from standard input and writes JSON to standard output.
 """
@@ -22,10 +22,10 @@ from approvals.models import ApprovalPolicy, PendingAction  # noqa: E402
 
 
 def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
-    """Two people who may approve, an agent of a third who may only propose, and the mailboxes.
+    """Create two approvers, an agent of a third person who may only propose, and the mailboxes.
 
-    `mailboxes`: address → provider, secrets and scopes; `two_needed`: those that ask for two
-    people; `links`: how many for each person.
+    `mailboxes`: address → provider, secrets and scopes; `two_needed`: those that require two
+    people; `links`: the number for each person.
     """
     ada, bob, carol = (
         User.objects.create_user(f"{name}@proof.example") for name in ("ada", "bob", "carol")
@@ -54,9 +54,9 @@ def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def rule(action_ids: list[str]) -> dict[str, int]:
-    """A person has looked, and rules that these were not sent: they leave once more.
+    """Rule, as a person who has looked, that these were not sent: they are sent again.
 
-    Where two people must approve, the other one does so too. Returns the attempt of each that was
+    Where two people must approve, the other one does so too. Return the attempt of each that was
     ruled about.
     """
     fences = {}

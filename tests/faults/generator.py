@@ -1,4 +1,4 @@
-"""Agents that propose and people who decide, over HTTP alone, in several threads that draw from the
+"""Agents that propose and people who decide, only over HTTP, in several threads that draw from the
 seed.
 """
 
@@ -37,7 +37,7 @@ Form = tuple[str, dict[str, str]]
 class Office:
     """One thread's agent and people.
 
-    `found` counts what the server answered, `errors` keeps its error pages.
+    `found` counts the answers of the server, `errors` keeps its error pages.
     """
 
     def __init__(self, plant: Plant, name: int, *, calm: bool) -> None:
@@ -49,7 +49,7 @@ class Office:
         self._people = [self._signed_in(links.pop()) for links in self._links]
         self._pages: list[
             tuple[int, str, dict[str, Form]]
-        ] = []  # of unknown mails, kept for a ruling later on
+        ] = []  # pages of unknown mails, kept for a later ruling
         self._open: list[str] = []  # proposed, and perhaps not decided
         self._decided: list[str] = []
         self._proposals = 0
@@ -64,7 +64,7 @@ class Office:
         return person
 
     def run(self, proposals: int) -> None:
-        """Until so many are proposed and decided about, or until it is told to stop."""
+        """Work until so many actions are proposed and decided, or until `stop` is set."""
         while not self.stop.is_set() and (self._proposals < proposals or self._open):
             self.step(may_propose=self._proposals < proposals)
             if not self._calm:
@@ -100,7 +100,9 @@ class Office:
             self.stop.wait(RETRY_SECONDS)
 
     def _propose(self) -> None:
-        """As a client should: with a key, and again with the same key until there is an answer."""
+        """Propose as a client should: with a key, and again with the same key until there is an
+        answer.
+        """
         self._proposals += 1
         number = f"{self._name}-{self._proposals}"
         mail = {
@@ -137,7 +139,7 @@ class Office:
         )
 
     def _decide(self, verdict: str, *, times: int = 1, **changes: str) -> None:
-        """Open the page as each of the people in turn, and send its form as it was filled in."""
+        """Open the page as each of the people in turn, and send its form filled in."""
         action = self._random.choice(self._open)
         for number in self._random.sample(range(len(self._people)), len(self._people)):
             person = self._people[number]
@@ -148,7 +150,7 @@ class Office:
             if form is None and number:
                 continue  # the second person is no approver now
             if form is None:
-                break  # one was enough, or somebody else was faster
+                break  # one approval was enough, or somebody else was faster
             for _ in range(times):
                 answer = self._noted(person.post(form[0], form[1] | changes))
                 self.found[f"{verdict}: {answer.status}"] += 1
@@ -168,7 +170,9 @@ class Office:
             self._decided.append(action)
 
     def _undo(self) -> None:
-        """Take the newest approval back, if the server still lets us, and have it decided again."""
+        """Undo the newest approval if the server still allows it, and queue it for another
+        decision.
+        """
         if not self._decided:
             return
         action = self._decided[-1]
@@ -181,7 +185,7 @@ class Office:
             self._open.append(action)
 
     def _cancel(self) -> None:
-        """Also what is unknown, or was given back: mailhub says whether that can still be
+        """Cancel an action, also an unknown or returned one: mailhub says whether it can still be
         withdrawn.
         """
         recent = self._decided[-REMEMBERED:]
@@ -195,7 +199,7 @@ class Office:
             self._open.remove(action)
 
     def _edit(self) -> None:
-        """Change the text of what waits; approvals so far are void."""
+        """Change the text of a waiting action; its approvals so far are void."""
         action = self._random.choice(self._open)
         person = self._random.choice(self._people)
         form = Forms(self._noted(person.get(f"/actions/{action}/")).text).found.get("edit")
@@ -205,8 +209,8 @@ class Office:
             self.found[f"edit: {answer.status}"] += 1
 
     def _look_again(self) -> None:
-        """At what was decided: if it waits again, it is decided again; if it is unknown, its page
-        is kept.
+        """Open a decided action: if it waits again, decide it again; if it is unknown, keep its
+        page.
         """
         if not self._decided:
             return
@@ -223,7 +227,9 @@ class Office:
             self.found["look_again: it is unknown"] += 1
 
     def _rule(self) -> None:
-        """From a page that was opened just now or long ago; half of the pages are used once more."""
+        """Rule from a page that was opened just now or long ago; half of the pages are used
+        twice.
+        """
         if not self._pages:
             return
         page = self._random.choice(self._pages)
@@ -250,8 +256,8 @@ class Office:
             )
 
     def _change_members(self) -> None:
-        """The manager takes the role to approve away from the other person, and mostly gives it
-        back at once.
+        """Take the approver role from the other person as the manager, and mostly give it back at
+        once.
         """
         mailbox = self._random.choice(self._plant.mailboxes)
         where = f"/mailboxes/{mailbox}/members/{self._plant.second_person}/"
@@ -299,12 +305,12 @@ class Office:
         return answer
 
     def reject_all(self, actions: list[str]) -> None:
-        """When all is over: what nobody has decided is refused."""
+        """Reject at the end every action that nobody has decided."""
         for action in actions:
             until(lambda action=action: self._refused(action), seconds=REFUSAL_SECONDS)  # type: ignore[misc]
 
     def _refused(self, action: str) -> bool:
-        """Whether it is decided now; a late answer may have closed it meanwhile."""
+        """Return True if it is decided now; a late answer may have closed it meanwhile."""
         page = self._people[0].get(f"/actions/{action}/")
         if page.status != 200:
             return False

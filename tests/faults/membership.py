@@ -1,4 +1,4 @@
-"""Who belonged to a mailbox when, by its audit: pure functions for the checker."""
+"""The members of a mailbox at each time, from its audit: pure functions for the checker."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from tests.faults.facts import Action, Decision, Member, Tables
 
 MAY_APPROVE = ("approver", "manager")
-# An event is dated before its transaction ends, and what was decided meanwhile did not see it.
+# An event is dated before its transaction ends, so a decision in between did not see it.
 COMMITTED = timedelta(seconds=2)
 
 
 def counts(decision: Decision, action: Action, claimed: datetime, tables: Tables) -> bool:
-    """Return whether the person might approve when they did, and did not lose that before the
-    action was claimed.
+    """Return True if the person was allowed to approve then, and did not lose that before the
+    claim.
 
     A person without any event is a member from the beginning, with the role to approve.
     """

@@ -1,4 +1,4 @@
-"""What goes wrong around the programs: blows drawn from the seed, each of them undone by `heal`."""
+"""Faults around the programs: blows drawn from the seed, each of them undone by `heal`."""
 
 import json
 import os
@@ -20,8 +20,7 @@ from tests.processes import session_of
 
 TAMPERED_SECONDS = 4.0
 DOWN_SECONDS = 0.3
-# There is no server to restart, and who writes behind its guards would write past the recorded
-# disk.
+# There is no server to restart, and a write behind its guards would bypass the recorded disk.
 NOT_ON_SQLITE = (
     "database restarted",
     "database crashed",
@@ -38,14 +37,14 @@ NOT_WITHOUT_BROKER = (
 
 @dataclass(frozen=True, kw_only=True)
 class Later:
-    """Something to be put right at a moment."""
+    """An action that is due at a moment."""
 
     at: float
     act: Callable[[], None]
 
 
 class Nemesis:
-    """One blow after another; `blows` counts those that fell."""
+    """One blow after another; `blows` counts those that were dealt."""
 
     def __init__(self, plant: Plant, plan: Plan) -> None:
         self._plant = plant
@@ -59,16 +58,17 @@ class Nemesis:
             for blow in NOT_ON_SQLITE:
                 self._blows.pop(blow, None)
         if plant.setup.queue == "celery on RabbitMQ":
-            self._blows.pop("broker restarted", None)  # it takes longer than all the rest together
+            # it takes longer than all the others together
+            self._blows.pop("broker restarted", None)
         self._later: list[Later] = []
         self._planned: list[Later] = []
         self.blows: Counter[str] = Counter()
         self.restores: list[Restore] = []
 
     def run(self, *, seconds: float, go_on: Callable[[], bool]) -> None:
-        """Strike until the time is over or `go_on`, asked about once a second, says no.
+        """Strike until the time is over or `go_on`, called about once a second, returns False.
 
-        To be called in the main thread: a service ends with the thread that has started it.
+        Call it in the main thread: a service ends with the thread that started it.
         """
         next_blow = time.monotonic()
         deadline = next_blow + seconds
@@ -87,7 +87,7 @@ class Nemesis:
             time.sleep(max(soonest - time.monotonic(), 0))
 
     def _at_drawn_moments(self, began: float, seconds: float) -> list[Later]:
-        """Each of the heavy blows somewhere in the middle of its part of the time."""
+        """Return the heavy blows, each at a drawn moment within its part of the time."""
         planned = []
         for number in range(self._plan.power_cuts):
             share = (number + self._random.uniform(0.3, 0.9)) / self._plan.power_cuts
@@ -99,7 +99,7 @@ class Nemesis:
         return planned
 
     def _copy(self) -> None:
-        """Under load, and without what somebody has written into the database behind the guards."""
+        """Copy under load, without the rows that were written behind the guards."""
         self._undo()
         self._plant.server.dump(str(self._plant.environment["DATABASE_URL"]))
 
@@ -118,7 +118,7 @@ class Nemesis:
         self._later.clear()
 
     def heal(self) -> None:
-        """Put everything right that is still wrong."""
+        """Repair everything that is still wrong."""
         self._undo()
         for number, worker in enumerate(self._plant.workers):
             if not worker.runs():
@@ -156,8 +156,10 @@ class Nemesis:
         return number, self._plant.workers[number]
 
     def _kill_worker(self) -> bool:
-        """The one that has lived longest, once it has given a sign of life: on a busy machine a
-        start takes a while, and who is killed while it starts has done nothing that could go wrong.
+        """Kill the worker that has lived longest, after its first heartbeat.
+
+        On a busy machine a start takes a while, and a worker that is killed while it starts has
+        done nothing that could go wrong.
         """
         number, worker = min(enumerate(self._plant.workers), key=lambda each: each[1].started_at)
         with self._plant.database() as connection:
@@ -188,7 +190,7 @@ class Nemesis:
         return True
 
     def _kill_parent(self) -> bool:
-        """What it had forked goes on by itself."""
+        """Kill a parent process; its forks continue by themselves."""
         number, worker = self._any_worker()
         if worker.process is not None:
             worker.process.kill()
@@ -220,7 +222,7 @@ class Nemesis:
         return True
 
     def _double_jobs(self) -> bool:
-        """Two more rings for each of a few that are open, all at once."""
+        """Notify twice more for each of a few open actions, all at once."""
         with self._plant.database() as connection:
             rows = connection.execute(
                 "SELECT id FROM approvals_pendingaction WHERE status IN ('approved', 'executing', 'unknown')"
@@ -236,8 +238,8 @@ class Nemesis:
         return True
 
     def _alter_content(self) -> bool:
-        """Another recipient, in clear as an earlier version stored it, by the owner of the database
-        and the key.
+        """Write another recipient, in clear as an earlier version stored it, as the owner of the
+        database and the key.
         """
         with self._plant.database() as connection:
             row = _one_approved(
@@ -262,7 +264,7 @@ class Nemesis:
         return True
 
     def _alter_bytes(self) -> bool:
-        """Other bytes under the old name."""
+        """Write other bytes under the old name."""
         with self._plant.database() as connection:
             row = _one_approved(
                 connection,
@@ -293,13 +295,15 @@ def _killed(pid: int) -> bool:
 
 
 def _one_approved(connection: Connection, select: str) -> Any:
-    """The row of an action that will leave soon."""
+    """Return the row of an action that will be sent soon."""
     return connection.execute(
         f"{select} WHERE a.status = 'approved' AND a.undo_until > now() LIMIT 1"
     ).fetchone()
 
 
 def _behind_the_guards(connection: Connection, statement: str, *values: object) -> None:
-    """As the owner of the database can: triggers do not fire in a session that plays a replica."""
+    """Execute as the owner of the database can: triggers do not fire in a session that plays a
+    replica.
+    """
     connection.execute("SET session_replication_role = replica")
     connection.execute(statement, values)

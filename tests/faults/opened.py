@@ -1,4 +1,4 @@
-"""What the plant's database holds encrypted, opened with the plant's own key."""
+"""Encrypted columns of the plant's database, decrypted with the plant's own key."""
 
 import json
 from base64 import b64decode
@@ -12,7 +12,9 @@ NONCE_BYTES = 12
 
 
 def opened(record: Any, bound_to: str, key: str) -> bytes:
-    """Written out once more: what checks must not lean on what is checked."""
+    """Return the decrypted record. Written out again, because a check must not use the checked
+    code.
+    """
     raw = bytes(record)
     cipher = AESGCM(_row_key(b64decode(key), bound_to))
     nonce, sealed = raw[HEAD_BYTES : HEAD_BYTES + NONCE_BYTES], raw[HEAD_BYTES + NONCE_BYTES :]
@@ -20,7 +22,7 @@ def opened(record: Any, bound_to: str, key: str) -> bytes:
 
 
 def payload_of(row: dict[str, Any], key: str) -> Any:
-    """The payload of a revision, however it is stored."""
+    """Return the payload of a revision, in clear or encrypted."""
     sealed = row.pop("sealed_payload")
     if sealed is None:
         return row["payload"]

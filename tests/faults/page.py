@@ -1,6 +1,4 @@
-"""The tables of a run, put into docs/operate/reliability.md in the place of those of the run
-before.
-"""
+"""The tables of a run, written into docs/operate/reliability.md in place of the previous ones."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,7 +11,7 @@ ENDED = ("succeeded", "failed", "unknown", "rejected", "cancelled")
 
 
 def write(page: Path, reports: Sequence[Report]) -> None:
-    """Everything above the heading is written by hand and stays."""
+    """Write the tables below the heading; the handwritten text above it is kept."""
     before, found, _ = page.read_text().partition(HEADING)
     assert found, f"{page} has lost its heading"
     page.write_text(before + HEADING + "\n" + tables(reports))
@@ -54,7 +52,7 @@ def _kinds(report: Report) -> Counter[str]:
 
 
 def _table(title: str, reports: Sequence[Report], count: Callable[[Report], Counter[str]]) -> str:
-    """A row for each sort, a column for each queue."""
+    """Return a table with a row for each kind and a column for each queue."""
     counts = [count(report) for report in reports]
     sorts = list(dict.fromkeys(sort for each in counts for sort in each))
     lines = [

@@ -1,4 +1,4 @@
-"""What a run is made of and what goes wrong in it."""
+"""The parts of a run and its faults."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +11,12 @@ from tests.processes import PROJECT
 QueueKind = Literal["database", "rq", "celery", "celery on RabbitMQ", "database on SQLite"]
 MailboxKind = Literal["imap", "graph", "graph at once", "gmail"]
 EVERY_KIND: tuple[MailboxKind, ...] = ("imap", "graph", "gmail", "imap", "graph at once")
-CANARY = "canary"  # stands in every address, subject and text, and may stand nowhere else
+CANARY = "canary"  # is in every address, subject and text, and may be nowhere else
 OFFICES = 3
-LINKS = 8  # sign-in links of a person for each office: a risky approval wants a fresh sign-in
+LINKS = 8  # sign-in links of a person for each office: a risky approval requires a fresh sign-in
 LEASE_SECONDS = 3
 WIRE_SECONDS = 4
-# How often each blow falls, one against the others.
+# The relative frequency of each blow.
 BLOWS = {
     "worker killed": 6,
     "worker told to end": 2,
@@ -36,9 +36,9 @@ BLOWS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """The programs; all that is left to chance comes from the seed.
+    """The programs; the seed decides every random choice.
 
-    The mailboxes are of the `kinds` in turn.
+    The mailboxes take the `kinds` in turn.
     """
 
     queue: QueueKind
@@ -47,7 +47,7 @@ class Setup:
     kinds: tuple[MailboxKind, ...] = ("imap",)
     workers: int = 2
     undo_seconds: int = 1
-    two_needed: bool = True  # some mailboxes ask for two people
+    two_needed: bool = True  # some mailboxes require two people
     tree: Path = PROJECT
 
     @property
@@ -64,12 +64,12 @@ class Setup:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How long, how much, and what goes wrong.
+    """Duration, amount and faults of a run.
 
-    `power_cuts` and `restores` fall at drawn moments, each in its part of the time.
+    `power_cuts` and `restores` strike at drawn moments, each in its part of the time.
 
     `calm` people propose and approve, and do nothing else; the run ends when all is decided and
-    sent. `rules`: in the end a person rules that half of what is still unknown was not sent.
+    sent. `rules`: in the end a person rules that half of the unknown actions were not sent.
     """
 
     seconds: float
@@ -86,4 +86,4 @@ class Plan:
     power_cuts: int = 0
     restores: int = 0
     frozen_seconds: tuple[float, float] = (LEASE_SECONDS + 0.5, LEASE_SECONDS + 3)
-    heal_seconds: float = 240  # a machine with nothing else to do needs 10
+    heal_seconds: float = 240  # an idle machine needs 10

@@ -1,7 +1,7 @@
-"""Everything that runs during the proof: database, broker, mail servers, the web server, the
-sweeper, the workers.
+"""All processes of the proof: database, broker, mail servers, the web server, the sweeper, the
+workers.
 
-All of it private, on free ports, started by the block and ended with it.
+All of it is private, on free ports, started by the block and ended with it.
 """
 
 import json
@@ -40,7 +40,7 @@ from tests.processes import Program, environment, request, session_of, until
 from tests.services import RabbitMQ, Redis, Service, free_port
 from tests.smtpserver import FaultySmtp
 
-COMMAND_SECONDS = 240.0  # on a machine that does ten other things a start takes a minute
+COMMAND_SECONDS = 240.0  # on a busy machine a start takes a minute
 
 
 class Process(Program):
@@ -58,7 +58,7 @@ class Process(Program):
         return self.process is not None and self.process.poll() is None
 
     def signal_all(self, number: signal.Signals, *, but_the_leader: bool = False) -> None:
-        """To everything in its session: what it has forked too."""
+        """Signal everything in its session, including its forks."""
         for pid in session_of(self.pid):
             if not (but_the_leader and pid == self.pid):
                 with suppress(ProcessLookupError):
@@ -66,8 +66,8 @@ class Process(Program):
 
 
 class Plant:
-    """`recorded`: disks note what the database and the programs have synced, so that the power can
-    be cut.
+    """The processes under proof. `recorded`: disks note every sync of the database and the
+    programs, so that the power can be cut.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Plant:
         self.encryption_key = b64encode(secrets.token_bytes(32)).decode()
         self.setup = setup
         self.home = home
-        self.kept = home / "kept"  # MAILHUB_HOME; what the programs print stays outside it
+        self.kept = home / "kept"  # MAILHUB_HOME; the output of the programs is kept outside it
         self.kept.mkdir()
         self.disk = Disk(self.kept, home) if recorded else None
         self.server = (
@@ -97,7 +97,7 @@ class Plant:
         self.workers: list[Process] = []
         self._ended: list[Process] = []
         self._stack = ExitStack()
-        self._heads_before = 0  # how many of their files are from before the last restore
+        self._heads_before = 0  # the number of their files from before the last restore
         self.token = ""
         self.links: list[list[str]] = []
         self.mailboxes: list[str] = []  # their ids
@@ -165,7 +165,7 @@ class Plant:
         self.workers = [self._process(*self._worker_command()) for _ in range(self.setup.workers)]
 
     def kill_programs(self) -> None:
-        """End all of mailhub's processes at once, without a last word."""
+        """Kill all of mailhub's processes at once."""
         programs = [
             each
             for each in (*self.workers, *self._ended, self.web, self.sweeper)
@@ -174,12 +174,12 @@ class Plant:
         for program in programs:
             program.signal_all(signal.SIGKILL)
         for program in programs:
-            program.kill()  # what it forked meanwhile, too
+            program.kill()  # and its later forks
         self._ended.clear()
 
     def cut_power(self) -> None:
-        """Let everything end at once and lose what was not synced: the database, the home, the
-        broker's memory.
+        """Kill everything at once and lose unsynced data: the database, the home, the broker's
+        memory.
         """
         assert self.disk is not None
         self.kill_programs()
@@ -226,7 +226,7 @@ class Plant:
     def _run(
         self, *arguments: str, given: object = None, check: bool = True, **changes: object
     ) -> str:
-        """Run one command to its end; returns what it printed."""
+        """Run one command to its end, and return its output."""
         done = subprocess.run(
             self._line(*arguments),
             env=environment(self.home, {**self.environment, **changes}),
@@ -256,7 +256,7 @@ class Plant:
         self.second_person, self.second_address = found["second"], found["address"]
 
     def rule(self, action_ids: list[str]) -> list[Ruling]:
-        """A person rules that these were not sent."""
+        """Rule as a person that these were not sent."""
         began = datetime.now(UTC)
         fences = json.loads(self._run("-m", "tests.faults.furnish", "rule", given=action_ids))
         ended = datetime.now(UTC)
@@ -272,11 +272,10 @@ class Plant:
             return read_tables(connection, self.encryption_key)
 
     def restore(self, name: str) -> Restore:
-        """Bring the copy back, in a database of that name, and have an operator go through
-        `after_restore`.
+        """Restore the copy into a database of that name, and let an operator run `after_restore`.
 
-        The files of the home stay. What was handed over since the copy must make the workers pause
-        by themselves.
+        The files of the home stay. The sends since the copy must make the workers pause by
+        themselves.
         """
         self.kill_programs()
         lost, at = self.tables(), datetime.now(UTC)
@@ -292,7 +291,7 @@ class Plant:
                 say=lambda: str(self._ready()),
             )
         options = ["--yes"] if noticed else ["--yes", "--force"]
-        # Refused for as long as something counts as leaving in the copy.
+        # Refused while the copy still counts an action as being sent.
         until(
             lambda: (
                 "Mail may leave again."
@@ -307,10 +306,10 @@ class Plant:
         return request(f"{self.url}/readyz").json()
 
     def audit(self) -> list[str]:
-        """What the verifier of the audit chain finds wrong.
+        """Return the findings of the audit chain's verifier.
 
-        What a restore has cut off is missing in truth, and the heads from before it say so for
-        ever: the verifier gets those that were anchored since the last one.
+        The end that a restore has cut off is missing in fact, and the earlier heads will always
+        show it. So the verifier gets only the heads that were anchored since the last restore.
         """
         home = self.home / "verified"
         home.mkdir()
@@ -321,7 +320,9 @@ class Plant:
         return [line for line in lines if "are what they were" not in line]
 
     def _heads(self) -> list[Path]:
-        """The files of anchored heads, oldest first: audit-heads.jsonl, then those with a number."""
+        """Return the files of anchored heads, oldest first: audit-heads.jsonl, then those with a
+        number.
+        """
         return sorted(self.kept.glob("audit-heads*.jsonl"), key=lambda path: path.stem)
 
     def answers(self) -> bool:
@@ -340,13 +341,13 @@ class Plant:
         return path.read_text() if path.exists() else ""
 
     def database(self, *, writes: bool = False) -> Connection:
-        """A connection of the proof's own; on SQLite, `writes` only when the power is not cut any
-        more.
+        """Return a connection of the proof's own; on SQLite, set `writes` only after the last power
+        cut.
         """
         return self.server.connect(str(self.environment["DATABASE_URL"]), writes=writes)
 
     def new_worker(self, number: int) -> None:
-        """One in the place of another, which may still be alive."""
+        """Start a worker in place of another, which may still be alive."""
         self._ended.append(self.workers[number])
         self.workers[number] = self._process(*self._worker_command())
 
@@ -361,7 +362,7 @@ class Plant:
                 with self.database() as connection:
                     connection.execute("SELECT pg_notify('mailhub_due', %s)", [action_id])
             case "database on SQLite":
-                with suppress(OSError):  # no worker has made it yet, or none listens
+                with suppress(OSError):  # no worker has made the FIFO yet, or none listens
                     _write_at_once(self.kept / "bell", UUID(action_id).bytes)
             case "rq":
                 queue = rq.Queue("default", connection=self._redis(), serializer=JSONSerializer)
@@ -380,7 +381,7 @@ class Plant:
                 app.close()
 
     def flush_broker(self) -> None:
-        """Everything that was rung for is forgotten."""
+        """Delete all notifications in the broker."""
         if isinstance(self.broker, Redis):
             self._redis().flushall()
         elif isinstance(self.broker, RabbitMQ):
@@ -388,7 +389,7 @@ class Plant:
                 connection.channel().queue_purge("mailhub")
 
     def jobs(self) -> str:
-        """All that stands in the broker, where it lets us look."""
+        """Return everything in the broker, where it can be read."""
         if not isinstance(self.broker, Redis):
             return ""
         redis = self._redis()
@@ -399,7 +400,7 @@ class Plant:
             b"list": lambda key: redis.lrange(key, 0, -1),
             b"zset": lambda key: redis.zrange(key, 0, -1),
             b"stream": redis.xrange,
-            b"none": lambda key: None,  # gone meanwhile
+            b"none": lambda key: None,  # deleted meanwhile
         }
         return "\n".join(
             f"{key}: {readers[redis.type(key)](key)}" for key in redis.scan_iter(count=1000)
@@ -413,7 +414,7 @@ class Plant:
 
 
 def _write_at_once(fifo: Path, content: bytes) -> None:
-    """Raise OSError if nobody listens, or the pipe is full."""
+    """Write without waiting. Raise OSError if nobody listens, or the pipe is full."""
     pipe = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
     try:
         os.write(pipe, content)

@@ -1,4 +1,4 @@
-"""One run of the proof: work, trouble, healing, and the question whether the promise was kept."""
+"""One run of the proof: work, trouble, healing, and the check of the promise."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ GUARDS = frozenset(rule.name for rule in RULES)
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What happened, and what broke the promise."""
+    """The events of a run, and the violations of the promise."""
 
     setup: Setup
     seconds: float
@@ -47,10 +47,11 @@ class Report:
 
 
 def prove(setup: Setup, plan: Plan, home: Path) -> Report:
-    """1. Work and trouble, until the time is over or all is decided. 2.
+    """Run the proof, and return its report.
 
-    Trouble ends; what waits for a clock is told that its time has come. 3. A person rules about
-    half of what is still unknown. 4. The checker.
+    1. Work and trouble, until the time is over or all is decided. 2. Trouble ends; actions that
+    wait for a clock become due. 3. A person rules about half of the unknown actions. 4. The
+    checker.
     """
     with Plant(setup, home, Providers(setup, plan), recorded=plan.power_cuts > 0) as plant:
         started = time.monotonic()
@@ -103,13 +104,14 @@ def prove(setup: Setup, plan: Plan, home: Path) -> Report:
 
 
 def _trouble(plan: Plan, plant: Plant, offices: list[Office], nemesis: Nemesis) -> list[str]:
-    """Everybody at once; returns what was seen in the broker on the way."""
+    """Run everybody at once, and return the content seen in the broker meanwhile."""
     seen: list[str] = []
     errors: list[BaseException] = []
 
     def work(number: int, office: Office) -> None:
         try:
-            office.run(len(range(number, plan.proposals, len(offices))))  # its share, none left out
+            # its share, with nothing left out
+            office.run(len(range(number, plan.proposals, len(offices))))
         except BaseException as error:  # raised below, in the main thread
             errors.append(error)
 
@@ -149,7 +151,7 @@ def _ids(plant: Plant, condition: str) -> list[str]:
 
 
 def _heal(plant: Plant, plan: Plan) -> None:
-    """Move the times of what waits, until nothing does: the programs see only that it is later."""
+    """Move the times of waiting rows until none waits: the programs only see that it is later."""
     deadline = time.monotonic() + plan.heal_seconds
     open_ = (
         "status IN ('approved', 'executing') OR (status = 'unknown' AND next_probe_at IS NOT NULL)"
@@ -170,7 +172,7 @@ def _heal(plant: Plant, plan: Plan) -> None:
 def _how_unknowns_ended(
     connection: Connection, ledger: tuple[Entry, ...], tables: Tables
 ) -> Counter[str]:
-    """Each action that was unknown at some time, by what became of it."""
+    """Count each action that was unknown at some time by its final state."""
     rows = connection.execute(
         "SELECT action_id FROM approvals_auditevent WHERE event = 'outcome_unknown'"
     ).fetchall()

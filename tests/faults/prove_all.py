@@ -1,8 +1,8 @@
 """The long proof: every queue in turn, with every kind of mailbox, from one seed.
 
 `make faults SEED=… MINUTES=…` writes docs/operate/reliability.md. With QUEUE=… in the environment
-only that queue runs and nothing is written. It is collected by name only: the caller says how long
-it takes.
+only that queue runs and nothing is written. It is collected only by name: the caller decides how
+long it takes.
 """
 
 import os
@@ -20,7 +20,7 @@ from tests.processes import PROJECT
 MINUTES = float(os.environ.get("MINUTES") or 1)  # for each queue
 SEED = int(os.environ.get("SEED") or SystemRandom().randrange(10**6))
 PAGE = PROJECT / "docs" / "operate" / "reliability.md"
-ENDLESS = 10**6  # the time ends it
+ENDLESS = 10**6  # only the time ends it
 QUEUES = [queue for queue in get_args(QueueKind) if queue == os.environ.get("QUEUE", queue)]
 SECONDS_A_POWER_CUT = 60
 PLAN = Plan(

@@ -1,7 +1,7 @@
-"""What the proof asks of a fake provider: a ledger of its own, faults drawn from the seed, and an
+"""The interface of a fake provider in the proof: its own ledger, faults drawn from the seed, and an
 end to them.
 
-A fake server of another sort joins the proof by keeping a Ledger and drawing its faults from Dice.
+A fake server of another kind joins the proof by keeping a Ledger and drawing its faults from Dice.
 """
 
 import threading
@@ -21,8 +21,8 @@ class Entry:
     """One mail that the provider took responsibility for; `sha256` is that of its bytes without the
     Date in front.
 
-    A provider that writes the bytes itself has a hash of all that it was told instead: `content`,
-    of content_of.
+    A provider that writes the bytes itself has a hash of the content of the request instead:
+    `content`, of content_of.
     """
 
     message_id: str
@@ -34,7 +34,7 @@ class Entry:
 
 
 class Ledger:
-    """The provider's own record of what was sent: it knows nothing of the database."""
+    """The provider's own record of sent mail, independent of the database."""
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
@@ -50,14 +50,14 @@ class Ledger:
 
 
 class Dice(Generic[F]):
-    """Says which fault a session meets, if any: the n-th session of a seed always meets the same."""
+    """The fault of each session, if any: the n-th session of a seed always meets the same one."""
 
     def __init__(self, seed: object, faults: Sequence[F], *, rate: float) -> None:
         self._seed, self._faults, self._rate = seed, faults, rate
         self._sessions = 0
         self._lock = threading.Lock()
         self.met: Counter[str] = Counter()
-        self.healed = threading.Event()  # what waits for a delay to end waits on this
+        self.healed = threading.Event()  # faults that wait for a delay wait on this
 
     def draw(self) -> F | None:
         with self._lock:
@@ -74,29 +74,31 @@ class Dice(Generic[F]):
 
 
 class Provider(AbstractContextManager[Any, None], Protocol):
-    """A server that mail is handed to, started and ended by a `with` block."""
+    """A server that accepts mail, started and ended by a `with` block."""
 
     ledger: Ledger
 
     @property
     def faults(self) -> Counter[str]:
-        """How often each sort of fault was met."""
+        """Return how often each kind of fault was met."""
         ...
 
     def environment(self) -> dict[str, object]:
-        """What the programs must be told to find it."""
+        """Return the environment variables that the programs need to find it."""
         ...
 
     def access(self, address: str, kind: str) -> dict[str, Any]:
-        """What connects a mailbox of a kind to it: `provider`, `secrets` and `scopes`."""
+        """Return the arguments that connect a mailbox of a kind to it: `provider`, `secrets` and
+        `scopes`.
+        """
         ...
 
     def calls(self) -> Counter[str]:
-        """How often the call that sends has come in for each mail, by its Message-ID, whatever came
-        of it; nothing where the ledger says as much.
+        """Return how often the call that sends has come in for each mail, by its Message-ID and
+        with any result. It is empty where the ledger says the same.
         """
         ...
 
     def heal(self) -> None:
-        """From now on nothing fails any more."""
+        """Stop all faults."""
         ...

@@ -1,4 +1,4 @@
-"""All the providers of a run as one: each mailbox lies at the one of its kind, and there is one
+"""All providers of a run as one: each mailbox is at the provider of its kind, and there is one
 ledger.
 """
 
@@ -14,7 +14,7 @@ from tests.faults.smtp import SmtpAndImap
 
 
 class Providers:
-    """Those that the mailboxes of a setup need.
+    """The providers that the mailboxes of a setup need.
 
     Every second mailbox at the SMTP server has its mail kept in Sent.
     """

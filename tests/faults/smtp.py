@@ -1,5 +1,5 @@
-"""An SMTP server that fails by the seed, and a Dovecot behind it that keeps what some mailboxes
-have sent.
+"""An SMTP server that fails by the seed, and a Dovecot behind it that keeps the sent mail of some
+mailboxes.
 """
 
 import re
@@ -21,14 +21,14 @@ from tests.faults.provider import Dice, Entry, Ledger
 from tests.smtpserver import Accepted, FaultySmtp, Point, SmtpFault
 
 SENT = "Sent Messages"
-# The one line that is put in front when a mail leaves (docs/decisions/0001).
+# The one line that is put in front when a mail is sent (docs/decisions/0001).
 DATE_IN_FRONT = re.compile(rb"\ADate: [^\r\n]*\r\n")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What one session meets at one point: a wait, and then perhaps something else than the good
-    answer.
+    """The fault of one session at one point: a wait, and then perhaps another answer than the good
+    one.
     """
 
     name: str
@@ -78,7 +78,7 @@ FAULTS = (
 
 
 class SeededSmtp(FaultySmtp):
-    """Each connection meets what the dice say."""
+    """An SMTP server whose connections draw their faults from the dice."""
 
     def __init__(self, dice: Dice[Planned]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Reads what the checker compares with the ledger, as it stands in the database."""
+"""Reads the rows that the checker compares with the ledger."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -45,7 +45,7 @@ TIMES = ("at", "ruled_at", "started_at")
 
 
 def read_tables(connection: Connection, key: str) -> Tables:
-    """Return what the database holds now; `key` opens its payloads."""
+    """Return the content of the database now; `key` opens its payloads."""
     return Tables(
         **{name: _rows(connection, make, select, key) for name, (make, select) in SELECTS.items()}
     )
@@ -66,7 +66,7 @@ def _rows(connection: Connection, make: Any, select: str, key: str) -> list[Any]
 
 
 def _value(name: str, stored: Any) -> Any:
-    """Return an id and a time in one form, whichever database they are of."""
+    """Return an id or a time in one form for both databases."""
     if name in ("id", "action", "mailbox"):
         return id_of(stored)
     if name == "person":

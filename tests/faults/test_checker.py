@@ -1,4 +1,4 @@
-"""The checker itself: it finds nothing where all is well, and each broken promise by its name."""
+"""The checker itself: it finds nothing in a correct run, and each broken promise by its name."""
 
 import hashlib
 import json
@@ -51,8 +51,8 @@ RULED = Ruling(action="a", fence=1, ruling="not_sent", began=at(4.9), ended=at(5
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """A mail, the ledger, and what the database says of it; with `lost`, what it said before a copy
-    came back.
+    """A mail, the ledger, and its rows in the database; with `lost`, the rows from before a
+    restore.
     """
 
     ledger: tuple[Entry, ...]
@@ -80,7 +80,9 @@ class World:
         return [(violation.invariant, violation.name) for violation in found]
 
     def restored(self, **copy: Any) -> "World":
-        """Ten minutes later an older copy is back, in which it was approved and not claimed yet."""
+        """Restore, ten minutes later, an older copy in which it was approved and not claimed
+        yet.
+        """
         older = self.but(action=replace(self.action, status="approved", fence=0), attempts=()).but(
             **copy
         )
@@ -88,14 +90,14 @@ class World:
         return older.but(restores=(restore,))
 
     def returned(self) -> "World":
-        """After the restore it went back to a person, with a warning."""
+        """Return it to a person after the restore, with a warning."""
         event = Event(action="a", event="returned", at=at(11), code="may_have_been_sent")
         return self.but(
             action=replace(self.action, status="rejected"), events=(*self.events, event)
         )
 
     def left(self, minutes: float) -> "World":
-        """And then it left, by an attempt that the restored database knows."""
+        """Send it then, by an attempt that the restored database knows."""
         fence = len(self.attempts) + 1
         attempt = replace(WELL.attempts[0], fence=fence, started_at=at(minutes))
         return self.but(
@@ -132,7 +134,7 @@ class World:
         return self.but(action=replace(self.action, approvals_needed=2), decisions=decisions)
 
     def member(self, *events: tuple[float, str, str]) -> "World":
-        """What happened to the membership of who approved: minute, event and new role."""
+        """Add events of the approver's membership: minute, event and new role."""
         told = (
             Member(mailbox="", person=1, event=event, role=role, at=at(minute))
             for minute, event, role in events
@@ -143,7 +145,9 @@ class World:
         return self.but(traces=replace(self.traces, calls={message_id: times}))
 
     def sent_again(self, evidence: str) -> "World":
-        """Another copy, five minutes after the first; by a person's order it was approved again."""
+        """Send another copy five minutes after the first; a person's order had it approved
+        again.
+        """
         ordered = at(5) if evidence == "person" else None
         ruled = Attempt(
             action="a",
@@ -163,7 +167,7 @@ class World:
         )
 
 
-# Ada has approved it at one minute past nine, and it left at two past nine.
+# Ada approved it at one minute past nine, and it was sent at two past nine.
 WELL = World(
     ledger=(
         Entry(
@@ -454,8 +458,8 @@ def test_sent_message_has_the_hash_of_its_payload() -> None:
 
 
 def test_every_mutated_guard_exists_at_its_place() -> None:
-    """Taking them away takes minutes and belongs to the long run; whether they are found there is
-    known at once.
+    """Check only that each guard is where the mutation expects it; running the mutations takes
+    minutes and belongs to the long run.
     """
     edits = [WITHOUT_FENCE, *(edit for mutation in MUTATIONS.values() for edit in mutation.edits)]
     edits += [moment.edit for moment in MOMENTS.values()]

@@ -1,4 +1,6 @@
-"""Found in Sent proves only what is found: a difference from the approved mail is said."""
+"""A mail found in Sent proves only that mail: mailhub reports a difference from the approved
+one.
+"""
 
 from typing import Any
 

@@ -1,6 +1,4 @@
-"""What counts as evidence at Gmail: a message that could not be read is neither ours nor somebody
-else's.
-"""
+"""Evidence at Gmail: a message that could not be read is neither ours nor somebody else's."""
 
 import pytest
 
@@ -39,7 +37,7 @@ def test_unreadable_sent_message_is_not_resent(
 def test_mail_without_a_copy_in_sent_is_refused_at_the_send(
     mailbox: Mailbox, gmail: GmailServer
 ) -> None:
-    """An approval from before Gmail refused it at the proposal."""
+    """Check an approval from before mailhub refused such a mail at the proposal."""
     envelope = Envelope(
         sender=ADA, recipients=("mira@northwind.example",), source=letter(), save_to_sent=False
     )

@@ -1,6 +1,4 @@
-"""The whole road on a Gmail mailbox: the state, the ledger and Gmail's Sent agree (23, 24, 27,
-30-39, 58, 59).
-"""
+"""The whole send path on a Gmail mailbox: the state, the ledger and Gmail's Sent agree."""
 
 import io
 import json
@@ -49,13 +47,13 @@ def api(alice: User, mailbox: Mailbox) -> Api:
 
 @pytest.fixture(params=["replaced", "noted", "kept"])
 def naming(request: pytest.FixtureRequest, gmail: GmailServer) -> None:
-    """Whatever becomes of the Message-ID, which is Gmail's to decide."""
+    """Run the test with every treatment of the Message-ID, because Gmail decides about it."""
     gmail.message_ids = request.param
 
 
 @pytest.fixture
 def approved(api: Api, reviewer: Reviewer) -> PendingAction:
-    """An action that a person has approved and nobody has carried out."""
+    """Return an action that a person has approved and no worker has claimed."""
     return approve(api, reviewer, to=[MIRA], cc=[CHARLES], bcc=[HIDDEN])
 
 
@@ -66,13 +64,13 @@ def approve(api: Api, reviewer: Reviewer, **changes: Any) -> PendingAction:
 
 
 def state(api: Api, action: PendingAction) -> tuple[str, str | None]:
-    """The state as the proposer sees it, and the code of its error."""
+    """Return the state as the proposer sees it, and the code of its error."""
     told = api.get(f"/actions/{action.pk}").json()
     return told["state"], told.get("error", {}).get("code")
 
 
 def now_it_is_time() -> None:
-    """Let waiting times be over, by the row."""
+    """End all waiting times, by changing the rows."""
     past = timezone.now() - timedelta(seconds=1)
     Rest.objects.update(until=timezone.now() - timedelta(seconds=1))
     Preparation.objects.filter(tidy_at__isnull=False).update(tidy_at=past)
@@ -187,7 +185,7 @@ def test_mail_without_a_copy_in_sent_cannot_be_approved(
     assert not PendingAction.objects.exists()
 
 
-# 30, 31: nobody knows
+# Lost answers
 
 
 @pytest.mark.fault(30, 31)
@@ -264,7 +262,7 @@ def test_copy_renamed_by_gmail_is_found(
     assert Attempt.objects.get().reference == str(parsed(copy)["Message-ID"]) != approved.message_id
 
 
-# 32
+# Answers after the timeout
 
 
 @pytest.mark.fault(32)
@@ -289,7 +287,7 @@ def test_unreadable_acceptance_counts(
     assert (len(gmail.ledger), gmail.count("drafts.send")) == (1, 1)
 
 
-# 33, 34: later
+# Throttled: later
 
 
 def http_date(seconds: int) -> str:
@@ -323,7 +321,7 @@ def test_429_pauses_the_mailbox_and_reuses_the_draft(
     assert least < (Rest.objects.get().until - timezone.now()).total_seconds() < most
     PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))
     work()
-    assert gmail.ledger == []  # the mailbox rests
+    assert gmail.ledger == []  # the mailbox cools down
 
     look_again()
     assert state(api, approved) == ("succeeded", None)
@@ -371,7 +369,7 @@ def test_401_on_the_send_is_retried_with_a_new_token(
     assert (state(api, approved)[0], len(gmail.ledger)) == ("succeeded", 1)
 
 
-# 34: what could not be looked at is neither gone nor unchanged
+# A draft that could not be read is neither gone nor unchanged
 
 TOKEN, SCOPE, SWITCHED_OFF, NO_SERVICE = (
     (401, "authError"),
@@ -478,7 +476,7 @@ def test_reply_never_leaves_outside_its_conversation(
     assert (state(api, PendingAction.objects.get()), gmail.ledger) == (expected, [])
 
 
-# 35: a definite no
+# Definite refusals
 
 
 @pytest.mark.fault(35)
@@ -509,7 +507,7 @@ def test_permanent_error_fails_the_action_without_a_draft(
     assert (gmail.ledger, drafts(gmail), Preparation.objects.count()) == ([], [], 0)
 
 
-# 36
+# Refused access
 
 
 @pytest.mark.fault(36)
@@ -558,7 +556,7 @@ def test_mailbox_reconnected_meanwhile_stays_connected(
 
     gmail.before["token"] = connects_again
     if by == "reading":
-        assert api.tool("list_emails").status_code == 424  # with the access of before
+        assert api.tool("list_emails").status_code == 424  # with the earlier access
     elif by == "proposing":
         api.propose(to=["stranger@northwind.example"])
     else:
@@ -583,7 +581,7 @@ def test_client_refused_by_google_makes_the_action_wait(
     assert "GOOGLE_CLIENT_SECRET" in api.get(f"/actions/{approved.pk}").json()["error"]["detail"]
     assert (
         Mailbox.objects.get().status == "error"
-    )  # its grant is good: it need not be connected again
+    )  # its grant is valid: it need not be connected again
 
     gmail.token_error = ""
     TokenRefresh.objects.update(try_again_at=timezone.now() - timedelta(seconds=1))
@@ -592,7 +590,7 @@ def test_client_refused_by_google_makes_the_action_wait(
 
 
 def expire_token(server: GmailServer) -> None:
-    """The access token has run out; the refresh token is good."""
+    """Make the access token expire; the refresh token stays valid."""
     mailbox = Mailbox.objects.get()
     secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
     record = credentials.encrypt({**secrets, "expires_at": 0}, mailbox_id=mailbox.pk)
@@ -600,7 +598,7 @@ def expire_token(server: GmailServer) -> None:
     server.forget_tokens()
 
 
-# 37, 38: the draft is not what it was
+# The draft was changed
 
 
 @pytest.mark.fault(37)
@@ -667,7 +665,9 @@ def test_missing_draft_is_unknown_while_sent_is_unreadable(
     status: int,
     reason: str,
 ) -> None:
-    """Whoever says that nothing went out lets it be cancelled, or sent again."""
+    """Leave it unknown, because an action that counts as not sent could be cancelled, or sent
+    again.
+    """
 
     def is_sent_by_its_person(call: Call) -> None:
         if drafts(gmail):
@@ -728,7 +728,7 @@ def test_draft_that_gmail_only_formats_differently_is_sent(
     assert state(api, approved) == ("succeeded", None)
 
 
-# 39
+# The lookup fails
 
 
 @pytest.mark.fault(39)
@@ -827,7 +827,7 @@ def test_unconfirmed_draft_is_removed_if_nothing_leaves(
     assert (drafts(gmail), gmail.ledger) == ([own], [])
 
 
-# 23, 24, 27: the worker
+# The worker dies
 
 
 ON_BOTH = [
@@ -882,10 +882,10 @@ def test_draft_and_sent_decide_after_a_kill_during_the_send(
 def test_unwritten_outcome_is_found_again(
     api: Api, approved: PendingAction, gmail: GmailServer, settings: Any
 ) -> None:
-    """As if the database were down right after the 200: the attempt stays open, the lease runs out."""
+    """Fail the database right after the 200: the attempt stays open, and the lease ends."""
 
     def takes_the_lease(call: Call) -> None:
-        # What the sweeper does to a worker that could not say how it went.
+        # End the lease as the sweeper does for a worker that could not record the outcome.
         PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
         maintenance.end_dead_leases()
         connection.close()
@@ -899,7 +899,7 @@ def test_unwritten_outcome_is_found_again(
     assert (len(gmail.ledger), gmail.count("drafts.send")) == (1, 1)
 
 
-# 58, 59: what is kept, and two who refresh at once
+# Kept tokens, and two refreshes at once
 
 
 @pytest.mark.fault(58)
@@ -937,14 +937,14 @@ def test_callers_at_once_share_one_refresh(
     secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
     assert secrets["refresh_token"] == "1//the-newest"
     expire_token(gmail)
-    assert make_answer(api) == 200  # with the newest: the one before is good no more
+    assert make_answer(api) == 200  # with the newest token: the one before is no longer valid
 
 
 def make_answer(api: Api) -> int:
     return int(Api(secret=api.secret).tool("list_emails").status_code)
 
 
-# 56: nothing of it in a log
+# No content in a log
 
 
 @pytest.mark.fault(56)

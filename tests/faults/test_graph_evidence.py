@@ -1,5 +1,5 @@
-"""What proves something at Microsoft 365: an unmoved, unchanged draft is unsent, and our mail in
-Sent is sent.
+"""Evidence at Microsoft 365: an unmoved, unchanged draft is unsent, and our mail in Sent is
+sent.
 """
 
 import pytest
@@ -33,7 +33,7 @@ def move_silently(item: Item, folder: str) -> None:
 
 @pytest.fixture
 def in_doubt(api: Api, reviewer: Reviewer, graph: GraphServer) -> PendingAction:
-    """An action whose order to send got no answer and had no effect."""
+    """Return an action whose order to send got no answer and had no effect."""
     action = approve(api, reviewer)
     graph.fault("drop_after")
     work()

@@ -1,7 +1,6 @@
-"""The whole road on a mailbox of Microsoft 365 whose answers are lost, late or wrong (30-39, 23,
-24, 27, 58).
+"""The whole send path on a mailbox of Microsoft 365 whose answers are lost, late or wrong.
 
-The ledger of the server is the witness: what left is there, whatever anybody was told.
+The ledger of the server is the witness: every sent mail is there, whatever the answer was.
 """
 
 import io
@@ -41,7 +40,7 @@ Tamper = Callable[[Item], object]
 
 @pytest.fixture
 def approved(api: Api, reviewer: Reviewer) -> PendingAction:
-    """An action that a person has approved and nobody has carried out."""
+    """Return an action that a person has approved and no worker has claimed."""
     return approve(api, reviewer)
 
 
@@ -52,7 +51,7 @@ def approve(api: Api, reviewer: Reviewer, **changes: Any) -> PendingAction:
 
 
 def probe() -> None:
-    """Let the next look be due, and look."""
+    """Make the next lookup due, and run it."""
     PendingAction.objects.filter(status="unknown").update(
         next_probe_at=timezone.now() - timedelta(seconds=1)
     )
@@ -86,7 +85,7 @@ def test_approved_mail_leaves_once_as_the_verified_draft(
     assert all('IdType="ImmutableId"' in hit.prefer for hit in graph.hits)
 
 
-# 30, 31: the answer was lost
+# Lost answers
 
 
 @pytest.mark.fault(30, 31)
@@ -262,7 +261,7 @@ def test_permanent_error_fails_and_hides_the_provider_text(
     assert "PROVIDER TEXT" not in written.getvalue() + json.dumps(error) + page
     assert (len(graph.sends()), graph.ledger) == (1, [])
     assert Mailbox.objects.get(pk=mailbox.pk).status == "active"
-    # Row 35 ends with nothing left behind: the prepared draft goes.
+    # Nothing is left behind: the prepared draft is removed.
     maintenance.tidy()
     assert graph.drafts(ADA) == []
 
@@ -289,7 +288,7 @@ def test_dead_grant_disconnects_the_mailbox_and_mail_waits(
         assert Mailbox.objects.get(pk=mailbox.pk).status == "needs_reauth"
         assert (len(service.grants), graph.hits) == (1, [])
 
-        # Even a worker that does not look at the mailbox's state asks once an interval.
+        # Even a worker that ignores the mailbox's state asks once an interval.
         Mailbox.objects.update(status="active")
         now_it_is_time()
         work()
@@ -371,7 +370,7 @@ def test_mailbox_without_refresh_token_waits_for_reconnect(
         {**secrets, "expires_at": time.time() + left}, mailbox_id=mailbox.pk
     )
     Mailbox.objects.filter(pk=mailbox.pk).update(credentials=record)
-    if left > 0:  # as long as its token is good, it works
+    if left > 0:  # as long as its token is valid, it works
         assert api.tool("list_emails").status_code == 200
         return
     work()
@@ -393,7 +392,7 @@ def secrets_of(mailbox: Mailbox) -> credentials.Secrets:
     )
 
 
-# What could not be looked at is neither gone nor unchanged
+# A draft that could not be read is neither gone nor unchanged
 
 
 @pytest.mark.parametrize("on", ["get", "list"])
@@ -436,11 +435,11 @@ def test_unreadable_draft_is_not_reported_as_changed(
     assert (state(PendingAction.objects.get()), graph.ledger) == (("failed", told), [])
 
 
-# 37, 38: somebody else's hand
+# Changes by somebody else
 
 
 def throttled_with_a_draft(graph: GraphServer) -> Item:
-    """A first try has prepared the draft and was told to wait."""
+    """Prepare the draft in a first attempt that was throttled, and return it."""
     graph.fault("answer", status=429, code="ApplicationThrottled", Retry_After="1")
     work()
     now_it_is_time()
@@ -513,14 +512,14 @@ def test_draft_the_owner_is_sending_survives_a_cancellation(
     approved: PendingAction, graph: GraphServer, api: Api
 ) -> None:
     draft = throttled_with_a_draft(graph)
-    graph.store.move(ADA, draft, "sentitems")  # on its way: there, and a draft still
+    graph.store.move(ADA, draft, "sentitems")  # in transit: already moved, and still a draft
     assert api.post(f"/actions/{approved.pk}/cancel").json()["state"] == "cancelled"
     now_it_is_time()
     maintenance.tidy()
     assert draft.folder == "sentitems"
 
 
-# A draft of which nobody knows the id: the worker died, or the answer was lost, once it was made
+# A draft whose id nobody knows: the worker died, or the answer was lost, right after its creation
 
 
 @pytest.fixture(params=["create", "createReply"])
@@ -556,7 +555,7 @@ def test_unconfirmed_draft_sent_by_the_owner_is_not_repeated(
     graph.accept(ADA, graph.drafts(ADA)[0], "by hand", save=True)
     now_it_is_time()
     work()
-    # An answer comes back to its person before that, since its conversation has moved on.
+    # A reply is returned to its person before that, because its conversation has moved on.
     answers = unconfirmed.tool == "reply_email"
     assert state(unconfirmed) == (("pending", None) if answers else ("unknown", "draft_gone"))
     assert (graph.sends(), len(graph.ledger)) == ([], 1)
@@ -710,7 +709,7 @@ def test_text_that_became_a_link_is_never_sent(
     assert (graph.sends(), graph.ledger) == ([], [])
 
 
-# 39: the look itself fails
+# The lookup itself fails
 
 
 @pytest.mark.fault(39)
@@ -762,7 +761,7 @@ def test_lost_answer_without_drafts_is_found_by_our_mark(
     assert len(graph.ledger) == effect
 
 
-# 23, 24, 27: the worker or the database goes
+# The worker or the database fails
 
 
 @pytest.mark.fault(27)

@@ -1,5 +1,5 @@
-"""An order to send that is carried out late, after its action has moved on: destroying its draft is
-the only proof.
+"""An order to send that is carried out late, after its action has moved on: only destroying its
+draft proves that it is not sent.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def slow_order(graph: GraphServer, settings: Any) -> Iterator[Held]:
-    """The next order to send stops in the server before its effect, for longer than the client
+    """Stop the next order to send in the server before its effect, for longer than the client
     waits.
     """
     settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 1

@@ -1,4 +1,4 @@
-"""With each guard taken away in turn, in a copy of the tree, the proof must fail: else it would
+"""With each guard removed in turn, in a copy of the tree, the proof must fail: otherwise it would
 prove nothing.
 """
 
@@ -34,8 +34,8 @@ Edit = tuple[str, str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Mutation:
-    """Guards taken away, each as file, text and what takes its place; where that hurts, and what
-    must be found then.
+    """Removed guards, each as file, text and replacement; the run in which that hurts, and the
+    expected findings.
     """
 
     edits: tuple[Edit, ...]
@@ -46,7 +46,9 @@ class Mutation:
 
 
 def trouble(**changes: object) -> Plan:
-    """A directed run: much of one thing, and a short healing, since much may never heal."""
+    """Return a directed run: many repetitions of one thing, and a short healing, because much may
+    never heal.
+    """
     usual = {
         "seconds": 20,
         "proposals": 100,
@@ -188,9 +190,7 @@ MUTATIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """A guard of one moment, which a run would have to wait for too long: taken away, the test of
-    the moment fails.
-    """
+    """A guard of one moment, too rare for a run: without it, the test of the moment fails."""
 
     edit: Edit
     tests: str
@@ -295,9 +295,7 @@ WITHOUT_FENCE: Edit = (
 
 
 def without(edits: Iterable[Edit], tree: Path) -> Path:
-    """A copy of the tree with the guard taken out; fails when the text is not there any more, or
-    not once.
-    """
+    """Copy the tree without the guard. Fail if the text is not there exactly once."""
     tree.mkdir()
     for name in TREE:
         if (PROJECT / name).is_dir():
@@ -334,8 +332,8 @@ def test_same_trouble_breaks_nothing_with_every_guard(tmp_path: Path) -> None:
 
 
 def test_late_outcome_test_fails_without_the_fence(tmp_path: Path) -> None:
-    """Two attempts of one action at one moment are too rare to wait for: here the test of the
-    moment itself fails.
+    """Check the test of the moment itself: two attempts of one action at one moment are too rare to
+    wait for.
     """
     tree = without((WITHOUT_FENCE,), tmp_path / "tree")
     command = [

@@ -1,4 +1,4 @@
-"""A power cut right after the mail server has taken a mail: only what was synced is left, and
+"""A power cut right after the mail server has accepted a mail: only synced data is left, and
 nothing is sent again.
 """
 

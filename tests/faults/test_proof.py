@@ -1,5 +1,5 @@
-"""The proof at work: seeded runs of real processes on PostgreSQL, and mail by the thousand under a
-rain of kills.
+"""The proof at work: seeded runs of real processes on PostgreSQL, and thousands of mails under
+constant kills.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ KILLS = {"worker killed": 1}
 
 
 def kept(report: Report) -> Report:
-    """The promise was kept, although there was every occasion to break it."""
+    """Assert that the promise was kept, and return the report."""
     assert not report.violations, "\n".join(str(violation) for violation in report.violations)
     assert set(report.states) <= {"succeeded", "failed", "unknown", "rejected", "cancelled"}
     return report
@@ -39,7 +39,7 @@ def test_promise_is_kept_when_everything_fails(
 ) -> None:
     report = kept(prove(Setup(queue=queue, seed=seed, kinds=kinds), SHORT, tmp_path))
     assert len(report.ledger) >= 5
-    # How much trouble fits into the time depends on the machine; that there was some does not.
+    # The amount of trouble depends on the machine, but there must be some.
     assert sum(report.faults.values()) + sum(report.blows.values()) >= 4
 
 
@@ -62,8 +62,8 @@ def test_thousand_mails_leave_once_while_workers_are_killed(
     report = kept(prove(setup, plan, tmp_path))
 
     assert len({entry.message_id for entry in report.ledger}) == len(report.ledger)
-    # Nothing is lost: what is not in the ledger is one of the few that a kill has left unknown, and
-    # is shown as such.
+    # Nothing is lost: a mail that is not in the ledger is one of the few that a kill left unknown,
+    # and mailhub shows it so.
     assert set(report.states) <= {"succeeded", "unknown"}
     assert sum(report.states.values()) == 1000
     assert report.states["unknown"] <= report.blows["worker killed"]

@@ -28,7 +28,7 @@ def smtp() -> Iterator[FaultySmtp]:
 
 
 def subjects(smtp: FaultySmtp) -> list[str]:
-    """What the mail server has taken, in order."""
+    """Return the subjects that the mail server has accepted, sorted."""
     return sorted(str(message_from_bytes(accepted.content)["Subject"]) for accepted in smtp.ledger)
 
 
@@ -39,7 +39,7 @@ def copy_sqlite(home: Path, target: Path) -> None:
 
 
 class Database(Protocol):
-    """A database that a test copies while it is used, and that comes back as it was then."""
+    """A database that a test copies while it is used, and restores to that state."""
 
     url: str
 
@@ -63,7 +63,7 @@ class Sqlite:
 
 
 class Dumped:
-    """PostgreSQL, by pg_dump; what comes back is another database of the same server."""
+    """PostgreSQL, by pg_dump; a restore creates another database of the same server."""
 
     def __init__(self, server: Postgres, dump: Path) -> None:
         self.url = server.url
@@ -164,7 +164,7 @@ def test_approval_despite_the_warning_is_closed_as_sent(
         )
         installation.approve(action_id)
 
-        installation.worker()  # began after the approval, and has not seen a restore
+        installation.worker()  # began after the approval, and has not noticed a restore
 
         assert installation.reaches(action_id, "succeeded", "failed")["state"] == "succeeded"
         assert "paused" not in request(f"{installation.url}/readyz").json()

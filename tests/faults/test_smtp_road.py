@@ -1,5 +1,5 @@
-"""The whole road on a mailbox whose SMTP server fails: the state, the ledger and the copy in Sent
-agree (40-44, 55).
+"""The whole send path on a mailbox whose SMTP server fails: the state, the ledger and the copy in
+Sent agree.
 """
 
 import io
@@ -36,20 +36,20 @@ def _no_long_silence(settings: Any) -> None:
 
 @pytest.fixture
 def approved(api: Api, reviewer: Reviewer) -> str:
-    """An action that a person has approved and nobody has carried out."""
+    """Return an action that a person has approved and no worker has claimed."""
     action_id = api.propose(to=[MIRA], cc=[CHARLES], bcc=["hidden@copy.example"])
     assert reviewer.decide(action_id, "approve").status_code == 302
     return action_id
 
 
 def state(api: Api, action_id: str) -> tuple[str, str | None]:
-    """The state as the proposer sees it, and the code of its error."""
+    """Return the state as the proposer sees it, and the code of its error."""
     action = api.get(f"/actions/{action_id}").json()
     return action["state"], action.get("error", {}).get("code")
 
 
 def now_it_is_time(*fields: str) -> None:
-    """Let waiting times be over, by the row: those named, or all."""
+    """End waiting times by changing the rows: the named ones, or all."""
     past = timezone.now() - timedelta(seconds=1)
     Rest.objects.update(until=timezone.now() - timedelta(seconds=1))
     for field in fields or ("not_before", "next_probe_at", "settle_at"):
@@ -83,7 +83,7 @@ def test_approved_mail_leaves_once_and_is_copied_to_sent(
     assert [message_id_of(copy) for copy in world.sent()] == message_ids(world)
 
 
-# 40: nothing was sent
+# Nothing was sent
 
 
 @pytest.mark.fault(40, 42, 43)
@@ -114,7 +114,7 @@ def test_certainly_unsent_mail_is_retried_with_the_same_id(
     assert before + timedelta(seconds=3) < action.not_before < timezone.now() + timedelta(seconds=5)
     assert world.smtp.ledger == []
 
-    work()  # its time has not come
+    work()  # it is not due yet
     assert action.attempts.count() == 1
 
     now_it_is_time("not_before")
@@ -173,7 +173,7 @@ def test_refused_password_waits_for_a_reconnect(api: Api, approved: str, world: 
     assert len(world.smtp.ledger) == 1
 
 
-# 41: nobody knows
+# Lost answers
 
 
 @pytest.mark.fault(41)
@@ -193,7 +193,7 @@ def test_lost_answer_is_found_in_sent_if_the_server_saves(
     work()
     assert state(api, approved)[0] == "unknown"
 
-    maintenance.reconcile()  # its time has not come
+    maintenance.reconcile()  # it is not due yet
     assert state(api, approved)[0] == "unknown"
     now_it_is_time("next_probe_at")
     maintenance.reconcile()
@@ -254,7 +254,7 @@ def test_failed_lookup_is_no_evidence_and_the_next_finds_it(
     assert world.smtp.data_commands == 1
 
 
-# 45: the server gives it another Message-ID
+# The server gives it another Message-ID
 
 
 @pytest.mark.fault(45)
@@ -274,7 +274,7 @@ def test_lost_answer_is_found_under_the_id_of_the_server(
     assert (len(world.smtp.ledger), len(world.sent())) == (1, 1)
 
 
-# 42, 43: a definite no
+# Definite refusals
 
 
 @pytest.mark.fault(42, 43)
@@ -317,7 +317,7 @@ def test_refused_address_is_shown_and_nobody_gets_the_mail(
     assert (world.smtp.ledger, world.smtp.data_commands) == ([], 0)
 
 
-# 44: the copy in Sent
+# The copy in Sent
 
 
 @pytest.mark.fault(44)
@@ -345,7 +345,7 @@ def test_copy_that_fails_for_a_day_is_given_up_and_reported(
 ) -> None:
     world.imap_goes_down()
     work()
-    # A mailbox that must be connected again costs no try.
+    # A mailbox that must be connected again costs no attempt.
     Mailbox.objects.update(status=Mailbox.Status.NEEDS_REAUTH)
     now_it_is_time("settle_at")
     before = PendingAction.objects.get().settle_tries
@@ -374,7 +374,7 @@ def test_copy_with_an_unconfirmed_save_is_not_doubled(
     api: Api, approved: str, world: World
 ) -> None:
     work()
-    # As if the worker had died between the APPEND and the note of it.
+    # As if the worker had died between the APPEND and its record.
     PendingAction.objects.update(settle_at=timezone.now() - timedelta(seconds=1))
     maintenance.settle()
     assert len(world.sent()) == 1
@@ -421,7 +421,7 @@ def test_copy_is_made_only_on_request(api: Api, reviewer: Reviewer, world: World
     assert (len(world.smtp.ledger), world.sent()) == (1, [])
 
 
-# 55: Bcc
+# Bcc
 
 
 @pytest.mark.fault(55)
@@ -451,7 +451,7 @@ def test_bcc_is_not_in_the_headers_on_the_wire(api: Api, reviewer: Reviewer, wor
     assert message_from_bytes(copy, policy=policy.default)["Bcc"] == "hidden@copy.example"
 
 
-# 56: nothing of it in a log
+# No content in a log
 
 
 CANARIES = ("canary-subject", "canary-body", "canary-to", "canary-hidden", "canary-reply")
@@ -492,7 +492,7 @@ def test_no_secret_or_content_is_in_log_error_or_audit(
     api.tool("list_emails")
 
     lines = logged.getvalue()
-    assert "attempt_ended" in lines  # the right handler was listened to
+    assert "attempt_ended" in lines  # the test listened to the right handler
     for canary in (*CANARIES, world.sandbox.access(ADA).password):
         assert canary not in lines
     stored = json.dumps(

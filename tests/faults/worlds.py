@@ -1,8 +1,8 @@
-"""An older copy of the database comes back: what happened before is judged by what was lost, the
-rest by what is left.
+"""Restores of an older copy: earlier events are judged by the lost database, the others by the
+remaining one.
 
-Nothing that was handed over before may leave again without an approval that a person gave after the
-restore.
+After a restore, an action that was handed over before is sent again only with an approval from
+after the restore.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from tests.faults.facts import Action, Attempt, Event, Tables
 
 WARNED = "may_have_been_sent"
-# A provider may still carry out an order of a program that is gone: what a call takes at most, with
-# a margin.
+# A provider may still carry out an order of a program that is gone: the maximum time of a call,
+# with a margin.
 LATE = timedelta(seconds=15)
 
 
@@ -21,7 +21,7 @@ LATE = timedelta(seconds=15)
 class Restore:
     """One restore: the database right before it, and the copy right after it.
 
-    Mail could leave from `ended`.
+    Mail could be sent again from `ended`.
     """
 
     at: datetime
@@ -34,10 +34,10 @@ class Restore:
 class World:
     """The database from one restore to the next. The first has no beginning.
 
-    `anew`: the actions whose handing over a restore made the database forget, with the time of the
-    last such restore. `before`: what the restore at its beginning lost. `in_doubt`: the actions
-    that the copy knew as handed over, without knowing more: a proof that they did not leave may
-    still come, and then their approval holds.
+    `anew`: the actions whose handover a restore made the database forget, with the time of the last
+    such restore. `before`: the data that the restore at its beginning lost. `in_doubt`: the actions
+    that the copy knew only as handed over. A proof that they were not sent may still come, and then
+    their approval is valid.
     """
 
     tables: Tables
@@ -62,7 +62,9 @@ def worlds(tables: Tables, restores: Sequence[Restore]) -> list[World]:
 
 
 def forgotten(restore: Restore) -> frozenset[str]:
-    """Return the actions that were handed over in an attempt that the copy does not know as such."""
+    """Return the actions that were handed over in an attempt that the copy does not know as
+    such.
+    """
     known = {_key(attempt) for attempt in _on_wire(restore.copy)}
     return frozenset(
         attempt.action for attempt in _on_wire(restore.lost) if _key(attempt) not in known
@@ -70,12 +72,12 @@ def forgotten(restore: Restore) -> frozenset[str]:
 
 
 def world_of(at: datetime, found: Sequence[World]) -> World:
-    """Return the world in which something happened."""
+    """Return the world in which the event at that time happened."""
     return [world for world in found if world.begins is None or world.begins <= at][-1]
 
 
 def handed_over(found: Sequence[World]) -> Iterator[Attempt]:
-    """Yield each attempt that began to hand something over, in whichever world, once; oldest first."""
+    """Yield each attempt that began a handover in any world, once; oldest first."""
     seen: dict[object, Attempt] = {}
     for world in found:
         for attempt in _on_wire(world.tables):
@@ -86,8 +88,8 @@ def handed_over(found: Sequence[World]) -> Iterator[Attempt]:
 
 
 def orders(action: Action, found: Sequence[World]) -> list[datetime]:
-    """Return when a person had another copy sent: by a ruling, or by approving what a restore had
-    made forgotten.
+    """Return when a person ordered another copy: by a ruling, or by approving an action that a
+    restore made forgotten.
     """
     ruled = {
         attempt.ruled_at
@@ -123,7 +125,7 @@ def warnings(action: Action, world: World) -> list[Event]:
 
 
 def ended_in_the_pause(action: Action, tables: Tables, restores: Sequence[Restore]) -> bool:
-    """Return whether the action ended while everything was paused, before mailhub had looked at it
+    """Return True if the action ended while everything was paused, before mailhub had looked at it
     again.
     """
     return any(

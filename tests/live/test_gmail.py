@@ -1,7 +1,7 @@
 """The lists of live tests for Gmail: on our own server always, and on a real account with `-m
 live`.
 
-`docs/develop/live-tests.md` says what the real account needs.
+`docs/develop/live-tests.md` lists the needs of the real account.
 """
 
 import os
@@ -32,7 +32,7 @@ from tools.providers.gmail import GmailProvider
 
 __all__ = ["gmail"]
 pytestmark = pytest.mark.django_db(transaction=True)
-SUBJECT = "mailhub live test"  # by which everything is found again and cleaned up
+SUBJECT = "mailhub live test"  # finds everything again for the cleanup
 TOKEN_FILE = "GMAIL_LIVE_TOKEN_FILE"
 
 
@@ -58,7 +58,7 @@ class Account:
 
 
 def ours(server: GmailServer, user: User) -> Account:
-    """Forty mails of two months, one of them starred, one in Chinese, one in HTML."""
+    """Deliver forty mails of two months, one of them starred, one in Chinese, one in HTML."""
     now = int(time.time() * 1000)
     for number in range(40):
         at = format_datetime(datetime.now(UTC) - timedelta(days=number * 1.5))
@@ -263,7 +263,7 @@ def test_end_to_end_03_useless_token_is_an_auth_error(account: Account) -> None:
     Mailbox.objects.filter(pk=account.mailbox.pk).update(credentials=record)
     problem = problem_of(account.api.tool("gmail_search_messages", query="in:inbox"))
     assert (problem["code"], problem["status"]) == ("auth_error", 424)
-    assert account.search("in:inbox")  # the next call has a new one
+    assert account.search("in:inbox")  # the next call has a new token
 
 
 def test_end_to_end_04_search_shows_the_same_as_reading(account: Account) -> None:
@@ -271,7 +271,7 @@ def test_end_to_end_04_search_shows_the_same_as_reading(account: Account) -> Non
     assert account.get(row["id"])["headers"]["Subject"].startswith(row["subject"].removesuffix("…"))
 
 
-# Sending, to oneself and nobody else
+# Sending, only to oneself
 
 
 def thrown_away(users: Any, *, id_: str) -> Any:
@@ -280,7 +280,7 @@ def thrown_away(users: Any, *, id_: str) -> Any:
 
 @pytest.fixture
 def cleaned(account: Account) -> Iterator[Callable[[], list[str]]]:
-    """Whatever has the fixed subject goes into the bin before and after, where the account allows
+    """Move all mail with the fixed subject to the bin before and after, if the account allows
     it.
     """
     provider = provider_for(account.mailbox)
@@ -316,7 +316,7 @@ def test_send_reply_and_forward_to_oneself(
     assert carried_out(account, reviewer, sent)["state"] == "succeeded"
     give_up_at = time.monotonic() + (30 if account.real else 0)
     while not (found := account.search(f'subject:"{SUBJECT}"')) and time.monotonic() < give_up_at:
-        time.sleep(2)  # a real account shows it when it has arrived
+        time.sleep(2)  # a real account shows the mail when it has arrived
     for tool, more in (
         ("reply_email", {"comment": "Two."}),
         ("forward_email", {"to": [own], "comment": "Three."}),
@@ -328,7 +328,7 @@ def test_send_reply_and_forward_to_oneself(
 def test_sent_mail_is_found_in_sent(
     account: Account, reviewer: Reviewer, cleaned: Callable[[], list[str]]
 ) -> None:
-    """The proof that a lost answer is settled by: our mark, or the Message-ID where Gmail has left
+    """Find the proof that settles a lost answer: our marker, or the Message-ID if Gmail has kept
     it.
     """
     answer = account.api.tool(

@@ -1,6 +1,6 @@
 """Microsoft 365 itself, with a test mailbox (docs/develop/live-tests.md).
 
-Skipped if there is none.
+Skipped without one.
 """
 
 import os
@@ -41,7 +41,7 @@ pytestmark = [
 
 @pytest.fixture
 def mailbox(alice: User) -> Mailbox:
-    """By the application's own permissions: nobody has to sign in for a test."""
+    """Connect with the application's own permissions: nobody has to sign in for a test."""
     granted = microsoft.by_client_credentials()
     microsoft.prove_application(ADDRESS, granted.secrets["access_token"])
     mailbox = connect_mailbox(
@@ -62,7 +62,9 @@ def api(alice: User, mailbox: Mailbox) -> Api:
 
 @pytest.fixture
 def subject(api: Api, mailbox: Mailbox) -> Iterator[str]:
-    """A subject of this run alone; what bears it is removed from Sent and Drafts afterwards."""
+    """Yield a subject of this run only; mails with it are removed from Sent and Drafts
+    afterwards.
+    """
     mark = f"{SUBJECT} {uuid.uuid4().hex[:8]}"
     yield mark
     provider: Any = provider_for(mailbox)
@@ -117,9 +119,7 @@ def test_word_search_finds_the_mail(api: Api) -> None:
 
 
 def test_destroyed_draft_cannot_be_sent_any_more(mailbox: Mailbox, subject: str) -> None:
-    """What `destroy` takes for proof: no order finds the draft, and none finds it under another
-    folder.
-    """
+    """Check the proof of `destroy`: no order finds the draft, also not under another folder."""
     provider = GraphProvider.for_mailbox(mailbox)
     made = provider._client.call(
         "POST",

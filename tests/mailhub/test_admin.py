@@ -1,4 +1,4 @@
-"""The admin site is for looking: nothing is decided, changed or shown there that must stay shut."""
+"""The admin site is read-only: it decides and changes nothing, and shows no secret content."""
 
 import pytest
 from django.contrib import admin

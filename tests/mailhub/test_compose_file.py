@@ -1,7 +1,6 @@
-"""The compose file: nothing in it runs as root or writes where it may not, and what it starts,
-starts.
+"""The compose file: no service runs as root or writes where it may not, and its commands start.
 
-No container engine is needed: the structure is looked at, and the commands of the containers run as
+No container engine is needed: the structure is checked, and the commands of the containers run as
 plain processes.
 """
 
@@ -69,12 +68,12 @@ def test_image_has_an_exact_version_and_can_be_pinned(name: str) -> None:
 def test_every_setting_reaches_every_container(name: str) -> None:
     service = SERVICES[name]
     assert service["env_file"] == [{"path": ".env", "required": False}]
-    # What is set here goes before .env; only these are the container's own.
+    # A value here overrides .env; only these belong to the container itself.
     ours = {"MAILHUB_HOME": "/data"}
     for variable, value in service["environment"].items():
         if variable in ours:
             assert value == ours[variable]
-        elif not variable.endswith("_FILE"):  # a value in the environment goes before NAME_FILE
+        elif not variable.endswith("_FILE"):  # a value in the environment overrides NAME_FILE
             assert re.fullmatch(rf"\$\{{{variable}:[-?].*\}}", value), variable
     shown = re.findall(r"^([A-Z][A-Z0-9_]*)=", (PROJECT / ".env.example").read_text(), re.MULTILINE)
     assert set(shown) == set(Environment.model_fields), "a setting is missing in .env.example"
@@ -124,7 +123,7 @@ def test_container_settings_are_those_that_mailhub_reads(name: str) -> None:
         if variable.endswith("_FILE"):
             secret = value.removeprefix("/run/secrets/")
             assert secret in service["secrets"]
-            # Only what the repository does not hold.
+            # Only files that are not in the repository.
             assert FILE["secrets"][secret]["file"].startswith("var/")
         else:
             assert variable not in (
@@ -146,7 +145,7 @@ def test_named_services_exist_and_have_health_checks() -> None:
                     "service_completed_successfully",
                     "no",
                 )
-            # A service of a profile that is off must not hold up the others.
+            # A service of an inactive profile must not block the others.
             assert how.get("required", True) is ("profiles" not in SERVICES[other])
         for kind in ("secrets", "networks"):
             assert set(service.get(kind, ())) <= FILE[kind].keys()

@@ -1,4 +1,4 @@
-"""What the environment may say: a wrong or missing value ends the start with one line that names
+"""Valid values of the environment: a wrong or missing value ends the start with one line that names
 it.
 """
 
@@ -40,7 +40,7 @@ WRONG = [
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
-    """No variable of ours but the home: an empty one."""
+    """Unset our variables, except for the home, which is empty."""
     for name in Environment.model_fields:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(f"{name}_FILE", raising=False)
@@ -52,7 +52,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
 def test_invalid_value_stops_the_start_with_one_line(
     bare: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    """An empty value counts as none."""
+    """Treat an empty value as missing."""
     for each, given in (KEYS | {name: value}).items():
         bare.setenv(each, given)
     with pytest.raises(SystemExit) as stopped:
@@ -113,7 +113,9 @@ def test_options_in_the_database_address_are_kept(tmp_path: Path) -> None:
 def test_silent_network_does_not_hold_postgresql_for_ever(
     tmp_path: Path, given: str, bounded: str
 ) -> None:
-    """A pooler, told by its threshold, takes no parameter of the server at the start."""
+    """Set no timeout of statements for a pooler, which the threshold reveals: it takes no parameter
+    of the server at the start.
+    """
     says = (
         "import django.conf; asked = django.conf.settings.DATABASES['default']['OPTIONS'];"
         "print(asked['connect_timeout'], asked['keepalives'], asked['tcp_user_timeout'],"
@@ -129,7 +131,7 @@ def test_silent_network_does_not_hold_postgresql_for_ever(
 def test_keys_of_a_home_are_stable_and_private(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
     bare.setattr(
         "mailhub.environment.only_one", lambda home: None
-    )  # this process stays, and would hold it
+    )  # this process stays, and would keep it
     prepare_home()
     path = env_file(tmp_path / "home")
     first = path.read_text()
@@ -146,8 +148,8 @@ def test_keys_of_a_home_are_stable_and_private(tmp_path: Path, bare: pytest.Monk
 
 
 def test_example_lists_every_variable_with_its_default() -> None:
-    """Comment, then name and default; a name whose default is empty or made at the first start
-    stands empty.
+    """Expect a comment, then name and default. The value is empty if the default is empty or made
+    at the first start.
     """
     found: dict[str, tuple[str, str]] = {}
     comment = ""

@@ -1,4 +1,4 @@
-"""Logs hold listed fields and nothing else, whoever writes them."""
+"""Logs hold listed fields and nothing else, whichever code writes them."""
 
 import io
 import logging
@@ -16,7 +16,7 @@ CANARY = "canary@northwind.example"
 
 @pytest.fixture
 def logged() -> Iterator[Logged]:
-    """What has been written since the test began, as standard error would show it."""
+    """Yield everything written since the test began, as on standard error."""
     (handler,) = (
         each
         for each in logging.getLogger().handlers
@@ -111,7 +111,7 @@ def test_request_is_logged_by_its_route_only(logged: Logged) -> None:
 
 
 def test_every_process_logs_through_the_list() -> None:
-    """One handler at the root, and none of a library's own beside it."""
+    """Check for one handler at the root, and no other handler of a library."""
     formatters = [
         each.formatter
         for each in logging.getLogger().handlers

@@ -1,4 +1,4 @@
-"""/metrics and /readyz: what an operator sees, and that it says nothing about anybody."""
+"""/metrics and /readyz: an operator sees the state of the server, and nothing about a person."""
 
 from datetime import timedelta
 from typing import Any
@@ -22,7 +22,7 @@ TOKEN = "a token for those who watch"
 
 
 def scrape(settings: Any, token: str = TOKEN) -> dict[tuple[str, str], float]:
-    """The samples by name and the value of their one label."""
+    """Return the samples by name and the value of their one label."""
     settings.MAILHUB_METRICS_TOKEN = TOKEN
     answer = Client().get("/metrics", headers={"Authorization": f"Bearer {token}"})
     assert answer.status_code == 200

@@ -31,7 +31,7 @@ LETTER = (
     b"From here\r\n.dot\r\n\xe6\x97\xa5\xe6\x9c\xac\r\n\r\nno line end"
 )
 
-# The child's main without `manage.py`; the pipe says when `ready` was called.
+# The child's main without `manage.py`; it writes to the pipe when `ready` is called.
 CHILD = """
 import os, sys
 from pathlib import Path
@@ -111,7 +111,7 @@ def body(client: IMAPClient, uid: int) -> bytes:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Polls with a bound; the calls inside wait for the server, so that nothing spins."""
+    """Poll with a time limit; the calls inside wait for the server, so the loop does not spin."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline
@@ -277,7 +277,7 @@ def test_restart_keeps_ports_passwords_mail_and_uids(home: Path) -> None:
             uids = client.search()
             validity = client.folder_status("INBOX")[b"UIDVALIDITY"]
     assert (home / "sandbox" / "state.json").stat().st_mode & 0o777 == 0o600
-    # It was killed just now: nothing that was answered may depend on a clean end.
+    # The process was killed just now: no confirmed message may depend on a clean end.
     with running(home) as (_, second), signed_in(second) as client:
         assert second == first
         assert client.search() == uids

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.static
 TEMPLATES = Path(__file__).parent.parent.parent / "templates"
 TRANSLATED = re.compile(r"{% *blocktrans(?:late)?\b.*?{% *endblocktrans(?:late)? *%}", re.DOTALL)
-# Blocks of which a page puts attributes into the tags of its base.
+# Blocks with which a page puts attributes into the tags of its base.
 NOT_TEXT = re.compile(
     r"{% *block (?:at_\w+|body_data) *%}.*?{% *endblock *%}|{% *comment.*?endcomment *%}|{#.*?#}|{%.*?%}|{{.*?}}|&\w+;",
     re.DOTALL,
@@ -30,7 +30,7 @@ NAMES = {
     "ok",
     "forbidden",
 }
-# Commands to be typed, and a tag that is put together from parts.
+# Commands to type, and a tag that is built from parts.
 NOT_FOR_READERS = {
     "accounts/connect_command.html",
     "approvals/invitation_command.html",
@@ -39,7 +39,7 @@ NOT_FOR_READERS = {
 
 
 class Words(HTMLParser):
-    """The words that stand in a page for people; code is for machines."""
+    """The words of a page that people read; code is for machines."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -8,15 +8,15 @@ MAY_BREAK = (*OPENING, *CLOSING, ",", ".")
 
 
 def find(source: str, code: str) -> list[tuple[int, int]]:
-    """Return the begin and end of each place where the code stands."""
+    """Return the begin and end of each place where the code is."""
     if code in source:
         return [match.span() for match in re.finditer(re.escape(code), source)]
     return [match.span() for match in _pattern(code).finditer(source)]
 
 
 def replace(source: str, old: str, new: str) -> str:
-    """Return the source with other code in the one place of the old; raises ValueError if there is
-    no such place.
+    """Return the source with other code in the one place of the old; raise ValueError if there is
+    not exactly one.
     """
     places = find(source, old)
     if len(places) != 1:

@@ -30,8 +30,7 @@ TESTS_FAILED = 1  # pytest's exit code
 NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"
 )
-# The guards of the database are installed by a migration, so a kept database would have the old
-# ones.
+# A migration installs the guards of the database, so a kept database would have the old ones.
 IN_THE_DATABASE = ("approvals/guard_rules.py", "approvals/guards.py")
 ONE_TEST = "tests/accounts/test_quotas.py::test_fourth_of_three_is_refused_with_a_time"
 
@@ -40,7 +39,7 @@ ONE_TEST = "tests/accounts/test_quotas.py::test_fourth_of_three_is_refused_with_
 class Mutant:
     """One change of a file, the tests that should notice it, and the reason if none can.
 
-    `not_run_yet`: nobody has tried so far whether they do.
+    `not_run_yet`: nobody has checked yet whether they do.
     """
 
     file: str
@@ -56,7 +55,7 @@ class Mutant:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What came of a mutant: "noticed", "not noticed", "timeout", or "broken" if the tests could
+    """The result of a mutant: "noticed", "not noticed", "timeout", or "broken" if the tests could
     not be run.
     """
 
@@ -85,7 +84,7 @@ class Workshop:
 
     def __init__(self, home: Path, template: Path) -> None:
         self._tree, self._template, self._database = home / "tree", template, home / "test.sqlite3"
-        # Modification times are kept, so the compiled files fit all that is not changed.
+        # Modification times are kept, so the compiled files are valid for all unchanged files.
         shutil.copytree(PROJECT, self._tree, ignore=NOT_COPIED)
 
     def judge(self, mutant: Mutant) -> Verdict:
@@ -115,7 +114,7 @@ class Workshop:
 
 
 def run_tests(tree: Path, database: Path, tests: Sequence[str], *, fresh: bool) -> tuple[int, str]:
-    """Run tests in a tree until the first failure; return pytest's exit code and what it printed."""
+    """Run tests in a tree until the first failure; return pytest's exit code and its output."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -161,7 +160,7 @@ def judge_all(
     until: float,
     tell: Callable[[Verdict], None] = lambda _: None,
 ) -> list[Verdict]:
-    """Judge the mutants, `jobs` at a time; none is begun after `until` on the monotonic clock."""
+    """Judge the mutants, `jobs` at a time; start no mutant after `until` on the monotonic clock."""
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
     for mutant in mutants:
         waiting.put(mutant)
@@ -201,7 +200,7 @@ def say(line: str) -> None:
 
 
 def main() -> None:
-    """Run a part of the list and print what came of it."""
+    """Run a part of the list and print the results."""
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,6 +1,4 @@
-"""Every guard that is taken away must be noticed by a test: else nobody would notice it going for
-real.
-"""
+"""A test must notice each removed guard: otherwise nobody would notice a real loss of it."""
 
 import time
 from collections import Counter

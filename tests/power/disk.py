@@ -8,7 +8,8 @@ SOURCE = Path(__file__).with_name("synced.c")
 
 
 class Disk:
-    """What a power cut leaves of one folder. `environment` preloads the recorder into a process.
+    """The state of one folder after a power cut. `environment` preloads the recorder into a
+    process.
 
     `locks`: the processes hold POSIX locks on files of the folder, as SQLite does; without them
     recording costs less.
@@ -31,19 +32,19 @@ class Disk:
         self.environment |= {} if locks else {"POWER_NO_LOCKS": "1"}
 
     def begin(self) -> None:
-        """Take the folder as it is now for synced; nothing may use it just then."""
+        """Treat the current folder as synced; no process may use it at that time."""
         shutil.rmtree(self._kept, ignore_errors=True)
         shutil.copytree(self._folder, self._kept)
         self._kept.chmod(0o700)
 
     def keep(self, path: Path) -> None:
-        """Take one file of the folder as it is now for synced."""
+        """Treat one current file of the folder as synced."""
         shutil.copy(path, self._kept / path.relative_to(self._folder))
 
     def cut(self) -> None:
-        """Let everything be lost that was not synced; nothing may use the folder any more.
+        """Lose everything that was not synced; no process may use the folder any more.
 
-        What is left counts as synced from then on: another cut may follow.
+        The remaining data counts as synced from then on: another cut may follow.
         """
         for path in self._folder.rglob("*"):
             if path.is_file():

@@ -13,22 +13,20 @@ from tests.power.disk import Disk
 from tests.services import Postgres, find_postgres
 
 END_SECONDS = 20.0
-SEGMENT_MEGABYTES = (
-    1  # of the write-ahead log: what is copied at each commit while a disk is recorded
-)
+SEGMENT_MEGABYTES = 1  # of the write-ahead log: copied at each commit while a disk is recorded
 
 
 class DurablePostgres(Postgres):
-    """One that syncs as in production.
+    """A server that syncs as in production.
 
-    `recorded`: a disk notes what was synced, and `cut_off` loses the rest.
+    `recorded`: a disk notes each sync, and `cut_off` loses the rest.
     """
 
     changes: ClassVar[dict[str, str]] = {
         "fsync": "on",
         "synchronous_commit": "on",
         "full_page_writes": "on",
-        "recovery_init_sync_method": "syncfs",  # one call, where the usual way is one for each file
+        "recovery_init_sync_method": "syncfs",  # one call; the default is one call for each file
         "checkpoint_timeout": "30s",  # so that a power cut meets every stage between two of them
     }
 
@@ -60,7 +58,7 @@ class DurablePostgres(Postgres):
             self.stop_signal = usual  # type: ignore[misc]
 
     def cut_off(self) -> None:
-        """Lose the power: every process ends at once, and only what was synced is left.
+        """Lose the power: kill every process at once, and keep only synced data.
 
         `start` brings it back.
         """
@@ -80,13 +78,13 @@ class DurablePostgres(Postgres):
         self._give_away()
 
     def dump(self, url: str) -> None:
-        """Copy a database while it is used. A later copy takes the place of this one."""
+        """Copy a database while it is used. A later copy replaces this one."""
         self.run(
             [find_postgres() / "pg_dump", "--format=custom", f"--file={self.folder}/copy", url]
         )
 
     def restore(self, name: str) -> str:
-        """Make a database of the copy, and return its address."""
+        """Create a database from the copy, and return its address."""
         url = self.create_database(name)
         self.run(
             [find_postgres() / "pg_restore", "--no-owner", f"--dbname={url}", self.folder / "copy"]
@@ -94,21 +92,21 @@ class DurablePostgres(Postgres):
         return url
 
     def _give_away(self) -> None:
-        """Let the server's own account have all of the folder."""
+        """Give the server's own account the whole folder."""
         if self.account:
             owner = f"{self.account.pw_uid}:{self.account.pw_gid}"
             subprocess.run(["chown", "-R", owner, self.folder], check=True, timeout=60)
 
 
 def _stop_all(leader: int) -> list[int]:
-    """Halt a process and all that descends from it; its backends lead groups of their own.
+    """Halt a process and all its descendants, and return their pids.
 
-    Returns their pids.
+    Its backends lead process groups of their own.
     """
     family = [leader]
-    for pid in (
-        family
-    ):  # grows meanwhile: a halted process forks no more, so its children are all that there are
+    for (
+        pid
+    ) in family:  # grows meanwhile: a halted process cannot fork, so the list becomes complete
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
             _until_halted(pid)
@@ -127,7 +125,7 @@ def _children(parent: int) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
-            with suppress(OSError):  # it ended while we looked
+            with suppress(OSError):  # it ended meanwhile
                 _, ppid = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
                 if int(ppid) == parent:
                     found.append(int(entry.name))

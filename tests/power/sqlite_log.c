@@ -1,4 +1,4 @@
-/* Writes what SQLite refuses or finds broken to the file SQLITE_LOG: what the log of a database server holds.
+/* Writes the errors of SQLite to the file SQLITE_LOG, like the log of a database server.
  *
  * Preload it into a process (LD_PRELOAD). A statement is written as it was prepared, without its values.
  */

@@ -1,8 +1,8 @@
-/* Plays the disk in a power cut: keeps a copy of each file as it was at its last sync.
+/* Simulates the disk in a power cut: keeps a copy of each file as it was at its last sync.
  *
- * Preload it into a process (LD_PRELOAD). After each fsync or fdatasync of a file below POWER_SOURCE the file is copied
- * to the same place below POWER_DISK. What was written later is not there: that is what a power cut leaves behind.
- * A rename of a file that was synced is kept; of one that never was, the new name does not outlive the cut.
+ * Preload it into a process (LD_PRELOAD). After each fsync or fdatasync of a file below POWER_SOURCE
+ * the file is copied to the same place below POWER_DISK. Later writes are missing there, as after a
+ * power cut. A rename of a synced file is kept; the new name of a file that was never synced is lost.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -41,12 +41,12 @@ static void copy(const char *source, const char *target) {
     if (moves(part, target) != 0) abort();
 }
 
-/* One at a time for each file: an older copy never takes the place of a newer one. Ends with the process. */
+/* Locks the file until the process ends, so that an older copy never replaces a newer one. */
 static void line_up(const char *target) {
     char lock[PATH_MAX];
     if (snprintf(lock, sizeof lock, "%s.lock", target) >= (int)sizeof lock) abort();
     int file = open(lock, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (file >= 0 && flock(file, LOCK_EX) != 0) abort(); /* without its folder it is the first copy of all */
+    if (file >= 0 && flock(file, LOCK_EX) != 0) abort(); /* no folder yet: the first copy needs no lock */
 }
 
 static void keep(int file) {
@@ -67,7 +67,7 @@ static void keep(int file) {
                 errno = before;
                 return;
             }
-            /* In a child: closing a copy of a file here would drop the POSIX locks that SQLite holds on it. */
+            /* In a child: closing a descriptor here would drop the POSIX locks that SQLite holds. */
             pid_t child = fork();
             if (child == 0) {
                 line_up(target);
@@ -81,7 +81,7 @@ static void keep(int file) {
     errno = before;
 }
 
-/* Writes the place of a path below POWER_SOURCE on the disk to `target`; returns whether it lies there. */
+/* Writes the path on the disk to `target`; returns 1 if `path` is below POWER_SOURCE, else 0. */
 static int place(const char *path, char *target) {
     const char *source = getenv("POWER_SOURCE"), *disk = getenv("POWER_DISK");
     char folder[PATH_MAX], whole[PATH_MAX];
@@ -119,7 +119,7 @@ static int keep_one(const char *path, const struct stat *about, int sort, struct
     return 0;
 }
 
-/* PostgreSQL asks for it at the start of a recovery (recovery_init_sync_method), with nothing else at work. */
+/* PostgreSQL calls it when a recovery starts (recovery_init_sync_method) and nothing else works. */
 int syncfs(int file) {
     const char *source = getenv("POWER_SOURCE");
     int result = ((int (*)(int))dlsym(RTLD_NEXT, "syncfs"))(file), before = errno;

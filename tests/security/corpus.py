@@ -91,7 +91,7 @@ SIZES = (2_000, 15_000, 100_000, 450_000)
 
 
 def repeated(draw: random.Random, tokens: list[str], size: int) -> str:
-    """One of: a token again and again, two of them in turn, one many times and then another, or a
+    """Return one of: a repeated token, two alternating tokens, many of one and then another, or a
     mixture.
     """
     one, other = draw.choice(tokens), draw.choice(tokens)
@@ -110,7 +110,7 @@ def repeated(draw: random.Random, tokens: list[str], size: int) -> str:
 def texts(
     tokens: list[str], sizes: tuple[int, ...] = SIZES
 ) -> Callable[[random.Random, int], Iterator[str]]:
-    """Every token by itself at every size comes first, so that no draw leaves one out; then
+    """Yield every token by itself at every size first, so that no draw leaves one out; then
     mixtures.
     """
 
@@ -154,7 +154,7 @@ NAMES = [
 
 
 def messages(draw: random.Random, count: int) -> Iterator[bytes]:
-    """Whole messages, whose structure is hostile."""
+    """Yield whole messages with a hostile structure."""
     yield nested(400)
     yield b"To: " + b"(" * 2_700 + b"\r\n\r\nx"
     for text in texts(MIME, (2_000, 30_000, 300_000))(draw, count - 2):
@@ -185,7 +185,7 @@ def encoded(draw: random.Random, count: int) -> Iterator[tuple[bytes, str]]:
 
 
 def files(draw: random.Random, count: int) -> Iterator[tuple[bytes, str]]:
-    """Documents by name. Most are small: what they unpack or unfold to is not."""
+    """Yield documents with their names. Most are small, but their unpacked content is not."""
     yield bomb("word/document.xml"), "bomb.docx"
     yield bomb("xl/workbook.xml"), "bomb.xlsx"
     pdf = [

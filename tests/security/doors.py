@@ -1,5 +1,5 @@
-"""Both doors of a mailhub as they are started for people: uvicorn by `make run`, gunicorn as the
-compose file does.
+"""Both servers of a mailhub as they are started for people: uvicorn by `make run`, gunicorn as in
+the compose file.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class Door:
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
     def send(self, path: str, body: bytes, *, method: str = "POST", **headers: str) -> Answer:
-        """One request whose body is sent whole; names of headers are written with underscores."""
+        """Send one request with its whole body; names of headers are written with underscores."""
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         return request(self.url + path, method, body=body, headers=given)
 
@@ -55,7 +55,7 @@ class Door:
         return client
 
     def calls(self, number: int = 1) -> list[float]:
-        """The seconds that each of some REST calls took, one after the other."""
+        """Return the seconds of each REST call, made one after the other."""
         took = []
         for _ in range(number):
             began = time.monotonic()
@@ -65,13 +65,13 @@ class Door:
         return took
 
     def page(self, path: str) -> float:
-        """The seconds that a page took."""
+        """Return the seconds that a page took."""
         began = time.monotonic()
         assert request(self.url + path).status == 200
         return time.monotonic() - began
 
     def megabytes(self) -> float:
-        """Resident memory of all processes of this server."""
+        """Return the resident memory of all processes of this server, in megabytes."""
         return sum(resident(pid) for pid in {self.leader, *session_of(self.leader)}) / 1024
 
 
@@ -85,7 +85,7 @@ def head(path: str, headers: dict[str, str]) -> bytes:
 
 
 def answered(client: socket.socket, seconds: float = 5) -> bytes:
-    """What a connection says until it has said it all, or nothing more comes."""
+    """Return the bytes of a connection until it ends, or until nothing more comes."""
     client.settimeout(seconds)
     said = b""
     with contextlib.suppress(TimeoutError, ConnectionError):
@@ -97,7 +97,7 @@ def answered(client: socket.socket, seconds: float = 5) -> bytes:
 
 
 def resident(pid: int) -> float:
-    """Kilobytes of resident memory, none of a process that has ended."""
+    """Return the resident memory in kilobytes; zero for a process that has ended."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
@@ -106,7 +106,7 @@ def resident(pid: int) -> float:
 
 
 def gunicorn_command(port: int) -> Sequence[str]:
-    """The command of the service `web` in the compose file, on a port of loopback."""
+    """Return the command of the service `web` in the compose file, on a port of loopback."""
     services: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())[
         "services"
     ]
@@ -117,7 +117,7 @@ def gunicorn_command(port: int) -> Sequence[str]:
 
 @contextmanager
 def both_doors(home: Path) -> Iterator[dict[str, Door]]:
-    """A mailhub with its sandbox, and a gunicorn beside it on the same home."""
+    """Yield a mailhub with its sandbox, and a gunicorn beside it on the same home."""
     with Mailhub(home) as mailhub:
         secret = str(mailhub.sandbox["api_token"])
         cookie = mailhub.person().cookie
@@ -146,7 +146,7 @@ def both_doors(home: Path) -> Iterator[dict[str, Door]]:
 
 @contextmanager
 def proxied(doors: dict[str, Door], home: Path) -> Iterator[Door]:
-    """The gunicorn behind Caddy, with the configuration of the compose file."""
+    """Yield the gunicorn behind Caddy, with the configuration of the compose file."""
     port = free_port()
     file: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
     text = str(file["configs"]["caddyfile"]["content"]).replace(

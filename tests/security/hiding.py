@@ -1,4 +1,4 @@
-"""Ways to hide a word in a mail, or to let a mail carry words out: made from a seed, so that a
+"""Ways to hide a word in a mail, or to let a mail send words out: made from a seed, so that a
 failure can be repeated.
 """
 # ruff: noqa: E501
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 WORD = "MWMWM"
-# Each has been used by somebody, or hides in at least one browser.
+# Each was used by somebody, or hides text in at least one browser.
 STYLES = """
 display:none|visibility:hidden|visibility:collapse|opacity:0|opacity:.02|opacity:0%|font-size:0|font-size:0.5px|font-size:2px
 font-size:1%|font-size:.05em|font:0/0 a|font:1px/1 Arial|font:0px/1px monospace;color:black|color:#fff|color:white|color:transparent
@@ -63,7 +63,7 @@ PICTURES = (
 
 
 def hiding_forms(seed: int, count: int) -> Iterator[str]:
-    """HTML in each of which WORD stands once, most often so that nobody would see it."""
+    """Yield HTML that contains WORD once, in most cases invisibly."""
     chance = random.Random(seed)
     yield from (f"<p>Hello</p>{ALONE.sub(WORD, whole)}" for whole in WHOLE)
     styles = [style for line in STYLES.split("\n") for style in line.split("|") if style.strip()]
@@ -95,7 +95,7 @@ def hiding_forms(seed: int, count: int) -> Iterator[str]:
 
 
 def carrying_forms() -> Iterator[tuple[str, str]]:
-    """(host, HTML) of mails that would let their reader's program call that host."""
+    """Yield (host, HTML) of mails that would make their reader's program call that host."""
     for number, form in enumerate(PICTURES):
         host = f"f{number}.canary.example"
         yield host, form.replace("AT", f"https://{host}/x").replace("HOST", host)

@@ -1,4 +1,4 @@
-"""Jobs that misbehave as content made for it could make a parser misbehave.
+"""Jobs that misbehave as a parser with malicious content could.
 
 They run in the limited processes.
 """
@@ -40,7 +40,7 @@ def fail() -> str:
 
 
 def surroundings() -> dict[str, str]:
-    """What a hijacked process could reach."""
+    """Return the resources that a hijacked process could reach."""
     return {
         "environment": ",".join(os.environ),
         "network": _said(lambda: socket.create_connection(("127.0.0.1", 9), timeout=1)),

@@ -1,4 +1,6 @@
-"""Every regular expression of the project, and hostile strings made of each one's own grammar."""
+"""Every regular expression of the project, and hostile strings built from the grammar of each
+one.
+"""
 
 import ast
 import importlib
@@ -11,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = ("accounts", "approvals", "tools", "mailhub")
-# A pattern that is made of a value at run time, as it is for a harmless value.
+# Patterns that are made of a value at run time, here with a harmless value.
 MADE_AT_RUN_TIME = {
     "tools/providers/gmail/batches.py": rb"(?:\A|\r?\n)--batch_x(?:--)?[ \t]*(?=\r?\n|\Z)"
 }
@@ -19,12 +21,12 @@ ENDS = ("", "\0", "!", "\n", "a")
 
 grammar: Any = importlib.import_module(
     "re._parser"
-)  # the tree of a pattern, as the standard library reads it
+)  # the tree of a pattern, as the standard library parses it
 ops: Any = importlib.import_module("re._constants")
 
 
 def every_pattern() -> dict[str, "re.Pattern[Any]"]:
-    """All patterns by where they stand: module values by name, patterns inside functions by file
+    """Return all patterns by their place: module values by name, patterns inside functions by file
     and line.
     """
     found: dict[str, re.Pattern[Any]] = {}
@@ -49,7 +51,9 @@ def _sources() -> list[Path]:
 
 
 def whole_texts_only() -> set[str]:
-    """The names of the patterns that are compared with a whole text, and never searched for in one."""
+    """Return the names of the patterns that are compared with a whole text, and never used for a
+    search.
+    """
     uses: dict[str, set[str]] = {}
     for path in _sources():
         for node in ast.walk(ast.parse(path.read_text())):
@@ -66,7 +70,9 @@ def whole_texts_only() -> set[str]:
 
 
 def _calls(tree: ast.Module) -> Iterator[ast.Call]:
-    """Calls of `re.compile`, `re.sub` and so on; each knows whether it stands inside a function."""
+    """Yield calls of `re.compile`, `re.sub` and so on; each records whether it is inside a
+    function.
+    """
     inside = {
         id(node)
         for function in ast.walk(tree)
@@ -90,9 +96,9 @@ def _is_inside(call: ast.Call) -> bool:
 
 
 def _compiled(call: ast.Call, module: ModuleType, name: str) -> "re.Pattern[Any]":
-    """The pattern of a call, evaluated with the names of its module.
+    """Return the pattern of a call, evaluated with the names of its module.
 
-    Raises NameError for one made at run time that is not listed above.
+    Raise NameError for a pattern made at run time that is not listed above.
     """
     try:
         written = eval(compile(ast.Expression(call.args[0]), name, "eval"), vars(module))
@@ -110,7 +116,7 @@ def _compiled(call: ast.Call, module: ModuleType, name: str) -> "re.Pattern[Any]
 def _values(
     names: Iterable[Any] | dict[str, Any], module: ModuleType, depth: int = 0
 ) -> Iterator[tuple[str, Any]]:
-    """Patterns in a module's values, in tuples and tables, and in its classes."""
+    """Yield the patterns in a module's values, in tuples and tables, and in its classes."""
     items = names.items() if isinstance(names, dict) else enumerate(names)
     for name, value in items:
         if isinstance(value, re.Pattern):
@@ -143,8 +149,8 @@ class Recipe:
 
 
 def recipes(pattern: "re.Pattern[Any]") -> list[Recipe]:
-    """Repetitions of each token, of pairs of tokens, of whole matches, and of each way up to a
-    repetition.
+    """Return repetitions of each token, of pairs of tokens, of whole matches, and of each way up to
+    a repetition.
     """
     tree = grammar.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
     tokens = list(dict.fromkeys([*_tokens(tree), " ", "\n", "a"]))
@@ -160,7 +166,7 @@ def recipes(pattern: "re.Pattern[Any]") -> list[Recipe]:
 
 
 def _samples(tree: Any) -> list[str]:
-    """Some strings that the tree accepts, or nearly."""
+    """Return some strings that the tree accepts, or nearly accepts."""
     found = [""]
     for node in tree:
         options = _samples_of(node)[:6] or [""]
@@ -240,7 +246,7 @@ def _inner(node: Any) -> list[Any]:
 
 
 def _repetitions(tree: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    """Each repetition: a string that leads up to it, and what it repeats."""
+    """Yield each repetition: a string that leads up to it, and the repeated string."""
     for node in tree:
         op, value = node
         if op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):

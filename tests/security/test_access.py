@@ -1,4 +1,4 @@
-"""Tokens and mailboxes that are no longer good, or not this caller's, open nothing."""
+"""Tokens and mailboxes that are no longer valid, or are not this caller's, open nothing."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Nobody connects a mailbox of an address that is not theirs, whatever server they type in."""
+"""Nobody connects a mailbox of somebody else's address, whatever server they type in."""
 
 import re
 import uuid
@@ -30,9 +30,7 @@ smtp, dovecot = own_mail, an_imap_server
 
 
 class Provider:
-    """Mail servers behind TLS on which any user name signs in: those of a provider, or of whoever
-    set them up.
-    """
+    """Mail servers behind TLS that accept any user name: those of a provider, or of an attacker."""
 
     def __init__(self, imap: TlsRelay, outgoing: TlsRelay) -> None:
         self.imap, self.outgoing = imap, outgoing
@@ -249,7 +247,7 @@ def test_unproven_address_of_an_account_proves_nothing(provider: Provider, victi
 def test_mailed_code_proves_the_address_of_an_unused_account(
     smtp: FaultySmtp, alice: User, used: bool
 ) -> None:
-    """Otherwise the person who made the account would share a proven one with the owner of the
+    """Require the code: otherwise the creator of the account would share it with the owner of the
     address.
     """
     if used:

@@ -1,4 +1,6 @@
-"""One spelling for domains and addresses, and none that a mail server could read as another."""
+"""One spelling for domains and addresses, and no spelling that a mail server could read as
+another.
+"""
 
 import ast
 from pathlib import Path
@@ -92,7 +94,7 @@ def test_plain_addresses_stay_as_they_are() -> None:
 
 
 def test_no_code_uses_the_old_idna() -> None:
-    """Python's own codec is IDNA 2003, which reads straße.de as strasse.de."""
+    """Forbid Python's own codec: it is IDNA 2003, which reads straße.de as strasse.de."""
     old = [
         path.name
         for path in SOURCES

@@ -1,6 +1,4 @@
-"""Nothing is read before the caller is known and the size is accepted, at both doors of the real
-servers.
-"""
+"""Nothing is read before the caller is known and the size is accepted, at both real servers."""
 
 import json
 import time
@@ -30,7 +28,7 @@ def door(request: pytest.FixtureRequest, doors: dict[str, Door]) -> Door:
 
 
 def first_line(door: Door, path: str, length: int, **headers: str) -> str:
-    """The first line of the answer to a body that is announced and never sent."""
+    """Return the first line of the answer to a body that is announced and never sent."""
     with door.announce(path, length, headers) as client:
         began = time.monotonic()
         said = answered(client, QUICK_SECONDS)
@@ -127,7 +125,7 @@ def test_signed_in_person_can_send_a_long_form(door: Door) -> None:
     )
     for kind, body in ((FORM, b"a=" + b"x" * MEGABYTE), ("multipart/form-data; boundary=b", parts)):
         answer = door.send("/compose/", body, Content_Type=kind, Cookie=door.cookie)
-        assert answer.status == 403, answer.text  # it has no CSRF token: Django has seen it
+        assert answer.status == 403, answer.text  # it has no CSRF token: the answer is Django's
     for cookie in ("sessionid=" + "a" * 32, door.cookie.replace("sessionid", "another")):
         assert (
             door.send("/compose/", b"a=" + b"x" * MEGABYTE, Content_Type=FORM, Cookie=cookie).status
@@ -152,7 +150,7 @@ def test_body_in_chunks_arrives_whole(door: Door) -> None:
 
 
 def test_slow_body_arrives_whole(door: Door) -> None:
-    """In pieces with pauses, so that no part of it is there when the server looks first."""
+    """Send it in pieces with pauses, so that the first read of the server finds no part of it."""
     text = "slow but honest " * 40_000
     body = json.dumps(
         {"to": ["a@b.example"], "subject": "s", "body": text, "confirm": False}
@@ -161,7 +159,7 @@ def test_slow_body_arrives_whole(door: Door) -> None:
     with door.connect() as client:
         client.sendall(head(TOOL, fields))
         for start in range(0, len(body), 100_000):
-            time.sleep(0.05)  # the pause is what is tested
+            time.sleep(0.05)  # the test needs the pause
             client.sendall(body[start : start + 100_000])
         said = answered(client)
     assert b" 422 " in said.splitlines()[0], said[

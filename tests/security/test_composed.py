@@ -1,4 +1,4 @@
-"""Nothing but what was asked for gets into a message: each comparison and each filter on its own."""
+"""Only the requested content gets into a message: each comparison and each filter by itself."""
 
 import dataclasses
 from email import message_from_bytes, policy

@@ -1,4 +1,4 @@
-"""Somebody reads the database, or a copy of it: the content of mails is not in it."""
+"""An attacker reads the database, or a copy of it: it does not contain the content of mails."""
 
 import base64
 import io
@@ -32,7 +32,7 @@ NEW_KEY = base64.b64encode(b"n" * 32).decode()
 
 
 def everything() -> bytes:
-    """All that the database holds, table by table, as a leaked copy would."""
+    """Return the content of the database, table by table, as a leaked copy would have it."""
     found = io.BytesIO()
     with connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):
@@ -57,7 +57,7 @@ def upload(api: Api) -> str:
 
 
 def in_clear() -> None:
-    """As an earlier version stored it."""
+    """Store the content in clear, as an earlier version did."""
     with guards.lifted(connection):
         for revision in Revision.objects.all():
             Revision.objects.filter(pk=revision.pk).update(
@@ -115,7 +115,7 @@ def test_content_moved_to_another_row_does_not_decrypt(
     )
     Revision.objects.filter(action__pk=second).update(
         sealed_payload=record
-    )  # the guards let that through
+    )  # the guards allow that
     moved = Revision.objects.get(action__pk=second)
     assert moved.unreadable
     assert CANARY not in str(moved.payload)

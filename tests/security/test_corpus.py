@@ -1,6 +1,6 @@
 """The worst time over a corpus of hostile inputs for each parser.
 
-Nothing but a refusal may come out of any.
+Each parser may raise only refusals.
 """
 
 import random
@@ -108,8 +108,8 @@ def search(text: str) -> None:
     criteria(SearchQuery(raw=text, text=text, subject=text), today=date(2026, 11, 22))
 
 
-# What each may take at most, in seconds. A document has processes of its own, and may take longer
-# than a mail.
+# The maximum seconds of each. A document is parsed in its own processes, and may take longer than a
+# mail.
 PARSERS: dict[
     str, tuple[Callable[[random.Random, int], Iterator[Any]], Callable[[Any], None], float]
 ] = {
@@ -124,9 +124,7 @@ PARSERS: dict[
     "attachments as text": (corpus.files, read_file, 20.0),
     "search terms": (corpus.short, search, 2.0),
 }
-SLACK = (
-    3.0  # for the start of a process that takes the place of one that had to go, on a busy machine
-)
+SLACK = 3.0  # for the start of a process that replaces a killed one, on a busy machine
 
 
 @pytest.mark.parametrize("parser", PARSERS)

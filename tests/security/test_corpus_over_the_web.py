@@ -1,7 +1,7 @@
-"""Hostile mail in a real mailbox, read through REST: it costs its own reader, and nobody else.
+"""Hostile mail in a real mailbox, read through REST: it slows down its own reader, and nobody else.
 
-The other reader is `/healthz`, which is asked all the time. The same calls for harmless mail come
-first: they measure how busy the machine is by itself.
+The other reader is `/healthz`, which is requested all the time. The same calls for harmless mail
+come first: they measure how busy the machine is by itself.
 """
 
 import random
@@ -35,8 +35,8 @@ HTML_HEAD = (
 
 
 class Health:
-    """Asks `/healthz` again and again until the end of the block; `took` holds the seconds of each
-    answer.
+    """A thread that requests `/healthz` until the end of the block; `took` holds the seconds of
+    each answer.
     """
 
     def __init__(self, url: str) -> None:
@@ -61,7 +61,7 @@ class Health:
 
 
 def mails(count: int) -> Iterator[bytes]:
-    """So many mails for each of three parsers, without what no mail server takes."""
+    """Yield so many mails for each of three parsers, without bytes that no mail server accepts."""
     for html in corpus.html(random.Random(corpus.SEED), count):
         yield HTML_HEAD + html.encode("utf-8", "replace").replace(b"\0", b"")
     for block in corpus.header_blocks(random.Random(corpus.SEED), count):
@@ -71,7 +71,7 @@ def mails(count: int) -> Iterator[bytes]:
 
 
 def listed(installation: Installation) -> list[str]:
-    """The ids of all mails; the list itself must be readable."""
+    """Return the ids of all mails; the list itself must be readable."""
     found: list[str] = []
     page: dict[str, object] = {"max_results": 50}
     while True:
@@ -84,7 +84,7 @@ def listed(installation: Installation) -> list[str]:
 
 
 def run(home: Path, count: int) -> str:
-    """Let two agents read the corpus at once; return what it cost them and `/healthz`."""
+    """Let two agents read the corpus at once; return the times of theirs and of `/healthz`."""
     with (
         Dovecot() as dovecot,
         FaultySmtp() as smtp,
@@ -116,7 +116,7 @@ def run(home: Path, count: int) -> str:
         for each in harmless[:READERS]:
             read(
                 each
-            )  # the first call imports modules and starts processes, whatever the mail holds
+            )  # the first call imports modules and starts processes, whatever the mail contains
         with Health(installation.url) as quiet, ThreadPoolExecutor(READERS) as readers:
             list(readers.map(read, harmless))
         for mail in mails(count):
@@ -137,7 +137,7 @@ def run(home: Path, count: int) -> str:
         return said
 
 
-@pytest.mark.long  # it measures times, which a busy machine spoils
+@pytest.mark.long  # it measures times, which vary on a busy machine
 @pytest.mark.timeout(240)
 def test_hostile_mail_does_not_delay_other_readers(tmp_path: Path) -> None:
     sys.stdout.write(run(tmp_path, QUICK))

@@ -1,4 +1,4 @@
-"""Who decides, about what, and until when: each guard of a decision on its own."""
+"""The person, the object and the time of a decision: each guard by itself."""
 
 from datetime import timedelta
 from typing import Any
@@ -176,7 +176,7 @@ def test_decisions_accept_only_post(api: Api, reviewer: Reviewer, verdict: str) 
 
 @pytest.fixture
 def two_needed(mailbox: Mailbox, charlie: User) -> User:
-    """A mailbox that asks for two approvals; Charlie is another approver."""
+    """Make the mailbox require two approvals, and Charlie another approver."""
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
     return charlie
@@ -198,7 +198,7 @@ def test_approval_of_a_person_who_left_the_staff_is_void(
 
 
 def test_stored_approval_of_an_author_does_not_count(api: Api, bob: User, two_needed: User) -> None:
-    """An older version may have taken it."""
+    """Ignore it although an older version may have stored it."""
     action = edit(api.propose(), bob, subject="Changed")
     record_decision(action, bob, Decision.Verdict.APPROVED, method="password")
 

@@ -1,5 +1,5 @@
-"""Every URL, tool, scope and role of the product, taken from its own tables: a new one is covered
-by being added.
+"""Every URL, tool, scope and role of the product, taken from its own tables: the tests cover a new
+one by themselves.
 """
 
 import re
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 CANARY = "Canary-4471"
 ANY = r"[^/]+"
 
-# What somebody who is not signed in may see. Everything else asks them to sign in, or refuses.
+# Pages that are open without a sign-in. Everything else redirects to the sign-in, or refuses.
 PUBLIC = {
     "sign_in": "It is the sign-in.",
     "account_login": "It is the sign-in, under the library's name.",
@@ -58,7 +58,7 @@ CHOICES = {
 def every_url(
     resolver: Any = None, before: str = "", spaces: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, str]]:
-    """The name and the route of each view, with `<name>` where an argument stands."""
+    """Yield the name and the route of each view, with `<name>` in place of an argument."""
     for each in (resolver or get_resolver()).url_patterns:
         part = str(each.pattern)
         if isinstance(each.pattern, RoutePattern):
@@ -166,7 +166,7 @@ def belongings(alice: User, mailbox: Mailbox, api: Api) -> Belongings:
 
 
 def asked(client: Client, method: str, path: str, form: dict[str, Any]) -> tuple[int, str, str]:
-    """Status, Location and text of an answer; a stream is not waited for."""
+    """Return status, Location and text of an answer; do not wait for a stream."""
     client.raise_request_exception = False
     answer: Any = client.get(path) if method == "get" else client.post(path, form)
     text = "" if answer.streaming else answer.content.decode("utf-8", "replace")
@@ -215,7 +215,7 @@ def test_every_url_refuses_the_ids_of_another_person(
 def test_every_response_limits_the_browser(
     belongings: Belongings, alice: User, settings: Any
 ) -> None:
-    """Headers and cookies as behind TLS, for pages, programs and refusals alike."""
+    """Check headers and cookies as behind TLS, for pages, programs and refusals alike."""
     settings.SECURE_HSTS_SECONDS = 31_536_000
     missing: list[Any] = []
     cookies: dict[str, Any] = {}
@@ -250,7 +250,7 @@ def test_list_of_public_urls_names_only_existing_ones() -> None:
 def test_every_tool_requires_its_scope(
     scope: str | None, surface: str, alice: User, mailbox: Mailbox
 ) -> None:
-    """A token holds one scope, or all but one: nothing but the tool's own scope opens it."""
+    """Give a token one scope, or all but one: only the tool's own scope opens it."""
     without = [each for each in SCOPES if each != scope]
     one = make_api(alice, mailbox, name="one", scopes=[scope] if scope else [])
     others = make_api(alice, mailbox, name="others", scopes=without if scope else list(SCOPES))
@@ -274,7 +274,7 @@ def test_every_tool_requires_its_scope(
 def test_every_tool_requires_the_role_of_the_catalogue(
     role: Role | None, alice: User, server: MemoryServer
 ) -> None:
-    """The catalogue's `need` decides, and it says what the table of roles says."""
+    """Compare the catalogue's `need`, which decides, with the table of roles."""
     person = User.objects.create_user("pat@lovelace.example", is_staff=True)
     mailbox = make_mailbox("alice@lovelace.example", server, alice)
     if role is not None:
@@ -291,7 +291,7 @@ def test_every_tool_requires_the_role_of_the_catalogue(
 
 
 def test_ids_open_pages_for_their_own_person(belongings: Belongings, alice: User) -> None:
-    """The control of the walk above: what is refused to strangers is there."""
+    """Check the control of the walk above: the objects that are refused to strangers exist."""
     answers = {}
     for name, route in URLS:
         if belongings.is_named_in(route) and not name.startswith("admin:"):
@@ -306,8 +306,8 @@ def test_ids_open_pages_for_their_own_person(belongings: Belongings, alice: User
 
 
 def test_no_token_decides_by_any_url(api: Api, belongings: Belongings) -> None:
-    """A token with every scope, of the mailbox's manager, posts the digest and revision to each URL
-    of the action.
+    """Post the digest and revision to each URL of the action, with a token that has every scope of
+    the mailbox's manager.
     """
     program = Client(headers={"Authorization": f"Bearer {api.secret}"})
     for name, route in URLS:

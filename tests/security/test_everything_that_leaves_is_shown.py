@@ -1,5 +1,5 @@
-"""A person approves every part that leaves: the plain text beside the HTML, and parts that mail
-programs show.
+"""A person approves every sent part: the plain text beside the HTML, and parts that mail programs
+show.
 """
 
 from email.message import EmailMessage
@@ -37,7 +37,7 @@ def proposed(api: Api, tool: str, **arguments: Any) -> tuple[str, dict[str, str]
 
 
 def pages(reviewer: Reviewer, action: str) -> tuple[str, str]:
-    """The review page and the pane beside the queue."""
+    """Return the review page and the pane beside the queue."""
     pane = reviewer.client.get(f"/actions/{action}/peek/").content.decode()
     return reviewer.page(action).content.decode(), pane
 
@@ -137,7 +137,7 @@ def test_part_that_programs_show_automatically_is_a_risk(
 def test_draft_with_another_text_part_is_refused(
     api: Api, server: MemoryServer, mailbox: Mailbox, type_: str
 ) -> None:
-    """It was left out in silence: a person would have approved less than they wrote."""
+    """Refuse it: if it were left out in silence, a person would approve less than they wrote."""
     draft = mail(mailbox.address, "bob@lovelace.example", "Lunch?\n", "<p>Lunch?</p>\n")
     draft.add_alternative(CALENDAR, subtype=type_)
     server.deliver(mailbox.address, draft.as_bytes(), folder="drafts")
@@ -152,8 +152,8 @@ def test_draft_with_another_text_part_is_refused(
 def test_named_part_among_related_parts_is_shown(
     api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox
 ) -> None:
-    """Programs differ in whether they show the first part or the one named as start: only one may
-    be there.
+    """Allow only one such part: programs differ in whether they show the first part or the one
+    named as start.
     """
     source = (
         f"From: {mailbox.address}\r\nTo: bob@lovelace.example\r\nSubject: Lunch\r\nMIME-Version: 1.0\r\n"

@@ -1,5 +1,5 @@
-"""200 stalled connections and 50 bodies of 30 MB by strangers: what still works, how fast, and in
-how much memory.
+"""200 stalled connections and 50 bodies of 30 MB by strangers: the remaining functions, their time
+and memory.
 
 Run it with `-s` for the figures that docs/operate/operations.md shows.
 """
@@ -22,7 +22,7 @@ FORM = "application/x-www-form-urlencoded"
 STALLED = 200
 LARGE = 50
 LARGE_BYTES = 30 * 1024 * 1024
-SLOW_SECONDS = 5.0  # generous: the machine of a test is busy
+SLOW_SECONDS = 5.0  # generous, because the machine of a test is busy
 GROWTH_MEGABYTES = 120
 
 
@@ -40,12 +40,12 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Door]]
 def door(request: pytest.FixtureRequest, doors: dict[str, Door]) -> Door:
     if request.param not in doors:
         pytest.skip("caddy is not installed")
-    doors[request.param].calls(20)  # warm
+    doors[request.param].calls(20)  # warms it up
     return doors[request.param]
 
 
 def probe(door: Door) -> tuple[float, float, list[float]]:
-    """The seconds for /healthz, the sign-in page, and some REST calls."""
+    """Return the seconds of /healthz, of the sign-in page, and of some REST calls."""
     return door.page("/healthz"), door.page("/sign-in/"), door.calls(20)
 
 

@@ -1,6 +1,6 @@
-"""Somebody can write to the database and has no key.
+"""An attacker can write to the database and has no key.
 
-The guards stand, or they take them away: nothing leaves.
+With or without the database's guards, nothing is sent.
 """
 
 import base64
@@ -113,7 +113,7 @@ def test_forged_second_approval_does_not_count(
     assert action.status == "pending"
     approve(action.pk, others[1])
     work()
-    assert server.ledger == []  # one forged row is enough to ask again
+    assert server.ledger == []  # one forged row is enough to require a new approval
     assert came_back(action)
 
 
@@ -127,7 +127,7 @@ def test_forged_second_approval_does_not_count(
 def test_altered_approval_is_not_sent(
     approved: Callable[..., PendingAction], bob: User, server: MemoryServer, changes: dict[str, Any]
 ) -> None:
-    """Somebody who owns the database has taken the guards away."""
+    """Alter it as an owner of the database who has removed the guards."""
     action = approved()
     Membership.objects.update(created_at=datetime(2025, 1, 1, tzinfo=UTC))
     with guards.lifted(connection):
@@ -158,7 +158,7 @@ def test_approval_of_one_mail_is_invalid_for_another(
 def test_forged_ruling_does_not_resend_an_unknown_mail(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
-    """The approval is real; what nobody ordered is the second attempt."""
+    """Forge only the ruling: the approval is real, but nobody ordered the second attempt."""
     action = approved()
     script.instead = handed_over
     work()
@@ -245,13 +245,13 @@ def test_digests_move_to_the_first_key_or_are_asked_again(
     action, old = approved(), list(settings.MAILHUB_ENCRYPTION_KEYS)
     settings.MAILHUB_ENCRYPTION_KEYS = [OTHER_KEY, *old]
     call_command("rotate_keys", verbosity=0)
-    call_command("rotate_keys", verbosity=0)  # there is nothing left to do
+    call_command("rotate_keys", verbosity=0)  # no work is left
     settings.MAILHUB_ENCRYPTION_KEYS = [OTHER_KEY]
     work()
     assert len(server.ledger) == 1
 
     second = approved(subject="Second")
-    with guards.lifted(connection):  # as if it had been approved under a key that is gone
+    with guards.lifted(connection):  # as if approved under a key that no longer exists
         Decision.objects.filter(action=second).update(seal=f"{'0' * 8}:{'0' * 64}")
     work()
     assert len(server.ledger) == 1

@@ -1,4 +1,4 @@
-"""Guessing passwords: it becomes slow, it locks nobody out, and its time tells nothing."""
+"""Guessing passwords: it becomes slow, locks nobody out, and reveals nothing by its time."""
 
 import threading
 import time
@@ -79,7 +79,7 @@ def test_right_password_works_after_at_most_a_minute(clock: Any) -> None:
 
 def test_guesses_from_one_network_become_slow(clock: Any) -> None:
     looked_at = 0
-    for _ in range(120):  # in ten minutes
+    for _ in range(120):  # within ten minutes
         looked_at += attempt("wrong", ELSEWHERE) == "wrong"
         clock.shift(timedelta(seconds=5))
     assert looked_at < 25

@@ -1,4 +1,4 @@
-"""A person who approves reads which texts the proposal hid from its recipient, and what became of
+"""An approver can read the texts that the proposal hid from its recipient, and the treatment of
 each.
 """
 
@@ -27,7 +27,7 @@ LEAVES = "not visible to the recipient, leaves"
 
 
 def listed_in(page: str) -> str:
-    """The block of hidden texts in a page; empty without one."""
+    """Return the block of hidden texts in a page, or an empty string."""
     return page.partition(LISTED)[2].partition("</section>")[0]
 
 
@@ -36,7 +36,7 @@ def propose_html(api: Api, body: str, **more: Any) -> str:
 
 
 def stored(mailbox: Mailbox, user: User, html: str) -> str:
-    """An action whose HTML was cleaned by other rules, or by none."""
+    """Return an action whose HTML was cleaned by other rules, or not at all."""
     source = b"Subject: Lunch\r\n\r\n"
     payload = {
         "kind": "mail.send",
@@ -182,7 +182,7 @@ BLACK_ON_BLACK = '<p>Hi</p><p style="color:#000">SECRET</p>'
 def test_colour_of_the_body_is_found(
     api: Api, server: MemoryServer, mailbox: Mailbox, before: str
 ) -> None:
-    """Text in the colour of its ground is hidden, wherever the page names that colour."""
+    """Find text in the colour of its background, wherever the page sets that colour."""
     message = mail("mallory@evil.example", mailbox.address, "Hi\n")
     message.set_content(before + BLACK_ON_BLACK, subtype="html")
     server.deliver(mailbox.address, message.as_bytes())

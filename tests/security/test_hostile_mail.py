@@ -1,4 +1,4 @@
-"""One mail that a stranger made to be unreadable costs nobody the list, and can be opened."""
+"""One mail that a stranger made unreadable does not break the list, and can be opened."""
 
 import time
 from typing import Any

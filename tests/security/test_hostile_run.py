@@ -1,5 +1,5 @@
-"""Real processes, one person whose mail servers mean harm, and another one whose mail must leave
-all the same.
+"""Real processes, one person with hostile mail servers, and another one whose mail must still be
+sent.
 
 MAILHUB_HOSTILE_MINUTES sets how long the long run takes.
 """
@@ -36,7 +36,7 @@ IMAP: list[tuple[Harm, str]] = [
     ("drip", "search"), ("literal", "select"), ("endless_lines", "fetch"), ("silent", "login"),
     ("endless_line", "list"), ("literal_in_pieces", "search"), ("digits", "fetch"), ("drip", "greeting"),
 ]  # fmt: skip
-LEAVES_SECONDS = 20.0  # at most, on a busy machine
+LEAVES_SECONDS = 20.0  # maximum on a busy machine
 HEALTH_SECONDS = 5.0
 MOST_MEGABYTES = 400
 
@@ -80,7 +80,7 @@ class Mallory:
         self._token = installation.command("create_token", "--user", MALLORY, *named)
 
     def turn(self) -> None:
-        """Let the servers show what they are; proposing takes a look into Sent, so it comes first."""
+        """Make the servers hostile. Proposals look into Sent, so they come first."""
         for smtp, (_, at) in zip(self.smtp, SMTP, strict=False):
             smtp.at = at
         for imap, (_, at) in zip(self.imap, IMAP, strict=False):
@@ -97,7 +97,7 @@ class Mallory:
         return answer.status, answer.json()
 
     def send(self, url: str) -> None:
-        """Propose a mail in each mailbox, turn, and approve them."""
+        """Propose a mail in each mailbox, make the servers hostile, and approve the mails."""
         person = Person(url)
         link = self._of.command("sign_in_link", "--user", MALLORY, MAILHUB_PUBLIC_URL=url)
         assert person.submit(link, "sign-in").status == 302
@@ -118,7 +118,7 @@ class Mallory:
             assert person.submit(f"/actions/{action_id}/", "approve").status == 302
 
     def read(self, url: str, ended: threading.Event) -> None:
-        """Ask for the mail of every mailbox again and again, all at once."""
+        """Request the mail of every mailbox again and again, all at once."""
 
         def ask(address: str) -> None:
             while not ended.wait(0.5):
@@ -136,7 +136,7 @@ def running() -> Iterator[ExitStack]:
 
 
 def memory_of(program: Program) -> float:
-    """MB that the program and what it has started have in memory."""
+    """Return the resident memory of the program and its children, in MB."""
     total = 0
     for pid in session_of(program.pid):
         with suppress(OSError):
@@ -154,8 +154,8 @@ def run(
     seconds: float,
     mailboxes: int = len(SMTP),
 ) -> str:
-    """Let Mallory's servers do harm for so long; return what Ada's mail, the pages and the memory
-    did meanwhile.
+    """Let Mallory's servers do harm for so long; return the times of Ada's mail and of the pages,
+    and the memory.
     """
     ada_smtp = running.enter_context(FaultySmtp())
     installation = running.enter_context(
@@ -203,7 +203,7 @@ def run(
     )
 
 
-@pytest.mark.long  # it measures times, which a busy machine spoils
+@pytest.mark.long  # it measures times, which vary on a busy machine
 @pytest.mark.timeout(240)
 def test_mail_leaves_beside_hostile_servers(
     tmp_path: Path, sandbox: SandboxServer, running: ExitStack

@@ -1,4 +1,4 @@
-"""Mail servers that mean harm: a conversation with them ends in time, and costs little memory."""
+"""Hostile mail servers: a conversation with them ends in time, and uses little memory."""
 
 import threading
 import time
@@ -35,8 +35,8 @@ IMAP_HARMS: list[Harm] = [
     "digits",
 ]
 SMTP_HARMS: list[Harm] = ["drip", "silent", "endless_lines", "endless_line"]
-SECONDS = 0.4  # what a conversation may take here
-SLACK = 5.0  # a busy machine
+SECONDS = 0.4  # the maximum of a conversation in these tests
+SLACK = 5.0  # for a busy machine
 MEGABYTES = 1024 * 1024
 SOURCE = b"Subject: Hello\r\nTo: charles@lovelace.example\r\n\r\n" + b"Hello.\r\n" * 100
 ENVELOPE = Envelope(sender=ADA, recipients=("a@x.example",), source=SOURCE)
@@ -51,7 +51,7 @@ def provider(imap: int = 1, smtp: int = 1) -> ImapProvider:
 
 
 class Bounded:
-    """The block inside takes little time and memory."""
+    """A block that must use little time and memory."""
 
     def __enter__(self) -> None:
         tracemalloc.start()
@@ -141,7 +141,7 @@ def test_hostile_server_delays_the_wizard_only_shortly(alice: User, settings: An
     person = browser(alice)
     assert (
         person.get("/mailboxes/connect/imap/").status_code == 200
-    )  # what a first page loads is not measured
+    )  # imports of a first page are not measured
     with HostileImap("drip") as imap, Bounded():
         address = f"127.0.0.1:{imap.port}:starttls"
         given = {

@@ -1,4 +1,4 @@
-"""An invitation is no way into an account that exists, and its link reaches nobody but the invited
+"""An invitation gives no access to an existing account, and its link reaches only the invited
 person.
 """
 
@@ -27,7 +27,7 @@ smtp = own_mail
 
 @pytest.fixture
 def mallory(server: MemoryServer, db: None) -> User:
-    """Anybody can manage a mailbox: their own."""
+    """Return Mallory, who manages only her own mailbox, as anybody can."""
     person = User.objects.create_user("mallory@stranger.example", first_name="Mallory")
     make_mailbox(person.email, server, person)
     return person
@@ -68,7 +68,7 @@ def test_invitation_signs_in_no_existing_person(
 def test_inviter_cannot_make_an_account_of_an_address(
     smtp: FaultySmtp, mallory: User, settings: Any, mail: str
 ) -> None:
-    """Neither the page nor anything else that the inviter gets opens the invitation."""
+    """Check that neither the page nor any other answer to the inviter opens the invitation."""
     settings.SENDS_MAIL = mail != "none"
     if mail == "refused":
         smtp.reply("451 4.3.0 later", at="mail")

@@ -1,5 +1,5 @@
-"""A Microsoft 365 mailbox belongs to one account of an allowed tenant, whatever the account calls
-itself.
+"""A Microsoft 365 mailbox belongs to one account of an allowed tenant, whatever name the account
+has.
 """
 
 from typing import Any
@@ -87,7 +87,7 @@ def test_account_of_a_forbidden_tenant_connects_nothing(
 def test_contact_address_counts_only_in_the_sign_in_domain(
     alice: User, service: SignInService, graph: GraphServer, sign_in_name: str, connected: bool
 ) -> None:
-    """The field `mail` of an account is free text of its administrators."""
+    """Do not trust the field `mail` of an account: it is free text of its administrators."""
     graph.aliases[ADA] = sign_in_name
     answer = sign_in(browser(alice))
     assert Mailbox.objects.exists() is connected
@@ -116,7 +116,7 @@ def test_personal_account_proves_only_microsoft_addresses(
 def test_mailbox_stays_with_the_account_that_connected_it(
     alice: User, service: SignInService
 ) -> None:
-    """An address can be given to another account; its mailbox here does not go along by itself."""
+    """Keep the mailbox here when its address is given to another account."""
     window = browser(alice)
     sign_in(window)
     mailbox = Mailbox.objects.get()

@@ -1,4 +1,4 @@
-"""No response may stay in a cache: every URL is asked, so that a new one is covered by being added."""
+"""No response may be cached: the test requests every URL, so it covers a new one by itself."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ SAMPLES = {
 
 
 def every_path(resolver: Any = None, before: str = "") -> Iterator[tuple[str, str]]:
-    """The name and a path of each view in the URL configuration."""
+    """Yield the name and a path of each view in the URL configuration."""
     for each in (resolver or get_resolver()).url_patterns:
         route = before + simplify_regex(str(each.pattern)).removeprefix("/")
         if isinstance(each, URLResolver):

@@ -1,5 +1,5 @@
-"""Programs never see the codes and links that mailhub mails to a person, whose mailbox they may
-read otherwise.
+"""Programs never see the codes and links that mailhub mails to a person, although they may read the
+mailbox.
 """
 
 import ast
@@ -44,7 +44,7 @@ PROGRAMS: list[tuple[Surface, bool]] = [
     ("agent", False),
 ]
 PERSON: tuple[Surface, bool] = ("web", False)
-# Each tool that takes an id of a mail, and how.
+# Each tool that takes an id of a mail, with its arguments.
 BY_ID: dict[str, dict[str, Any]] = {
     "read_email": {"message_id": ""},
     "read_thread": {"message_id": ""},
@@ -59,7 +59,7 @@ BY_ID: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(params=["own sender", "sender is a mailbox"])
 def hub(request: Any, settings: Any, office: Office) -> Office:
-    """Own mail goes by a real server and arrives in the connected mailbox."""
+    """Send our own mail by a real server, so that it arrives in the connected mailbox."""
     for name, value in mail_settings(f"smtp://127.0.0.1:{office.smtp.port}").items():
         setattr(settings, name, value)
     settings.SENDS_MAIL = True
@@ -83,8 +83,8 @@ def call(asks: Caller, mailbox: Mailbox, tool: str, **arguments: Any) -> dict[st
 
 
 def request_code(hub: Office) -> str:
-    """A program posts the form of the sign-in page for the owner of the mailbox; returns the code
-    that arrives.
+    """Post the form of the sign-in page for the owner of the mailbox, as a program can; return the
+    code that arrives.
     """
     assert Client().post("/sign-in/code/", {"email": hub.ada}).status_code == 302
     (mail,) = [
@@ -160,7 +160,7 @@ def test_rest_api_hides_and_refuses_a_mailed_code(hub: Office) -> None:
 
 
 def test_search_reveals_no_word_of_own_mail(hub: Office) -> None:
-    """A right guess and a wrong one get the same answer, the page tokens included."""
+    """Answer a right guess and a wrong one in the same way, including the page tokens."""
     hub.receive(letter(to=hub.ada, subject="Known one"))
     code = request_code(hub)
     hub.receive(letter(to=hub.ada, subject="Known two"))
@@ -250,7 +250,7 @@ def test_pages_are_full_although_own_mail_is_skipped(hub: Office) -> None:
 
 
 def test_returned_mail_does_not_reveal_the_code_inside_it(hub: Office) -> None:
-    """A bounce holds the original as an attachment."""
+    """Hide a bounce too, because it contains the original as an attachment."""
     request_code(hub)
     (original,) = hub.inbox(hub.ada)
     bounce = EmailMessage()
@@ -342,8 +342,8 @@ def test_graph_mailbox_hides_own_mail(
     assert api.tool("read_email", message_id=ordinary).status_code == 200
 
 
-# These act for a person or carry out what one approved, and answer no program with mail that was
-# read.
+# These act for a person or execute an approved action, and return no mail that was read to a
+# program.
 WITHOUT_A_PROGRAM = {
     "reading/links.py",
     "reading/own_mail.py",

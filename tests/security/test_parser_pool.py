@@ -1,5 +1,5 @@
-"""The processes in which foreign content is parsed: limited, bounded in number, and gone with their
-parent.
+"""The processes in which foreign content is parsed: limited, bounded in number, and ended with
+their parent.
 """
 
 import os
@@ -21,7 +21,7 @@ from tools.mail.parsers import Unparsable
 from tools.mail.parsers.pool import Limits, Pool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SECONDS = 2.0  # for a job; on a busy machine also for one that does next to nothing
+SECONDS = 2.0  # for a job; on a busy machine also for one that does almost nothing
 SPIN = 120.0
 SCRIPT = """
 import sys, threading, time
@@ -60,7 +60,7 @@ def test_slow_job_ends_in_time_and_the_next_one_works(pool: Pool) -> None:
 
     assert reason(pool, jobs.spin, SPIN) == "slow"
 
-    assert time.monotonic() - started < SPIN / 2  # the rest of the job was not waited for
+    assert time.monotonic() - started < SPIN / 2  # it did not wait for the rest of the job
     assert pool.run(jobs.spin, 0.0) == "done"
     until(partial(gone, first), seconds=SPIN / 2)
 
@@ -69,7 +69,7 @@ def test_job_that_was_too_slow_is_not_retried(pool: Pool) -> None:
     reason(pool, jobs.spin, SPIN)
     processes = pool.pids
     assert reason(pool, jobs.spin, SPIN) == "slow"
-    assert pool.pids == processes  # a second attempt would have cost another one
+    assert pool.pids == processes  # a second attempt would have cost another process
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_process_has_no_secrets_no_network_and_no_files(
     assert found["environment"] in ("", "LC_CTYPE")
     assert found["network"] != "allowed"
     assert found["file"] != "allowed"
-    assert found["process"] != "allowed" or os.getuid() == 0  # the limit does not hold for root
+    assert found["process"] != "allowed" or os.getuid() == 0  # the limit does not apply to root
     assert int(found["descriptors"]) <= 6
 
 

@@ -1,5 +1,5 @@
-"""Regular expressions that meet foreign text take time in proportion to its length, however the
-text is made.
+"""Regular expressions on foreign text take time in proportion to its length, however the text is
+built.
 """
 
 import re
@@ -20,7 +20,7 @@ SIZES = (
     500,
     2_000,
     8_000,
-)  # an exponential pattern shows at the first, a quadratic at the last
+)  # the first shows an exponential pattern, the last a quadratic one
 UNNOTICED = 0.003  # seconds
 AT_MOST = 0.040  # seconds for 8,000 characters
 GROWTH = 8.0  # in time, from one size to one four times as large: 4 is linear, 16 is quadratic
@@ -42,7 +42,9 @@ def test_unsafe_pattern_is_noticed(unsafe: str) -> None:
 
 
 def slow_with(pattern: "re.Pattern[Any]", *, searched: bool) -> list[Recipe]:
-    """The first recipe whose text takes too long, or longer than in proportion to its length."""
+    """Return the first recipe whose text takes too long, or longer than in proportion to its
+    length.
+    """
 
     def seconds(recipe: Recipe, size: int) -> float:
         text: Any = recipe.text(size)
@@ -55,7 +57,7 @@ def slow_with(pattern: "re.Pattern[Any]", *, searched: bool) -> list[Recipe]:
         return time.thread_time() - started
 
     def grows(recipe: Recipe, size: int) -> bool:
-        """Whether a text four times as long takes more than in proportion; the best of three
+        """Return True if a text four times as long takes more than in proportion; the best of three
         counts.
         """
         quarter, whole = (

@@ -1,5 +1,5 @@
-"""The admin makes nobody into another person: ways in are looked at there, and every change leaves
-a trace.
+"""The admin site lets nobody become another person: sign-in methods are read-only there, and every
+change leaves a trace.
 """
 
 from datetime import timedelta
@@ -38,7 +38,7 @@ def operator(alice: User) -> Client:
 
 @pytest.fixture
 def carol(db: None) -> User:
-    """Carol has every way in that there is."""
+    """Return Carol, who has every sign-in method."""
     person = User.objects.create_user("carol@lovelace.example", PASSWORD, first_name="Carol")
     window = browser(person)
     key = window.get("/account/factors/totp/activate/").context["form"].secret
@@ -66,7 +66,7 @@ def events(name: str) -> list[dict[str, Any]]:
 
 
 def mailed(smtp: FaultySmtp, to: str, subject: str) -> str:
-    """The text of the one mail with this subject that went to this person."""
+    """Return the text of the one mail with this subject to this person."""
     messages = [
         message_from_bytes(each.content, policy=policy.default)
         for each in smtp.ledger

@@ -26,7 +26,7 @@ EVIL: dict[str, Any] = {
 
 
 def attempts(api: Api) -> list[int]:
-    """Try every tool that reaches a draft, on each draft that is listed; returns the answers."""
+    """Try every tool that reaches a draft, on each listed draft; return the status codes."""
     found = []
     for each in api.tool("list_drafts").json()["drafts"]:
         found.append(api.tool("update_draft", draft_id=each["id"], **EVIL).status_code)
@@ -111,7 +111,7 @@ def test_draft_of_a_program_is_still_its_own(alice: User, gmail: GmailServer) ->
 
 @pytest.fixture
 def approved_deletion(alice: User, reviewer: Reviewer, graph: GraphServer) -> PendingAction:
-    """A person's draft at Microsoft, which a program asked to delete and a person allowed to."""
+    """Return the approved deletion of a person's draft at Microsoft, which a program proposed."""
     mailbox = graph_mailbox(graph, ADA)
     mailbox.memberships.create(user=alice, role="manager")
     graph.store.new(ADA, "drafts", {"subject": "Written by a person"})

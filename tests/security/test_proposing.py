@@ -1,4 +1,6 @@
-"""What a proposal may replace, and when a key or a waiting twin is found again."""
+"""The actions that a proposal may replace, and the rules by which a key or a waiting duplicate is
+found again.
+"""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a token and a person may use up: requests, proposals, uploads and the chat, counted for all
+"""The limits of a token and a person: requests, proposals, uploads and the chat, counted for all
 processes.
 """
 
@@ -28,7 +28,7 @@ def upload(api: Api, size: int) -> Any:
 
 
 def restart() -> None:
-    """Another process: what one of them has in memory is not there."""
+    """Act as another process, which does not have this one's memory."""
     quotas.forget_slices()
 
 

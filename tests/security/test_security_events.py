@@ -1,4 +1,6 @@
-"""What people do with their ways in is in the audit: who, to whom, how, and from which network."""
+"""Changes and uses of sign-in methods are in the audit: the actor, the person, the method, and the
+network.
+"""
 
 import re
 from datetime import timedelta
@@ -30,12 +32,12 @@ PASSWORD, NEW = "a long and quiet word", "another long and quiet word"
 
 @pytest.fixture(autouse=True)
 def _own_heads(settings: Any, tmp_path: Path) -> None:
-    """The file of heads is of one database, and each test has a new one."""
+    """Give each test its own file of heads, because the file belongs to one database."""
     settings.MAILHUB_HOME = tmp_path
 
 
 def recorded(*, after: int = 0) -> list[tuple[str, str, str]]:
-    """Event, actor and method of what the chain of people holds."""
+    """Return event, actor and method of each event in the chain of people."""
     events = AuditEvent.objects.filter(chain=PEOPLE, sequence__gt=after).order_by("sequence")
     return [(each.event, each.actor, each.data.get("method", "")) for each in events]
 
@@ -137,7 +139,8 @@ def test_new_browser_and_factor_are_mailed_to_the_person(alice: User, settings: 
     alice.set_password(PASSWORD)
     alice.save()
     known = Client()
-    for window in (known, known, Client()):  # the first of all is learned, the second is known
+    # The first sign-in of all teaches mailhub this browser; at the second one it is known.
+    for window in (known, known, Client()):
         window.post("/sign-in/", {"login": alice.email, "password": PASSWORD})
         if window is known:
             window.post("/sign-out/")

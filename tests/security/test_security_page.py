@@ -1,4 +1,4 @@
-"""The page of security events: only for staff, filtered, with names in the place of ids."""
+"""The page of security events: only for staff, filtered, with names in place of ids."""
 
 from html import unescape
 from typing import Any

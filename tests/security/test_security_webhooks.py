@@ -1,4 +1,4 @@
-"""Security events are told to webhooks that a member of staff has added, and to nobody else's."""
+"""Security events go to webhooks that a member of staff has added, and to no others."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""What mailhub says is visible, compared with what Chromium paints: a word is legible if its pixels
-contrast.
+"""The visible text according to mailhub, compared with the pixels in Chromium: a word is legible if
+its pixels contrast.
 """
 
 import base64
@@ -25,8 +25,8 @@ BATCH = 60
 COUNT = 600
 FOUND_AT_MOST_MISSED = 0.25
 PIXELS = 12  # that differ clearly: one letter of 9 pixels has as many
-# Compares two screenshots box by box: how many pixels of the word contrast with what is there
-# without it.
+# Compares two screenshots box by box: the number of pixels of the word that contrast with the
+# picture without it.
 COMPARE = """async ([one, other, count, columns, width, height]) => {
   const pixels = async (source) => {
     const image = new Image(); image.src = "data:image/png;base64," + source; await image.decode();
@@ -52,11 +52,11 @@ COMPARE = """async ([one, other, count, columns, width, height]) => {
 
 
 def painted(page: Page, documents: list[str]) -> list[int]:
-    """How many pixels of WORD are painted so that they can be seen, in each document."""
+    """Return the number of visible pixels of WORD in each document."""
     found: list[int] = []
     for start in range(0, len(documents), BATCH):
         batch = documents[start : start + BATCH]
-        # The same with the word unpainted: its place stays, so nothing else moves.
+        # The same with the word invisible: it keeps its space, so nothing else moves.
         without = [
             each.replace(WORD, f'<span style="visibility:hidden">{WORD}</span>') for each in batch
         ]
@@ -94,7 +94,7 @@ def new_page(browser: Browser, asked: list[str] | None = None) -> Page:
 
 
 def check_leaving(browser: Browser, forms: list[str]) -> None:
-    """What leaves is seen by the person who approves it, or it does not leave."""
+    """Assert that the approver sees all sent text: otherwise it is not sent."""
     leaving = [clean(form).html for form in forms]
     declared = [WORD in text_of(html) for html in leaving]
     legible = [
@@ -122,9 +122,9 @@ def test_600_hidden_words_are_visible_or_removed(browser: Browser) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_most_words_hidden_by_a_stranger_are_not_read(browser: Browser) -> None:
-    """How a mail program shows foreign HTML is judged by its styles only.
+    """Check the styles only, by which mailhub judges how a mail program shows foreign HTML.
 
-    What is covered by something else, or sticks out of its box, is not found.
+    Text that is covered by something else, or overflows its box, is not found.
     """
     forms = list(hiding_forms(SEED, COUNT))
     plain = [f'<!doctype html><body style="color:#1b1c1e;background:#fff">{form}' for form in forms]
@@ -162,4 +162,4 @@ def test_everything_loaded_on_reading_was_warned_about(browser: Browser) -> None
     }
     assert len(forms) >= 40
     assert called <= warned
-    assert len(called) >= 10  # the pictures themselves: the browser does load what it can
+    assert len(called) >= 10  # the browser really loads the pictures

@@ -1,5 +1,5 @@
-"""The calls that send: made once, followed nowhere, and in doubt unless it is certain that nothing
-left.
+"""The calls that send: made once, without following redirects, and in doubt unless it is certain
+that nothing was sent.
 """
 
 import os
@@ -32,7 +32,7 @@ def graph(handler: Handler) -> GraphClient:
 
 
 def hand_over(handler: Handler) -> tuple[list[str], ProviderError | None]:
-    """Send through Graph; return what happened in order, and the error."""
+    """Send through Graph; return the events in order, and the error."""
     events: list[str] = []
 
     def noted(request: httpx2.Request) -> httpx2.Response:
@@ -113,7 +113,9 @@ def test_no_redirect_of_gmail_is_followed() -> None:
 
 @pytest.fixture
 def connections() -> Iterator[tuple[str, list[int]]]:
-    """A server that keeps connections open: its address, and for each request the client's port."""
+    """Yield a server that keeps connections open: its address, and for each request the client's
+    port.
+    """
     ports: list[int] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""What a session is worth: its key is nowhere but in the browser, and it ends by itself."""
+"""The limits of a session: its key is only in the browser, and it ends by itself."""
 
 import os
 import subprocess
@@ -65,7 +65,7 @@ def test_password_change_keeps_this_session_and_stores_no_key(window: Client) ->
 
 def test_unused_session_ends_after_the_idle_limit(window: Client) -> None:
     start = timezone.now()
-    for hours in (11, 22, 33):  # each use begins the limit again
+    for hours in (11, 22, 33):  # each use restarts the limit
         with time_machine.travel(start + timedelta(hours=hours), tick=False):
             assert is_signed_in(window)
     with time_machine.travel(start + timedelta(hours=33 + 13), tick=False):

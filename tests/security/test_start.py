@@ -1,5 +1,5 @@
-"""What the start refuses or closes: plain-text addresses of other servers, and files that others
-can read.
+"""The start refuses plain-text addresses of other servers, and closes files that others can
+read.
 """
 
 import stat
@@ -12,8 +12,8 @@ from mailhub.environment import Environment, load
 from tests.processes import manage
 
 KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
-# Own scheme and rules: the address of this server, the stores behind it, and a model server in the
-# private network.
+# Variables with other schemes and rules: the address of this server, the stores behind it, and a
+# model server in the private network.
 OTHERS = {
     "MAILHUB_PUBLIC_URL",
     "DATABASE_URL",

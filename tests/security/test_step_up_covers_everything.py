@@ -29,8 +29,8 @@ REGEX_SAMPLES = {
 
 
 def _path(pattern: Any) -> str | None:
-    """An address that this part of a URL takes; None for a regular expression that no sample is
-    known for.
+    """Return an address that this part of a URL accepts, or None for a regular expression without a
+    known sample.
     """
     if isinstance(pattern, RoutePattern):
         route = str(pattern)
@@ -48,8 +48,8 @@ def _path(pattern: Any) -> str | None:
 def walk(
     patterns: list[Any], path: str = "/", spaces: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, str, Any]]:
-    """Each URL name with an address of it and its view; those without a name, and catch-alls, are
-    no forms.
+    """Yield each URL name with an address of it and its view; URLs without a name, and catch-alls,
+    are no forms.
     """
     for each in patterns:
         part = _path(each.pattern)
@@ -138,7 +138,7 @@ def test_every_admin_form_asks_an_old_session(operator: User) -> None:
 def test_unclassified_form_asks_for_a_sign_in(
     operator: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A view that is added without a line in the tables fails closed."""
+    """Check that a view which is added without a line in the tables fails closed."""
     monkeypatch.delitem(step_up.HARMLESS, "save_view")
     assert browser(operator, fresh=False).post("/views/")["Location"].startswith("/sign-in/again/")
     assert browser(operator).post("/views/")["Location"].startswith("/?")

@@ -17,7 +17,7 @@ SENSITIVE = "/tokens/new/"
 
 
 def grow_stale(window: Client) -> None:
-    """Let the last sign-in of this browser be longer ago than a fresh one."""
+    """Make the last sign-in of this browser older than a fresh one may be."""
     session = window.session
     for mark in ("signed_in_at", "session_began_at"):
         session[mark] -= 301
@@ -98,7 +98,9 @@ def test_new_recovery_codes_with_an_old_factor_do_not_step_up(alice: User) -> No
 def test_signing_in_again_is_offered_if_one_can_return(
     alice: User, settings: Any, mail: bool
 ) -> None:
-    """A person who has only links could not come back by themselves."""
+    """Offer it only if a code can be mailed: otherwise a person who has only links could not come
+    back.
+    """
     settings.SENDS_MAIL = mail
     window = browser(alice, fresh=False)
     page = window.get(window.get(SENSITIVE)["Location"]).content.decode()

@@ -1,5 +1,5 @@
-"""Somebody can write to the database and has no key: nothing that is read back from it runs or is
-believed.
+"""An attacker can write to the database and has no key: nothing read from it is executed or
+trusted.
 """
 
 import base64
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class RunsWhenRead:
-    """A pickle of this creates a file when it is loaded."""
+    """An object whose pickle creates a file when it is loaded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,7 +42,7 @@ class RunsWhenRead:
 
 @pytest.fixture
 def in_the_database(settings: Any, db: None) -> Iterator[None]:
-    """The cache of production: the tests' own lies in memory."""
+    """Use the production cache; the cache of the tests is in memory."""
     settings.CACHES = production.CACHES
     yield
     cache.clear()
@@ -55,7 +55,7 @@ def kept_conversation(chat: Chat, model: ModelServer) -> Checkpoint:
 
 
 def stored(kept: Checkpoint) -> bytes:
-    """As it stands in the database."""
+    """Return the bytes in the database."""
     return bytes(Checkpoint.objects.values_list("content", flat=True).get(pk=kept.pk))
 
 
@@ -112,7 +112,7 @@ def test_stored_conversation_is_unreadable_without_the_key(chat: Chat, model: Mo
 def test_pickle_in_the_cache_is_not_loaded(
     in_the_database: None, tmp_path: Path, client: Client
 ) -> None:
-    """Every row that a failed sign-in leaves is replaced; the next sign-in reads them."""
+    """Replace every row that a failed sign-in leaves; the next sign-in reads them."""
     User.objects.create_user("ada@northwind.example", password="correct horse battery staple")
     wrong = {"login": "ada@northwind.example", "password": "wrong"}
     client.post("/sign-in/", wrong)
@@ -147,7 +147,7 @@ def test_database_cache_keeps_its_values(in_the_database: None) -> None:
 
 
 def test_none_of_our_stores_reads_pickles() -> None:
-    """Sessions, cache and messages; and no module of ours imports a format that can name code."""
+    """Check sessions, cache and messages; no module of ours imports a format that can name code."""
     assert production.SESSION_SERIALIZER == "django.contrib.sessions.serializers.JSONSerializer"
     assert {each["BACKEND"] for each in production.CACHES.values()} == {
         "accounts.infra.cache.JsonDatabaseCache"

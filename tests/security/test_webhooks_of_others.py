@@ -1,4 +1,4 @@
-"""A webhook gets what is its own, with its own secret, and for as long as mail is kept."""
+"""A webhook receives only its own events, with its own secret, and for as long as mail is kept."""
 
 from datetime import timedelta
 

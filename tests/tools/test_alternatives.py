@@ -1,5 +1,5 @@
-"""The plain text and the HTML of one message: which differences count, and which are only another
-way to write it.
+"""The plain text and the HTML of one message: differences that count, and those that are only
+another way to write it.
 """
 
 import pytest

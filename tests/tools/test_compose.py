@@ -1,4 +1,4 @@
-"""The message says what was asked for, or it does not leave."""
+"""The message has the requested content, or it is not sent."""
 
 import dataclasses
 from email import message_from_bytes, policy

@@ -1,4 +1,4 @@
-"""The form for a mail of one's own: when it is to leave, by the clock of who writes it."""
+"""The form for a mail of one's own: its sending time, in the time zone of its author."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -49,7 +49,7 @@ def test_mail_leaves_at_the_time_of_the_zone_in_the_form(
     assert answer.status_code == 302
     action = PendingAction.objects.get()
     assert action.send_at == datetime.fromisoformat(typed).replace(tzinfo=ZoneInfo(meant))
-    # Pages show it by the clock of who looks, and say which clock that is.
+    # Pages show it in the time zone of the reader, and name that time zone.
     seen = action.send_at.astimezone(ZoneInfo(BERLIN))
     assert f"{seen:%H:%M:%S %Z}, once approved" in " ".join(
         reviewer.page(str(action.pk)).content.decode().replace("</time>", "").split()

@@ -1,4 +1,4 @@
-"""The documentation says what the code does."""
+"""The documentation matches the code."""
 
 import re
 from io import StringIO

@@ -1,4 +1,4 @@
-"""An answer through Gmail lies in the conversation of its original, and what is none begins one."""
+"""A reply through Gmail is in the conversation of its original; other mails begin a new one."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def api(alice: User, gmail: GmailServer) -> Api:
 
 
 def conversation(server: GmailServer) -> str:
-    """Where the one mail lies that was sent."""
+    """Return the conversation of the one mail that was sent."""
     (stored,) = (each for each in server.box(ADA).messages.values() if "SENT" in each.labels)
     return stored.thread
 

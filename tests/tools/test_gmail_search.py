@@ -1,6 +1,4 @@
-"""gmail_search_messages: what it asks Gmail, how it pages, what it fills in, what it says when
-something is wrong.
-"""
+"""gmail_search_messages: its requests to Gmail, its paging, its fields, and its errors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +40,7 @@ def search(api: Api) -> Callable[..., dict[str, Any]]:
 
 
 class Waits(list[float]):
-    """A clock that only notes how long it was to wait."""
+    """A clock that only records the waiting times."""
 
     def __call__(self, seconds: float) -> None:
         self.append(seconds)
@@ -62,7 +60,7 @@ def provider(gmail: GmailServer, waits: Waits) -> GmailProvider:
     return GmailProvider(client, address=ADA)
 
 
-# What Gmail is asked
+# Requests to Gmail
 
 
 @pytest.mark.parametrize(
@@ -188,7 +186,7 @@ def test_mail_on_two_pages_counts_once_in_order(
     gmail.page_size = 3
 
     def moves(call: Any) -> None:
-        if call.one("pageToken"):  # what lies on the second page already came on the first
+        if call.one("pageToken"):  # the first page had some messages of the second already
             gmail.page_overlap = 2
 
     gmail.before["messages.list"] = moves
@@ -201,7 +199,7 @@ def test_foreign_page_token_is_refused(api: Api) -> None:
     assert (problem["code"], "page token" in problem["detail"]) == ("invalid_input", True)
 
 
-# What comes back
+# Results
 
 
 def test_row_has_ids_sender_subject_date_and_snippet(

@@ -1,4 +1,4 @@
-"""A mail that is larger than the Gmail API takes is refused as early as its size is known."""
+"""A mail that is larger than the Gmail API accepts is refused as soon as its size is known."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ from tools.providers.gmail import GmailProvider
 
 __all__ = ["gmail"]
 pytestmark = pytest.mark.django_db(transaction=True)
-LIMIT = "36,700,160"  # bytes that an upload of drafts may have, by Google's description of the API
+LIMIT = "36,700,160"  # maximum bytes of an upload of drafts, by Google's description of the API
 FOUR_MB = 4 * 1024 * 1024 - 1
 HELLO: dict[str, Any] = {"to": ["mira@northwind.example"], "subject": "Hello", "body_type": "html"}
 SHORT, LONG = "<p>Hello.</p>", f"<p>{'😀' * 99_000}</p>"
 
 
 class WithoutLimit(GmailProvider):
-    """As if the limit were not known yet when a mail is proposed."""
+    """A provider that does not know the limit when a mail is proposed."""
 
     def check(self, envelope: Envelope) -> None:
         pass
@@ -37,7 +37,7 @@ def api(alice: User, gmail: GmailServer) -> Api:
 
 @pytest.fixture
 def attachments(api: Api) -> list[dict[str, str]]:
-    """All that may be attached, which alone is still under the limit."""
+    """Return as many attachments as are allowed; by themselves they are still under the limit."""
     return [{"handle": uploaded(api, FOUR_MB)} for _ in range(6)] + [
         {"handle": uploaded(api, 1024 * 1024)}
     ]

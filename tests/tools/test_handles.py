@@ -1,6 +1,4 @@
-"""Short names of messages: they lead back for as long as somebody may need them, and are forgotten
-then.
-"""
+"""Short names of messages: they work as long as somebody may need them, and are then forgotten."""
 
 from datetime import timedelta
 from typing import Any

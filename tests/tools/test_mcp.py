@@ -1,5 +1,5 @@
-"""MCP over HTTP says what REST says, to clients of both protocol eras, and refuses what REST
-refuses.
+"""MCP over HTTP gives the same answers as REST, to clients of both protocol eras, and refuses the
+same requests.
 """
 
 import json
@@ -57,13 +57,12 @@ def door(request: pytest.FixtureRequest, url: str, api: Api) -> Door:
     return Door(url=url, secret=api.secret, era=request.param)
 
 
-# --- The same answers as REST
-# ----------------------------------------------------------------------------------------
+# The same answers as REST
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """What arguments can be about: a mail in the inbox, an action of one's own."""
+    """Objects for arguments: a mail in the inbox, an action of one's own."""
 
     api: Api
     mail: str
@@ -73,7 +72,7 @@ class World:
         return self.api.propose(subject="about an action")
 
     def kept(self) -> dict[str, Any]:
-        """What has been proposed already, with a key."""
+        """Propose an action with a key, and return its arguments."""
         arguments = {**HELLO, "subject": "Kept", "confirm": True, "idempotency_key": "one"}
         self.api.post("/tools/send_email", arguments)
         return arguments
@@ -84,9 +83,9 @@ class World:
 
 Arguments = Callable[[World], dict[str, Any]]
 
-# For each tool at least one set of arguments with which it succeeds, and whatever else is worth
-# comparing. Each set is made twice, once for each door, so it may make what the tool then uses up.
-# A new tool needs a line here.
+# For each tool at least one set of arguments with which it succeeds, and others to compare. Each
+# set is built twice, once for each interface, so it may create objects that the tool uses up. A new
+# tool needs a line here.
 EXAMPLES: dict[str, list[Arguments]] = {
     "list_mailboxes": [lambda world: {}],
     "list_emails": [
@@ -198,7 +197,7 @@ def test_tool_gives_the_same_json_over_rest_and_mcp(
         worked += not is_error
     assert (
         worked or TOOLS[name].toolset == "gmail"
-    )  # this mailbox is none of Gmail's: both doors say the same no
+    )  # this mailbox is not a Gmail mailbox: both interfaces refuse it in the same words
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -225,7 +224,7 @@ def test_error_is_the_same_problem_over_rest_and_mcp(
 
 
 def call(door: Door, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
-    """A tool's one text, and whether it is an error."""
+    """Return a tool's one text, and whether it is an error."""
 
     async def work(client: Client) -> Any:
         return await client.call_tool(name, arguments)
@@ -237,7 +236,7 @@ def call(door: Door, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
 
 
 def scrubbed(text: str) -> dict[str, Any]:
-    """A result without what differs from one action or moment to the next."""
+    """Return a result without the parts that differ between actions or times."""
     for pattern in (
         r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
         r"[0-9a-f]{64}",
@@ -250,15 +249,14 @@ def scrubbed(text: str) -> dict[str, Any]:
     document.pop("instance", None)  # the path of a request, of which MCP has one
     if (
         "warnings" in document
-    ):  # everything is said twice here, so the second is warned of the first
+    ):  # everything is proposed twice here, so the second has a warning about the first
         document["warnings"] = [
             one for one in document["warnings"] if one["code"] != "possible_duplicate"
         ]
     return document
 
 
-# --- Results and errors
-# ----------------------------------------------------------------------------------------------
+# Results and errors
 
 
 def test_result_is_one_compact_text_in_plain_utf8(door: Door, world: World) -> None:
@@ -362,7 +360,7 @@ def test_internal_error_looks_the_same_over_rest_and_mcp(
 
 @pytest.fixture
 def logged() -> Iterator[StringIO]:
-    """Everything that reaches the log, in its final form."""
+    """Yield everything that reaches the log, in its final form."""
     stream = StringIO()
     handler = logging.getLogger().handlers[0]
     assert isinstance(handler, logging.StreamHandler)
@@ -373,12 +371,11 @@ def logged() -> Iterator[StringIO]:
     logging.getLogger().removeHandler(copy)
 
 
-# --- What is shown
-# ---------------------------------------------------------------------------------------------------
+# Listed tools
 
 
 def shown(door: Door, query: str = "") -> dict[str, Any]:
-    """The tools by name, as they came over the wire."""
+    """Return the tools by name, as they came over the wire."""
 
     async def work(client: Client) -> Any:
         return await client.list_tools()
@@ -424,7 +421,7 @@ def test_annotations_name_only_differences_from_defaults(door: Door) -> None:
 
     assert hints["read_email"] == {"readOnlyHint": True}
     assert hints["list_mailboxes"] == {"readOnlyHint": True, "openWorldHint": False}
-    # It proposes, and a person decides: nothing is destroyed; but it is no reading.
+    # It proposes, and a person decides: nothing is destroyed; but it does not only read.
     assert hints["send_email"] == {"destructiveHint": False}
     # It withdraws a proposal for good.
     assert hints["cancel_action"] == {"idempotentHint": True, "openWorldHint": False}
@@ -446,8 +443,7 @@ def test_default_list_is_small(
     assert size <= TOOL_LIST_BYTES
 
 
-# --- The door
-# --------------------------------------------------------------------------------------------------------
+# Access over HTTP
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 

@@ -1,4 +1,4 @@
-"""A published schema is small, and says nothing that the validation does not hold."""
+"""A published schema is small, and promises nothing that the validation does not check."""
 
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from tools.schemas import ListActions, MailboxParameters, Parameters
 
 
 class File(Parameters):
-    """A class's own words are for us."""
+    """A docstring of a class is for developers."""
 
     handle: str
 

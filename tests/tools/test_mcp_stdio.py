@@ -30,7 +30,7 @@ INITIALIZE = {
 
 
 def desktop(home: Path, secret: str) -> dict[str, str]:
-    """The environment in which a desktop client starts the command."""
+    """Return the environment in which a desktop client starts the command."""
     return environment(home, {**this_test(), "MAILHUB_TOKEN": secret})
 
 

@@ -1,4 +1,4 @@
-"""What send_email takes and refuses."""
+"""Arguments that send_email accepts and refuses."""
 
 from typing import Any
 

@@ -27,7 +27,7 @@ from tests.smtpserver import FaultySmtp
 
 __all__ = ["sandbox", "sandbox_process"]
 
-# Without what workers tell each other, which takes a second at the start and is of no use here.
+# Without the messages between workers: they take a second at the start and nothing here uses them.
 CELERY = [
     sys.executable,
     "-m",
@@ -49,7 +49,7 @@ COMMANDS = {
 
 
 class Worker(Program):
-    """A worker by its command line."""
+    """A worker, started by its command line."""
 
     def __init__(self, home: Path, command: list[str], **changes: object) -> None:
         super().__init__(home, **changes)
@@ -76,7 +76,7 @@ class Site:
     started: list[Worker] = field(default_factory=list)
 
     def worker(self, *arguments: str) -> Worker:
-        """A worker of this kind, once it lives."""
+        """Start a worker of this kind, and return it when it is ready."""
         command = [*COMMANDS[self.kind], *arguments]
         worker = self.workers.enter_context(Worker(self.home, command, **self.environment))
         self.started.append(worker)
@@ -103,7 +103,7 @@ class Site:
         return action
 
     def sent(self) -> list[str]:
-        """The Message-IDs in the ledger of the SMTP server."""
+        """Return the Message-IDs in the ledger of the SMTP server."""
         return [
             str(message_from_bytes(accepted.content)["Message-ID"]) for accepted in self.smtp.ledger
         ]
@@ -116,7 +116,7 @@ class Site:
 
 
 def asked_to_end(worker: Worker) -> int:
-    """End a worker by SIGTERM; returns its exit code when nothing of it is left."""
+    """End a worker by SIGTERM, and return its exit code when none of its processes is left."""
     assert worker.process is not None
     worker.process.send_signal(SIGTERM)
     return worker.wait(30)
@@ -130,8 +130,8 @@ def redis_server() -> Iterator[Redis]:
 
 @pytest.fixture
 def redis(redis_server: Redis) -> Redis:
-    """An empty Redis."""
-    if redis_server.pid is None:  # a test that failed left it so
+    """Return an empty Redis."""
+    if redis_server.pid is None:  # a failed test stopped it
         redis_server.start()
     RedisClient.from_url(redis_server.url).flushall()
     return redis_server
@@ -139,23 +139,23 @@ def redis(redis_server: Redis) -> Redis:
 
 @pytest.fixture
 def keys(redis: Redis) -> Any:
-    """A client to look into it; latin-1 reads everything."""
+    """Return a client of the Redis; latin-1 decodes every byte."""
     return RedisClient.from_url(redis.url, decode_responses=True, encoding="latin-1")
 
 
 def use(settings: Any, kind: str, url: str = "") -> dict[str, object]:
-    """Have this process ring as the kind does; returns what its workers must be told."""
+    """Make this process notify as the kind does, and return the environment of its workers."""
     settings.MAILHUB_QUEUE = kind.partition("-")[0]
     changes: dict[str, object] = {"MAILHUB_QUEUE": settings.MAILHUB_QUEUE, "PYTHONPATH": PROJECT}
     if settings.MAILHUB_QUEUE == "rq":
         settings.REDIS_URL = url
         changes["REDIS_URL"] = url
     if settings.MAILHUB_QUEUE == "celery":
-        from mailhub.celery import app  # imported only where Celery is the queue
+        from mailhub.celery import app  # imported only if Celery is the queue
 
         settings.CELERY_BROKER_URL = url
         changes["CELERY_BROKER_URL"] = url
-        if app.conf.broker_url != url:  # its pools go to where they were made for
+        if app.conf.broker_url != url:  # its pools keep the address that they were made with
             app.conf.broker_url = url
             app._after_fork()
     queue.cache_clear()
@@ -164,7 +164,7 @@ def use(settings: Any, kind: str, url: str = "") -> dict[str, object]:
 
 @pytest.fixture
 def broker(request: pytest.FixtureRequest, kind: str) -> Service | None:
-    """The server behind the bell."""
+    """Return the server that carries the notifications, or None for the database queue."""
     return None if kind == "database" else request.getfixturevalue("redis")
 
 
@@ -177,7 +177,7 @@ def site(
     alice: User,
     settings: Any,
 ) -> Iterator[Site]:
-    settings.MAILHUB_HOME = tmp_path  # where the bell hangs
+    settings.MAILHUB_HOME = tmp_path  # the folder of the notification FIFO
     environment = (
         use(settings, kind, getattr(broker, "url", "")) | this_test() | {"MAILHUB_LEASE_SECONDS": 3}
     )
@@ -197,7 +197,7 @@ def site(
 
 @pytest.fixture
 def more(site: Site, sandbox: SandboxServer, alice: User) -> Iterator[list[Site]]:
-    """Three more mailboxes, each with an SMTP server of its own, for the workers of the site."""
+    """Yield three more mailboxes, each with its own SMTP server, for the workers of the site."""
     with ExitStack() as servers:
         found = []
         for number in range(3):
@@ -208,7 +208,7 @@ def more(site: Site, sandbox: SandboxServer, alice: User) -> Iterator[list[Site]
 
 
 def agent_of(person: User, sandbox: SandboxServer, smtp: FaultySmtp, address: str = "") -> Api:
-    """An agent for a mailbox that sends through this server."""
+    """Return an agent for a mailbox that sends through this server."""
     secrets = sandbox.access(ADA, smtp_port=smtp.port).as_secrets()
     mailbox = connect_mailbox(
         owner=person,

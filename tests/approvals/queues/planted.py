@@ -1,4 +1,4 @@
-"""What somebody who can write to a broker would like a worker to run.
+"""Code that an attacker with access to a broker would like a worker to run.
 
 It leaves a file as a trace.
 """
@@ -13,12 +13,12 @@ def leave_trace(path: str) -> None:
 
 
 def leave_trace_of_job(job: Any, *_: Any) -> None:
-    """As a callback of RQ; the path is the last argument of its job."""
+    """Leave a trace as a callback of RQ; the path is the last argument of its job."""
     leave_trace(job.args[-1])
 
 
 class Trace:
-    """Unpickling it leaves the trace."""
+    """An object that leaves the trace when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)

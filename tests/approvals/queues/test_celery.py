@@ -1,4 +1,4 @@
-"""What only Celery has: RabbitMQ as its broker, and a beat for who wants one."""
+"""Features of the Celery queue only: RabbitMQ as its broker, and an optional beat."""
 
 import sys
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ with_rabbitmq = pytest.mark.parametrize("kind", ["celery-solo"])
 
 
 class TestOnRabbitMQ:
-    """In place of the Redis of the other tests."""
+    """The common tests with RabbitMQ in place of Redis."""
 
     @pytest.fixture
     def broker(self) -> Iterator[RabbitMQ]:
@@ -45,7 +45,7 @@ class TestOnRabbitMQ:
         assert asked_to_end(worker) == 0
 
 
-@pytest.mark.long  # the sweeper beside every worker needs no beat
+@pytest.mark.long  # the sweeper in every worker needs no beat
 def test_beat_can_order_the_sweeps(redis: Redis, keys: Any, tmp_path: Path, settings: Any) -> None:
     environment = use(settings, "celery", redis.url) | this_test()
     try:

@@ -1,5 +1,5 @@
-"""A queue is chosen by one variable; half a choice stops the start, and what is not chosen is not
-loaded.
+"""One variable selects the queue; an incomplete choice stops the start, and the other queues are
+not loaded.
 """
 
 from base64 import b64encode
@@ -97,8 +97,8 @@ def test_worker_of_another_queue_does_not_start(tmp_path: Path) -> None:
 @pytest.mark.postgres_only
 @pytest.mark.django_db(transaction=True)
 def test_postgresql_losing_commits_is_warned_about() -> None:
-    """The server of the tests is fast and forgetful; one of these settings can be changed for a
-    session.
+    """Check settings that lose commits. The test server is fast and not durable; one of these can
+    be set for a session.
     """
 
     def named() -> list[str]:

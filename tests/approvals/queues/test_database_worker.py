@@ -1,5 +1,5 @@
-"""The resident worker of the database queue: several threads, several workers, and the bell of
-PostgreSQL.
+"""The resident worker of the database queue: several threads, several workers, and the
+notifications of PostgreSQL.
 """
 
 import select
@@ -41,7 +41,7 @@ def test_threads_send_in_parallel_and_sigterm_lets_them_end(site: Site, more: li
     holds = [each.smtp.hold(at="dot") for each in more]
     actions = [each.approved() for each in more]
     for hold in holds:
-        hold.wait()  # all three at once, each on a mailbox of its own
+        hold.wait()  # all three at once, each on its own mailbox
     waiting = site.approved("Waits")
     assert worker.process is not None
     worker.process.send_signal(signal.SIGTERM)
@@ -87,8 +87,8 @@ def test_delayed_mail_leaves_at_its_time_and_not_at_a_sweep(
         site.reaches(action, "succeeded")
     waited = ExpressionWrapper(F("started_at") - F("action__approved_at"), DurationField())
     late = [wait.total_seconds() for wait in Attempt.objects.values_list(waited, flat=True)]
-    # By the sweeps alone most would wait up to five seconds; the middle one says nothing about a
-    # busy machine.
+    # With sweeps only, most would wait up to five seconds; the median does not depend on a busy
+    # machine.
     assert all(seconds >= 1 for seconds in late)
     assert sorted(late)[1] < 2.5
 
@@ -144,8 +144,8 @@ def readable(listening: bell.Bell) -> bool:
 
 
 def unheard(listening: bell.Bell) -> bool:
-    """Do as the worker does when there is something to read, until the bell says that it cannot be
-    heard.
+    """Read like the worker whenever there is input; return True once notifications no longer
+    arrive.
     """
     if listening.fileno() is not None and readable(listening):
         listening.answered(1)
@@ -153,7 +153,7 @@ def unheard(listening: bell.Bell) -> bool:
 
 
 def end_connections(condition: str) -> None:
-    """What a restart of the server does to who is connected."""
+    """Close client connections as a restart of the server does."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"

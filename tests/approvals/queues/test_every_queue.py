@@ -1,5 +1,5 @@
-"""What holds whichever queue rings: it leaves once, a lost or doubled bell costs nothing, SIGTERM
-finishes.
+"""Rules for every queue: a mail is sent once, a lost or doubled notification costs nothing, SIGTERM
+lets work finish.
 """
 
 import os
@@ -24,7 +24,7 @@ SLOWEST = ("celery-solo", "rq-resident")
 every_kind = pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind in SLOWEST)) for kind in COMMANDS]
 )
-# The same code of ours behind another broker's library: once in every run is enough for it.
+# The same code of ours runs with another broker's library: one long run per test run is enough.
 celery_in_the_end = pytest.param("celery", marks=pytest.mark.long)
 with_a_server = pytest.mark.parametrize("kind", ["rq", celery_in_the_end])
 
@@ -43,7 +43,7 @@ def test_mail_leaves_once_despite_many_notifications(site: Site) -> None:
     hold.release()
     site.reaches(first, "succeeded")
     double(site, first)
-    second = site.reaches(site.approved("Second"), "succeeded")  # behind all the doubles
+    second = site.reaches(site.approved("Second"), "succeeded")  # queued after all the duplicates
 
     assert site.sent() == [first.message_id, second.message_id]
     assert [attempt.verdict for attempt in Attempt.objects.all()] == ["accepted", "accepted"]
@@ -58,7 +58,7 @@ def test_mail_leaves_once_despite_many_notifications(site: Site) -> None:
 
 
 def double(site: Site, action: PendingAction) -> None:
-    """Ring three times more, around the check that it waits already."""
+    """Notify three more times, bypassing the check for a waiting job."""
     for _ in range(3):
         if site.kind.startswith("rq"):
             redis = RedisClient.from_url(str(site.environment["REDIS_URL"]))
@@ -117,8 +117,7 @@ def test_sigterm_during_a_send_lets_it_finish(site: Site) -> None:
     hold.wait()
     assert worker.process is not None
     worker.process.send_signal(signal.SIGTERM)
-    # A service manager tells everybody in the group; the process that sends must not take it to
-    # heart.
+    # A service manager signals the whole process group; the process that sends must ignore it.
     others = [
         pid
         for pid, line in session_of(worker.pid).items()
@@ -135,7 +134,7 @@ def test_sigterm_during_a_send_lets_it_finish(site: Site) -> None:
 
 
 def waits(*pids: int) -> bool:
-    """Whether one of these has a SIGTERM that it has not taken yet."""
+    """Return True if one of these processes has a pending SIGTERM."""
     for pid in pids:
         status = Path(f"/proc/{pid}/status")
         if status.exists():
@@ -158,8 +157,8 @@ def test_killing_only_the_parent_leaves_one_mail(site: Site, keys: Any) -> None:
     worker.process.kill()
     worker.process.wait(10)
     other = site.worker()
-    # The work-horse lives, and so does its lease: the other worker takes the job and leaves the
-    # mail alone.
+    # The work-horse lives, and so does its lease: the other worker takes the job and does not send
+    # the mail.
     queue().ring(action.pk)
     until(lambda: not keys.exists(f"rq:job:{action.pk}"), say=other.log)
     hold.release()
@@ -197,7 +196,7 @@ def test_pending_notification_is_not_repeated(site: Site, keys: Any) -> None:
 
 
 def everything(keys: Any) -> str:
-    """All that a Redis holds, as text."""
+    """Return all content of a Redis as text."""
     read = {
         "string": keys.get,
         "hash": keys.hgetall,

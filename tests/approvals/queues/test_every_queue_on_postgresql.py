@@ -1,4 +1,6 @@
-"""The same on PostgreSQL, where the workers of every queue meet other locks and another clock."""
+"""The same tests on PostgreSQL, where the workers of every queue meet other locks and another
+clock.
+"""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""Whoever can write to the broker can delay mail, but runs no code: workers take our job and no
-other.
+"""An attacker with write access to the broker can delay mail, but runs no code: workers accept only
+our job.
 """
 
 import re
@@ -41,7 +41,8 @@ def test_rq_worker_runs_no_function_from_redis(site: Site, keys: Any, tmp_path: 
     connection.lpush("rq:queue:default", "pickled")
 
     site.worker()
-    site.reaches(site.approved(), "succeeded")  # it came after them, and the worker lives
+    # it was queued after them, and the worker still runs
+    site.reaches(site.approved(), "succeeded")
 
     assert keys.llen("rq:queue:default") == 0
     assert not trace.exists()
@@ -73,7 +74,7 @@ def test_celery_worker_runs_no_task_but_ours(site: Site, tmp_path: Path) -> None
 
 
 class GuardedRedis(Redis):
-    """A Redis with the users of the deployment, as docs/operate/deploy.md makes the file."""
+    """A Redis with the users of the deployment, as docs/operate/deploy.md creates the file."""
 
     @property
     def url(self) -> str:
@@ -99,7 +100,7 @@ class GuardedRedis(Redis):
 
 
 class TestWithPassword:
-    """On a Redis that lets nobody in without the password."""
+    """Tests on a Redis that requires the password."""
 
     @pytest.fixture
     def broker(self) -> Iterator[GuardedRedis]:

@@ -1,4 +1,4 @@
-"""Who gets a slot of a worker, and what /readyz says when nobody does."""
+"""The assignment of a worker's slots, and the answer of /readyz when no slot is free."""
 
 import threading
 import time
@@ -30,7 +30,7 @@ def due(mailbox: UUID | None = None, owner: int = 1) -> Due:
 
 
 class Clock:
-    """A clock that the test turns on."""
+    """A clock that the test sets."""
 
     now = 0.0
 
@@ -49,7 +49,7 @@ def test_one_mail_of_a_mailbox_is_in_progress_at_a_time() -> None:
     second = due(first.mailbox)
     assert slots_.take([first, second]) == [
         second
-    ]  # found later: the newest word about this mailbox
+    ]  # a later lookup has the newest state of this mailbox
     assert slots_.take([first]) == []
     slots_.give_back(second)
     assert slots_.take() == [first]
@@ -69,7 +69,7 @@ def test_slow_mailboxes_of_one_owner_leave_room_for_others() -> None:
     assert len(slots_.take([due(owner=1) for _ in range(20)])) == 4
     clock.now = slots.SLOW_SECONDS + 1
     other = due(owner=2)
-    assert slots_.take([other]) == [other]  # and none of the sixteen others of the first owner
+    assert slots_.take([other]) == [other]  # and not the other sixteen of the first owner
 
 
 def test_owners_get_slots_in_rotation() -> None:
@@ -112,7 +112,7 @@ def test_lookups_do_not_hold_up_the_sweep(
     assert PendingAction.objects.get(pk=late).status == "expired"
     maintenance.sweep(
         resident=True
-    )  # the mailbox is served already: no second look beside the first
+    )  # the mailbox is served already: no second reconciliation beside the first
     seen.set()
     for thread in threading.enumerate():
         if thread.name == "looks":
@@ -133,7 +133,7 @@ def test_readyz_fails_when_mail_that_could_leave_waits(
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()["missing"]) == (503, ["sending"])
 
-    switch.pause(mailbox=mailbox, actor="command")  # what is held back does not count
+    switch.pause(mailbox=mailbox, actor="command")  # an action that is held back does not count
     assert client.get("/readyz").status_code == 200
     switch.resume(mailbox=mailbox, actor="command")
     assert client.get("/readyz").status_code == 503

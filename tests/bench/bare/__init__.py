@@ -1,8 +1,8 @@
-"""The least that a request can cost: the same Django, ninja and server, and one view that makes a
+"""The minimal cost of a request: the same Django, ninja and server, and one view that creates a
 row.
 
-Served as `tests.bench.bare.wsgi:application` and `.asgi` beside mailhub; BARE_DATABASE says where
-the rows go.
+Served as `tests.bench.bare.wsgi:application` and `.asgi` beside mailhub; BARE_DATABASE is the
+database of the rows.
 """
 
 import json
@@ -30,7 +30,7 @@ from ninja import NinjaAPI, Schema  # noqa: E402
 
 
 class Row(models.Model):
-    """What a create leaves; the benchmark makes the table."""
+    """A row that a create request writes; the benchmark creates the table."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     subject = models.CharField(max_length=255)
@@ -45,7 +45,7 @@ class Row(models.Model):
 
 
 class New(Schema):
-    """What comes in."""
+    """The body of a create request."""
 
     subject: str
     body: str
@@ -62,7 +62,7 @@ def create(request: HttpRequest, given: New) -> dict[str, Any]:
 
 
 def view(request: HttpRequest) -> JsonResponse:
-    """What a tool with no provider behind it is compared with."""
+    """Return a fixed answer: the floor for a tool without a provider."""
     asked = json.loads(request.body)
     return JsonResponse({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}})
 

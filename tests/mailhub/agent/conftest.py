@@ -1,5 +1,5 @@
-"""The chat over the wire: our ASGI door, a model's server, and a client that reads the stream as a
-browser does.
+"""The chat over the wire: our ASGI application, a model's server, and a client that reads the
+stream as a browser does.
 """
 
 import json
@@ -41,8 +41,8 @@ class Answer:
 
 
 def read(status: int, headers: dict[str, str], raw: str) -> Answer:
-    """As the protocol says: `data:` lines of one event joined by line breaks; JSON objects are
-    ours.
+    """Parse a stream by its protocol: the `data:` lines of one event are joined by line breaks;
+    JSON objects are ours.
     """
     text, events, ended = "", [], False
     for block in raw.split("\n\n"):
@@ -79,7 +79,7 @@ class Chat:
     def asking(
         self, prompt: Any, path: str = "/ai/agent/stream", **more: Any
     ) -> Iterator[httpx2.Response]:
-        """The response as it comes."""
+        """Yield the response while it streams."""
         with (
             httpx2.Client(timeout=SECONDS, cookies=self.cookies) as http,
             http.stream(
@@ -115,7 +115,7 @@ def chat(door: str, model: ModelServer, agent_api: Api) -> Chat:
 
 @pytest.fixture
 def person(door: str, model: ModelServer, mailbox: Mailbox, reviewer: Reviewer) -> Chat:
-    """Alice, signed in, on a page of ours."""
+    """Return Alice's chat, signed in, on a page of ours."""
     reviewer.client.get("/sign-in/")
     reviewer.client.get("/mailboxes/")
     cookies = {name: morsel.value for name, morsel in reviewer.client.cookies.items()}

@@ -1,4 +1,4 @@
-"""The chat costs nothing where nobody chats."""
+"""The chat costs nothing while nobody uses it."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ HEAVY = (
     "mcp",
     "tiktoken",
 )
-# What a web process has imported once it has answered for every page and the API.
+# The imports of a web process that has answered for every page and the API.
 BEFORE = """
 import os, sys
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
@@ -72,7 +72,7 @@ def test_first_use_costs_a_web_process_70_megabytes_at_most(tmp_path: Path) -> N
 
 
 def resident(pid: int) -> float:
-    """In MB, the pages shared with other processes included."""
+    """Return the resident memory in MB, including pages shared with other processes."""
     status = Path(f"/proc/{pid}/status").read_text()
     return (
         int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])

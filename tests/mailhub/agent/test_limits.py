@@ -1,6 +1,4 @@
-"""Who may have the model answer, and how often: a caller is limited over all threads and both
-streams.
-"""
+"""Permission and limits of the chat: a caller is limited over all threads and both streams."""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""The prompts that the chat was made for, from the browser's stream to the program `m365` and back."""
+"""The prompts that the chat was made for, from the browser's stream to the program `m365` and
+back.
+"""
 
 import json
 from typing import Any
@@ -27,7 +29,7 @@ def run(command: str) -> Says:
 
 
 def answering(words: str) -> Any:
-    """A model that repeats what the tool said behind its own words."""
+    """Return a model that adds the tool's result to its own words."""
     return lambda request: Says(text=f"{words} {request['messages'][-1]['content']}")
 
 

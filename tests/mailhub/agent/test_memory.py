@@ -1,4 +1,4 @@
-"""What a thread remembers, for whom, and that it never grows beyond what a model takes."""
+"""The memory of a thread, its owner, and its limit: never more than a model takes."""
 
 import json
 import logging
@@ -49,7 +49,9 @@ def test_request_without_an_id_is_a_new_thread(chat: Chat, model: ModelServer) -
 def test_thread_belongs_to_its_first_caller(
     chat: Chat, person: Chat, model: ModelServer, charlie: User, foreign_mailbox: Mailbox, door: str
 ) -> None:
-    """Not to another person, and not to the person's own token either, which may reach less."""
+    """Refuse the thread to other people, and also to the person's own token, which may have fewer
+    permissions.
+    """
     stranger = make_api(charlie, foreign_mailbox, name="chat")
     other = Chat(url=door, headers={"Authorization": f"Bearer {stranger.secret}"})
     person.ask("The secret word is xylophone.", threadId="t")
@@ -64,10 +66,10 @@ def test_thread_belongs_to_its_first_caller(
 def test_huge_results_and_long_threads_fit_the_window(
     person: Chat, model: ModelServer, m365: M365, reviewer: Reviewer
 ) -> None:
-    """The model's server refuses more than 100,000 characters as a real one does:
-    `context_length_exceeded`.
+    """Stay within the window: the model's server refuses more than 100,000 characters as a real one
+    does: `context_length_exceeded`.
 
-    Most of the two hundred are put into the memory by turns in which a tool spoke at length; the
+    Most of the two hundred messages are put into the memory as turns with long tool results; the
     rest are real.
     """
     reviewer.user.is_staff = True

@@ -1,4 +1,6 @@
-"""What each mode lets a model do, whatever it asks for; and that text in a mail orders nothing."""
+"""The permissions of a model in each mode, whatever it asks for; orders in a mail have no
+effect.
+"""
 
 from email.message import EmailMessage
 from typing import Any
@@ -205,7 +207,7 @@ def test_orders_in_a_mail_do_nothing_in_any_mode(
     settings: Any,
     mode: str,
 ) -> None:
-    """The model here obeys every order: what holds is what stands around it."""
+    """Use a model that obeys every order: only the code around it limits it."""
     message = EmailMessage()
     message["From"], message["To"], message["Subject"] = (
         "eve@evil.example",
@@ -258,7 +260,7 @@ def test_orders_in_a_mail_do_nothing_in_any_mode(
     )
     assert "mh_0123456789abcdefghij" not in str(model.requests)
     assert "hunter22" not in str(model.requests)
-    # It is there to be seen: in the stream, and in the rows. What the model writes is no event.
+    # The attempts are visible: in the stream, and in the rows. Text of the model is no event.
     tried = ["send_email", "forward_email", "m365_run_command", "m365_run_command"]
     assert [tool for kind, tool in answer.kinds() if kind == "tool_start"][2:] == tried
     rows = list(ToolCall.objects.values_list("tool", "status"))[2:]

@@ -1,4 +1,4 @@
-"""The stream as programs know it: its framing, its events, its ends."""
+"""The stream as programs receive it: its framing, its events, its ends."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""What may be run, what waits for a person, and what nobody runs."""
+"""Commands that may be run, commands that wait for a person, and commands that are blocked."""
 
 import shlex
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""A model gets a few fields of what a command printed, and no secret in it."""
+"""A model gets a few fields of a command's output, and no secret in it."""
 
 import json
 import time
@@ -132,7 +132,7 @@ def test_json_stays_json_and_ids_and_words_stay() -> None:
     "piece", ["a-", "eyJ-", "secret", '"password": "', "bearer ", "-----BEGIN PRIVATE KEY-----"]
 )
 def test_no_text_makes_masking_slow(piece: str) -> None:
-    """In a quadratic pattern these would take minutes."""
+    """Mask texts that would take minutes with a quadratic pattern."""
     started = time.process_time()
     redacted(piece * (100_000 // len(piece)))
     reduced("teams team list", piece * (2_000_000 // len(piece)))

@@ -1,4 +1,4 @@
-"""Replacing a draft on servers that lack UIDPLUS, and while the folder is rebuilt under it."""
+"""Replacing a draft on servers that lack UIDPLUS, and while the folder is rebuilt."""
 
 from collections.abc import Iterator
 
@@ -97,7 +97,7 @@ def test_folder_rebuilt_before_a_delete_loses_no_mail(tap: ImapTap, dovecot: Dov
         client.select_folder("INBOX")
         client.rename_folder("Drafts", "Before the rebuild")
         client.delete_folder("Before the rebuild")
-        # Another order: the old draft's UID is somebody else's now.
+        # Another order: the old draft's UID now belongs to another message.
         for source in [
             FOREIGN,
             *(source for source in reversed(sources) if b"foreign" not in source),

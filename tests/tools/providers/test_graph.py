@@ -1,5 +1,5 @@
-"""Microsoft Graph behind the provider: how often it is asked, what it is asked, and what its
-refusals become.
+"""Microsoft Graph behind the provider: the number and content of its requests, and the handling of
+its refusals.
 """
 
 import os
@@ -110,7 +110,9 @@ def test_no_more_than_three_requests_at_once_per_mailbox(
 
 @pytest.fixture
 def elsewhere(mailbox: Mailbox, settings: Any) -> Iterator[subprocess.Popen[str]]:
-    """Another process of this machine that has two of the mailbox's three turns."""
+    """Yield another process of this machine that holds two of the mailbox's three concurrency
+    slots.
+    """
     program = (
         "import sys, django; django.setup(); from tools.providers.graph.turns import turn\n"
         "with turn(sys.argv[1]), turn(sys.argv[1]): print('has them', flush=True); sys.stdin.read()"
@@ -171,7 +173,7 @@ def test_unwritable_home_does_not_prevent_reading(
 
 
 def all_pages(ada: GraphProvider, limit: int) -> list[str]:
-    """The subjects of the inbox, page after page."""
+    """Return the subjects of the inbox, page after page."""
     seen: list[str] = []
     token: str | None = None
     for _ in range(100):
@@ -248,7 +250,7 @@ GERMAN = {
 
 
 def test_folder_role_is_found_in_every_language(api: Api, graph: GraphServer) -> None:
-    graph.store.names = GERMAN  # one that nobody has used yet, archive or junk, is not there
+    graph.store.names = GERMAN  # an unused folder, archive or junk, does not exist yet
     graph.store.make_folder(ADA, "Drafts")
     for _ in range(2):
         rows = api.tool("list_folders").json()["folders"]
@@ -286,7 +288,7 @@ def test_nested_folders_are_listed_and_read_by_name_and_id(
         graph.hits.clear()
         (card,) = api.tool("list_emails", folder=named).json()["emails"]
         assert card["subject"] == "Deep"
-    assert len(graph.hits) == 1  # what is known of an id is not asked again
+    assert len(graph.hits) == 1  # a folder that was found is not looked up again
     assert problem_of(api.tool("list_emails", folder=f"{folder}x"))["code"] == "not_found"
 
 

@@ -1,5 +1,5 @@
-"""What callers and foreign mail put into an IMAP command stays inside it: judged by the wire (fault
-51).
+"""Text of callers and foreign mail stays inside its IMAP command: judged by the bytes on the
+wire.
 """
 
 import uuid
@@ -27,7 +27,7 @@ EVIL = [
     pytest.param("\u2028X STORE", id="line-separator"),
     pytest.param("čau\r\nX STORE", id="beyond-ascii"),
 ]
-# What the provider has reason to say in these tests.
+# The commands that the provider needs in these tests.
 EXPECTED = {b"LOGIN", b"CAPABILITY", b"SELECT", b"LIST", b"UID", b"NOOP", b"APPEND"}
 
 
@@ -101,7 +101,7 @@ def test_text_of_callers_and_foreign_mail_is_no_command(
 
     provider.list_messages(
         folder="inbox", unread=None, limit=1, page_token=None
-    )  # all before it has arrived
+    )  # everything before it has arrived
     for line in tap.lines:
         tag, command = line.split(b" ")[:2]
         assert command in EXPECTED

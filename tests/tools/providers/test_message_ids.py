@@ -1,4 +1,4 @@
-"""Message ids on IMAP: opaque, and of no use in another mailbox."""
+"""Message ids on IMAP: opaque, and useless in another mailbox."""
 
 import uuid
 
@@ -36,7 +36,7 @@ def test_altered_id_never_names_another_place(place: Place, data: st.DataObject)
     at = data.draw(st.integers(0, len(message_id) - 1))
     letter = data.draw(st.sampled_from("AZaz09-_"))
     changed = message_id[:at] + letter + message_id[at + 1 :]
-    # The last letter may hold bits that mean nothing.
+    # The last letter may hold unused bits.
     assert decode(changed, MINE) in (None, place)
     if changed != message_id and at < len(message_id) - 1:
         assert decode(changed, MINE) is None

@@ -1,4 +1,4 @@
-"""Kept IMAP sessions: used again while they live, replaced when they do not, never shared by two
+"""Kept IMAP sessions: reused while they live, replaced when they do not, never shared by two
 processes.
 """
 
@@ -179,7 +179,7 @@ def test_two_mailboxes_never_share_a_session(sandbox: SandboxServer, tap: ImapTa
     assert tap.count(b"LOGIN") == 2
 
 
-# Since Python 3.12 a fork beside threads is warned of; what is forked here only reads and exits.
+# Since Python 3.12 a fork beside threads causes a warning; the fork here only reads and exits.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_forked_process_signs_in_with_sessions_of_its_own(
     provider: ImapProvider, tap: ImapTap

@@ -1,6 +1,4 @@
-"""Handing over by SMTP when the server fails: what is known, and what the server has (faults 40 to
-43, 55).
-"""
+"""A handover by SMTP when the server fails: the known outcome, and the mail that the server has."""
 
 import uuid
 from collections.abc import Callable
@@ -28,7 +26,7 @@ Plan = Callable[[FaultySmtp], object]
 
 
 class Wire:
-    """Counts how often it was said that the message may be out from now on."""
+    """A counter of the reports that the message may be sent from now on."""
 
     def __init__(self) -> None:
         self.started = 0
@@ -129,7 +127,7 @@ def test_failure_before_the_content_has_sent_nothing(
     assert (type(raised), raised.code) == (error, code)
     assert isinstance(raised, NotSent)
     assert (smtp.ledger, smtp.data_commands, wire.started) == ([], data_commands, 0)
-    send(smtp)  # healthy again, it goes out
+    send(smtp)  # healthy again, it is sent
     assert len(smtp.ledger) == 1
 
 
@@ -150,7 +148,7 @@ def test_drop_in_a_long_content_has_sent_nothing(smtp: FaultySmtp) -> None:
 def test_drop_in_a_short_content_never_counts_as_sent(smtp: FaultySmtp) -> None:
     smtp.drop(at="content")
     raised = failure(smtp)
-    # All of it was in the buffers: the client cannot know how far it got.
+    # All of it was in the buffers: the client cannot know how much arrived.
     assert isinstance(raised, Unavailable | OutcomeUnknown)
     assert (smtp.ledger, smtp.data_commands) == ([], 1)
 

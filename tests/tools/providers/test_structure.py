@@ -1,4 +1,4 @@
-"""Reading BODYSTRUCTURE as servers really send it."""
+"""Reading BODYSTRUCTURE as real servers send it."""
 
 import quopri
 from typing import Any
@@ -19,7 +19,7 @@ ENVELOPE = b"(NIL NIL NIL NIL NIL NIL NIL NIL NIL NIL)"
 
 
 def parsed(text: bytes) -> Any:
-    """What the client makes of a BODYSTRUCTURE on the wire."""
+    """Return the client's parsed form of a BODYSTRUCTURE on the wire."""
     return parse_fetch_response([b"1 (UID 1 BODYSTRUCTURE " + text + b")"])[1][b"BODYSTRUCTURE"]
 
 

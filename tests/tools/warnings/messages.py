@@ -1,4 +1,4 @@
-"""Messages to judge."""
+"""Messages for the tests of the warnings."""
 
 from typing import Any
 

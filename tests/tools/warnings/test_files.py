@@ -1,4 +1,4 @@
-"""Attachments that are said and not there, or not what they are called."""
+"""Attachments that are mentioned and missing, or have a misleading name."""
 
 import io
 import zipfile

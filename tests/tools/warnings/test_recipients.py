@@ -1,4 +1,4 @@
-"""Who gets it: outside, for the first time, many, hidden, or at a domain that looks like another."""
+"""Recipients: outside, for the first time, many, hidden, or at a domain that looks like another."""
 
 import string
 
@@ -128,7 +128,7 @@ def test_honest_domains_do_not_look_like_each_other() -> None:
         for one in HONEST
         if (like := lookalike.model_of(one, frozenset(HONEST) - {one}))
     }
-    # Nobody can tell from the names who belongs to whom; merck and merckgroup are two companies.
+    # The names do not show which company owns them; merck and merckgroup are two companies.
     assert alarms == {
         ("wordpress.com", "wordpress.org"),
         ("wordpress.org", "wordpress.com"),

@@ -1,5 +1,5 @@
-"""What is written: each warning with cases in three languages, and as many honest texts that look
-like them.
+"""The text of a mail: each warning with cases in three languages, and as many honest texts that
+look like them.
 """
 
 import pytest
@@ -148,7 +148,9 @@ def test_secret_in_a_subject_or_a_text_file_is_found_too() -> None:
 
 
 def test_secret_is_judged_if_others_receive_it() -> None:
-    """What is quoted to its own sender is known to them; what is forwarded may not be."""
+    """Ignore a secret that is quoted to its own sender, who knows it; a forwarded one may be new to
+    its recipient.
+    """
     original = Original(**{**ORIGINAL.__dict__, "text": f"key {AWS}", "html": None})
     assert (
         codes(message(kind="reply", content=answering(written("Thanks", "text"), original))) == []

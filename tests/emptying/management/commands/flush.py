@@ -6,13 +6,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from approvals import guards
 
-# What migrations have written, and what no test changes.
+# Tables that migrations write and no test changes.
 KEPT = {"django_migrations", "django_content_type", "auth_permission"}
 
 
 class Command(BaseCommand):
-    """What Django's flush does, which truncates (half a second on PostgreSQL) and writes all
-    permissions anew.
+    """A faster flush: Django's truncates (half a second on PostgreSQL) and writes all permissions
+    again.
     """
 
     stealth_options = (
@@ -38,8 +38,7 @@ class Command(BaseCommand):
                 _run(connection, "PRAGMA defer_foreign_keys = ON", *_deletes(filled))
             return
         with transaction.atomic(using=database):
-            # Neither guards nor foreign keys look: it is the test run's own server, and all rows
-            # go.
+            # Triggers and foreign keys are off: it is the test run's own server, and all rows go.
             _run(connection, "SET LOCAL session_replication_role = replica", *_deletes(filled))
 
 
