@@ -418,9 +418,8 @@ class GmailServer:
             if not address or self.grant_ended:
                 raise _NoToken(400, "invalid_grant")
             if self.new_refresh_token:
-                self._refresh_tokens = {
-                    self.new_refresh_token: address
-                }  # the old one is no longer valid
+                # The old one is no longer valid.
+                self._refresh_tokens = {self.new_refresh_token: address}
                 given["refresh_token"] = self.new_refresh_token
         token = self.access_token(address)
         return {

@@ -135,9 +135,8 @@ class GraphServer:
         self.index_lags = self.ignores_filters = False
         self.most_per_page = 1000  # whatever `$top` is
         self.empty_pages = 0  # at the beginning of each list
-        self.spell_link: Callable[[str], str] = lambda path: (
-            path
-        )  # the form of the path in a nextLink
+        # The form of the path in a nextLink.
+        self.spell_link: Callable[[str], str] = lambda path: path
         self.refuses_recipients: set[str] = set()
         self.renames = False
         self.destroys = True
@@ -643,9 +642,8 @@ class _Call:
         prefix = "FW" if action == "forward" else "RE"
         quote_ = f"________________\r\nFrom: {shown['from']}\r\n\r\n{shown['body']['content']}"
         kind = shown["body"]["contentType"]
-        if (
-            kind == "text" and self.graph.answers_in_html
-        ):  # no documentation says how Exchange treats a text
+        # No documentation says how Exchange treats a text.
+        if kind == "text" and self.graph.answers_in_html:
             kind, quote_ = "html", f"<pre>{escape(quote_)}</pre>"
         given = {
             "subject": f"{prefix}: {shown['subject']}",

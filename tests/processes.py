@@ -508,9 +508,8 @@ class CuttingProxy:
                     self._armed.clear()
                     self.cuts += 1
                     if self._forward:
-                        source.shutdown(
-                            socket.SHUT_RDWR
-                        )  # the client disconnects before the answer comes
+                        # The client disconnects before the answer comes.
+                        source.shutdown(socket.SHUT_RDWR)
                         sink.sendall(content)
                         continue
                     break

@@ -76,9 +76,8 @@ def connect_mailbox(
     mailbox.checked_at = timezone.now()
     mailbox.credentials = credentials.encrypt(secrets, mailbox_id=mailbox.id)
     mailbox.credentials_version += 1  # kept connections of the old access are not used again
-    TokenRefresh.objects.filter(
-        mailbox=mailbox
-    ).delete()  # the old access's failure says nothing about the new one
+    # The old access's failure says nothing about the new one.
+    TokenRefresh.objects.filter(mailbox=mailbox).delete()
     mailbox.save(
         update_fields=[
             "provider",

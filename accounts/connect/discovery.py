@@ -172,9 +172,8 @@ def fetched(host: str, path: str) -> str:
 def _read(text: str, address: str) -> Found | None:
     """Return the first secure IMAP and SMTP servers in a config file, or None without both."""
     try:
-        root = defusedxml.ElementTree.fromstring(
-            text, forbid_dtd=True
-        )  # entities could grow without bound
+        # Entities could grow without bound.
+        root = defusedxml.ElementTree.fromstring(text, forbid_dtd=True)
     except (defusedxml.ElementTree.ParseError, defusedxml.DefusedXmlException):
         return None
     imap, smtp = _server(root, "incomingServer", "imap"), _server(root, "outgoingServer", "smtp")

@@ -32,9 +32,8 @@ LEAVE_SECONDS = 1.0
 # to MAIL and RCPT.
 COMMAND_SECONDS = 300.0
 SIGN_IN_BYTES = 256 * 1024  # limit for an IMAP server before the session can be used
-REQUEST_BYTES = (
-    64 * 1024 * 1024
-)  # for each later request: a message with its attachments, or a long list
+# For each later request: a message with its attachments, or a long list.
+REQUEST_BYTES = 64 * 1024 * 1024
 LINE_COST = 512  # bytes added for each line, because it costs Python as much time and memory
 REPLY_BYTES = 64 * 1024  # one reply of an SMTP server, all its lines together
 NOT_ASCII = "A user name or password with letters outside ASCII cannot be used here."

@@ -142,9 +142,8 @@ class EncryptedTextField(Encrypted, models.TextField):  # type: ignore[type-arg]
         )
 
     def opened(self, value: Any, row: Any) -> Any:
-        if not isinstance(value, str) or not value.startswith(
-            TEXT_MARK
-        ):  # while SQL is compiled, a Slot is here
+        # While SQL is compiled, a Slot is here.
+        if not isinstance(value, str) or not value.startswith(TEXT_MARK):
             return value
         try:
             record = base64.b64decode(value.removeprefix(TEXT_MARK))

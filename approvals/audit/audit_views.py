@@ -121,9 +121,8 @@ def export(request: HttpRequest) -> HttpResponseBase:
     if not chains or kind not in FORMATS:
         raise Http404
     if not form.is_valid():
-        return redirect(
-            f"{request.path.removesuffix('export/')}?{form.query}"
-        )  # it shows the errors
+        # It shows the errors.
+        return redirect(f"{request.path.removesuffix('export/')}?{form.query}")
     # Read here, because the days are in the person's time zone, which is no longer set when the
     # pieces are made.
     batches = log.exported(form.chains, form.wanted)

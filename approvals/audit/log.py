@@ -208,9 +208,8 @@ def _beyond(cursor: str | None) -> Q:
         known = False
     if not known:
         raise Problem("invalid_input", "The cursor is not one that this list gave.")
-    return Q(at__lte=at) & (
-        Q(at__lt=at) | Q(id__lt=int(key))
-    )  # both conditions, because the index serves only the first
+    # Both conditions, because the index serves only the first.
+    return Q(at__lte=at) & (Q(at__lt=at) | Q(id__lt=int(key)))
 
 
 def _actors_called(name: str) -> list[str]:

@@ -6,10 +6,11 @@ from django.utils.translation import gettext_lazy as _
 
 class Status(models.TextChoices):
     PENDING = "pending", _("waiting for a person")
+    # Undo window, send-at or back-off may still hold it.
     APPROVED = (
         "approved",
         _("approved, will leave"),
-    )  # undo window, send-at or back-off may still hold it
+    )
     EXECUTING = "executing", _("leaving now")
     SUCCEEDED = "succeeded", _("sent")
     FAILED = "failed", _("not sent")  # the provider refused it for good

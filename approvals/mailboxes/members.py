@@ -40,9 +40,8 @@ def invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
     of the address to this mailbox ends.
     """
     email = email.strip().lower()
-    _refuse_others(
-        mailbox, person
-    )  # before the count: attempts of other members must not use up the managers' limit
+    # Before the count: attempts of other members must not use up the managers' limit.
+    _refuse_others(mailbox, person)
     try:
         _count(mailbox, person, email)
     except Problem:

@@ -92,9 +92,8 @@ def render_review(
     )
     wait = _refresh_after(action, context["undo_seconds"])
     if wait and not problem:
-        response["Refresh"] = str(
-            wait
-        )  # works without JavaScript: the page follows the mail until it is out
+        # Works without JavaScript: the page follows the mail until it is out.
+        response["Refresh"] = str(wait)
     return response
 
 

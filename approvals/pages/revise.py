@@ -52,9 +52,8 @@ def edit(request: HttpRequest, action_id: UUID) -> HttpResponse:
             revision=shown["revision"],
             changes=changes,
         )
-        edits.saw(
-            action=edited, person=person, revision=edited.revision
-        )  # their own edit is not news
+        # Their own edit is not news.
+        edits.saw(action=edited, person=person, revision=edited.revision)
     except Problem as problem:
         if problem.code in ("invalid_input", "too_large"):
             return _form(request, action, problem=problem, typed=changes)

@@ -26,9 +26,8 @@ class CeleryQueue:
     """Queue that puts the id into the broker."""
 
     def __init__(self) -> None:
-        self._app: Celery = import_string(
-            settings.MAILHUB_CELERY_APP
-        )  # the import makes it the current app of the tasks
+        # The import makes it the current app of the tasks.
+        self._app: Celery = import_string(settings.MAILHUB_CELERY_APP)
 
     def ring(self, action_id: UUID) -> None:
         carry_out.apply_async(

@@ -122,9 +122,8 @@ class Worker:
         while (due := self._handed_out.get()) is not None and not self._stopping:
             try:
                 if carry_out(due.action, settle=False):
-                    maintenance.SENT_COPIES.begin(
-                        due.mailbox, [due.action]
-                    )  # else the sweeper does
+                    # Else the sweeper does.
+                    maintenance.SENT_COPIES.begin(due.mailbox, [due.action])
                 else:
                     # it may be due later, and only the sweeper keeps the time
                     self._sweeper.look_again()

@@ -55,9 +55,8 @@ def add_webhook(
     secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
     webhook.secret = encrypt_text(secret, bound_to=bound_to(webhook))
     with transaction.atomic():
-        ApiToken.objects.select_for_update(no_key=True).get(
-            pk=token.pk
-        )  # two at once are counted one after the other
+        # Two at once are counted one after the other.
+        ApiToken.objects.select_for_update(no_key=True).get(pk=token.pk)
         if Webhook.objects.filter(token=token).count() >= AT_MOST:
             raise Problem("conflict", f"A token has at most {AT_MOST} webhooks. Remove one first.")
         webhook.save()

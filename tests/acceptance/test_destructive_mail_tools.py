@@ -88,9 +88,8 @@ def test_preview_shows_mail_and_sends_nothing(api: Api, graph: GraphServer) -> N
     assert (answer.status_code, answer.json()["status"]) == (200, "preview")
     assert (shown["to"], shown["cc"], shown["bcc"]) == ([MIRA], [JO], [SAM])
     assert (shown["subject"], shown["body_excerpt"]) == (HELLO["subject"], HELLO["body"])
-    assert {hit.method for hit in graph.hits} <= {
-        "GET"
-    }  # the recipients' history is looked up in Sent
+    # The recipients' history is looked up in Sent.
+    assert {hit.method for hit in graph.hits} <= {"GET"}
     assert (graph.ledger, PendingAction.objects.count()) == ([], 0)
 
 

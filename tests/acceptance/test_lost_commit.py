@@ -55,9 +55,8 @@ def test_retry_after_lost_commit_makes_one_action(
                 return False
 
         until(answers, say=web.log)
-        proxy.arm(
-            after=b'INSERT INTO "approvals_pendingaction"'
-        )  # not the COMMIT that counts the request
+        # Not the COMMIT that counts the request.
+        proxy.arm(after=b'INSERT INTO "approvals_pendingaction"')
         lost = request(f"{url}/api/v1/tools/send_email", "POST", body=body, headers=headers)
         assert (lost.status >= 500, lost.headers["Content-Type"]) == (
             True,

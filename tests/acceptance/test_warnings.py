@@ -134,9 +134,8 @@ def test_answered_mail_is_judged_with_its_hidden_text(
         changes={"subject": "Re: Hi, Mira"},
     )
     after = PendingAction.objects.get().current.preview
-    assert "injection" in [
-        warning["code"] for warning in after["warnings"]
-    ]  # an edit does not remove it
+    # An edit does not remove it.
+    assert "injection" in [warning["code"] for warning in after["warnings"]]
 
 
 def test_reply_to_all_is_reported(api: Api, server: MemoryServer) -> None:

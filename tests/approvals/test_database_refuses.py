@@ -234,9 +234,8 @@ def test_quorum_needs_different_people_and_no_author(
         in refused(lambda: Decision.objects.create(**yes, person=bob, created_at=timezone.now()))
         or connection.vendor == "sqlite"
     )
-    Decision.objects.create(
-        **yes, person=alice, created_at=timezone.now()
-    )  # the owner of the proposing token
+    # The owner of the proposing token.
+    Decision.objects.create(**yes, person=alice, created_at=timezone.now())
     assert refused(only(action, status="approved", approvals_given=2)) == "action_needs_decisions"
 
 

@@ -146,9 +146,8 @@ def test_cost_of_the_lists(
                 use(database)
                 for address, what, _at_most in LISTS:
                     with CaptureQueriesContext(connection) as asked:
-                        measured(
-                            reviewer, address
-                        )  # the first request of a new connection is not counted
+                        # The first request of a new connection is not counted.
+                        measured(reviewer, address)
                     queries[what, database] = len(asked)
                     whole += read_whole(asked) if database == many else []
                     times.setdefault((what, database), []).extend(

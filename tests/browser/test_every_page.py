@@ -33,10 +33,11 @@ from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 LARGEST = 100_000
+# Part of all pages: together a sixth in the long run, a sixteenth in the daily run.
 PARTS, A_FEW = (
     6,
     16,
-)  # part of all pages: together a sixth in the long run, a sixteenth in the daily run
+)
 LOOKS: list[tuple[Any, int]] = [("light", 1280), ("dark", 360), ("light", 360), ("dark", 1280)]
 # The controls of a page; Tab reaches one of a group of radio buttons.
 REACHED = """() => {
@@ -99,9 +100,8 @@ def opened(window: BrowserContext, view: View) -> tuple[Page, int]:
     page = window.new_page()
     page.set_viewport_size({"width": 1280, "height": 860})
     answers: list[Response] = []
-    page.on(
-        "response", lambda answer: answers.append(answer)
-    )  # it sets an attribute on the element that it is given
+    # It sets an attribute on the element that it is given.
+    page.on("response", lambda answer: answers.append(answer))
     page.goto(view.address, wait_until="load")
     parts = {
         answer.url for answer in answers if answer.ok and not re.search("/body/|/live/", answer.url)
@@ -109,9 +109,8 @@ def opened(window: BrowserContext, view: View) -> tuple[Page, int]:
     size = sum(len(gzip.compress(window.request.get(url).body())) for url in parts)
     view.then(page)
     if "/actions/" in page.url:
-        page.wait_for_load_state(
-            "networkidle"
-        )  # no presence request may run while the database is emptied
+        # No presence request may run while the database is emptied.
+        page.wait_for_load_state("networkidle")
     expect(page.locator("[aria-busy=true], .htmx-request")).to_have_count(0)
     return page, size
 

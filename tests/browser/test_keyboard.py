@@ -168,7 +168,6 @@ def test_keyboard_is_enough_to_write_decide_undo_and_rule(
             arrived(page, page.get_by_role("heading", name=title))
             assert state_of(each) == state
         assert mouse == []
-        page.wait_for_load_state(
-            "networkidle"
-        )  # no presence request may run while the database is emptied
+        # No presence request may run while the database is emptied.
+        page.wait_for_load_state("networkidle")
         page.goto("/keyboard/", wait_until="networkidle")

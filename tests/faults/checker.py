@@ -301,9 +301,8 @@ def not_the_truth(
         )
         if action.status == "succeeded" and action.message_id not in sent and not by_person:
             yield Violation(invariant=3, name="said_sent_and_was_not", about=action.id)
-        ordered = any(
-            attempt.ruled_at for attempt in tried
-        )  # then a late answer is recorded beside the state
+        # Then a late answer is recorded beside the state.
+        ordered = any(attempt.ruled_at for attempt in tried)
         told = any(
             attempt.unproven or (ordered and attempt.verdict == "accepted") for attempt in tried
         )

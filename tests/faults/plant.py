@@ -101,10 +101,11 @@ class Plant:
         self.token = ""
         self.links: list[list[str]] = []
         self.mailboxes: list[str] = []  # their ids
+        # The approver whom the manager removes and brings back.
         self.second_person, self.second_address = (
             0,
             "",
-        )  # the approver whom the manager removes and brings back
+        )
 
     def _environment(self) -> dict[str, object]:
         kind = self.setup.queue.partition(" ")[0]

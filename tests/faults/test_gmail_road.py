@@ -579,9 +579,8 @@ def test_client_refused_by_google_makes_the_action_wait(
     work()
     assert (state(api, approved), gmail.ledger) == (("approved", "no_token"), [])
     assert "GOOGLE_CLIENT_SECRET" in api.get(f"/actions/{approved.pk}").json()["error"]["detail"]
-    assert (
-        Mailbox.objects.get().status == "error"
-    )  # its grant is valid: it need not be connected again
+    # Its grant is valid: it need not be connected again.
+    assert Mailbox.objects.get().status == "error"
 
     gmail.token_error = ""
     TokenRefresh.objects.update(try_again_at=timezone.now() - timedelta(seconds=1))

@@ -50,9 +50,8 @@ def test_sqlite_does_not_lose_a_sent_mail(
             installation.reaches(action_id, "unknown", "succeeded", "failed")["state"] == "unknown"
         )
         assert len(smtp.ledger) == 1
-        assert (
-            "paused" not in request(f"{installation.url}/readyz").json()
-        )  # the home still belongs to its database
+        # The home still belongs to its database.
+        assert "paused" not in request(f"{installation.url}/readyz").json()
 
 
 @pytest.mark.long

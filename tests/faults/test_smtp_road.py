@@ -444,9 +444,8 @@ def test_bcc_is_not_in_the_headers_on_the_wire(api: Api, reviewer: Reviewer, wor
     (accepted,) = world.smtp.ledger
     assert accepted.recipients == (MIRA, "hidden@copy.example")
     assert b"hidden@copy.example" not in world.smtp.raw_contents[0]
-    assert (
-        b"\r\nbcc" not in world.smtp.raw_contents[0].lower()
-    )  # as a header: a Message-ID may hold these letters
+    # As a header: a Message-ID may hold these letters.
+    assert b"\r\nbcc" not in world.smtp.raw_contents[0].lower()
     (copy,) = world.sent()
     assert message_from_bytes(copy, policy=policy.default)["Bcc"] == "hidden@copy.example"
 

@@ -129,9 +129,8 @@ def test_silent_network_does_not_hold_postgresql_for_ever(
 
 
 def test_keys_of_a_home_are_stable_and_private(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
-    bare.setattr(
-        "mailhub.environment.only_one", lambda home: None
-    )  # this process stays, and would keep it
+    # This process stays, and would keep it.
+    bare.setattr("mailhub.environment.only_one", lambda home: None)
     prepare_home()
     path = env_file(tmp_path / "home")
     first = path.read_text()

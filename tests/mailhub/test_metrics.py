@@ -123,10 +123,11 @@ def test_readyz_names_missing_parts(settings: Any, monkeypatch: pytest.MonkeyPat
     answer = Client().get("/readyz")
     assert (answer.status_code, answer.json()["missing"], answer.json()["workers"]) == (200, [], 1)
 
+    # Nobody listens on port 1.
     settings.MAILHUB_QUEUE, settings.REDIS_URL = (
         "rq",
         "redis://127.0.0.1:1/0",
-    )  # nobody listens on port 1
+    )
     queue.queue.cache_clear()
     try:
         answer = Client().get("/readyz")

@@ -19,9 +19,8 @@ MADE_AT_RUN_TIME = {
 }
 ENDS = ("", "\0", "!", "\n", "a")
 
-grammar: Any = importlib.import_module(
-    "re._parser"
-)  # the tree of a pattern, as the standard library parses it
+# The tree of a pattern, as the standard library parses it.
+grammar: Any = importlib.import_module("re._parser")
 ops: Any = importlib.import_module("re._constants")
 
 

@@ -162,9 +162,8 @@ def test_slow_body_arrives_whole(door: Door) -> None:
             time.sleep(0.05)  # the test needs the pause
             client.sendall(body[start : start + 100_000])
         said = answered(client)
-    assert b" 422 " in said.splitlines()[0], said[
-        :300
-    ]  # it was parsed: the text is longer than a mail's may be
+    # It was parsed: the text is longer than a mail's may be.
+    assert b" 422 " in said.splitlines()[0], said[:300]
     assert b"body" in said
 
 

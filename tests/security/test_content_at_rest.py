@@ -90,9 +90,8 @@ def test_database_holds_no_readable_mail_content(
     page = reviewer.page(action_id).content.decode()
     assert f"The {CANARY}." in page
     assert f"No {CANARY}." in reviewer.page(other).content.decode()
-    assert (
-        f"The {CANARY}." in reviewer.client.get("/").content.decode()
-    )  # the beginning, in the list
+    # The beginning, in the list.
+    assert f"The {CANARY}." in reviewer.client.get("/").content.decode()
     for wanted in (CANARY, "readable", "to:northwind"):
         assert action_id in reviewer.client.get(f"/?q={wanted}").content.decode()
     assert action_id not in reviewer.client.get("/?q=trombone").content.decode()
@@ -113,9 +112,8 @@ def test_content_moved_to_another_row_does_not_decrypt(
     record = (
         Revision.objects.filter(action__pk=first).values_list("sealed_payload", flat=True).get()
     )
-    Revision.objects.filter(action__pk=second).update(
-        sealed_payload=record
-    )  # the guards allow that
+    # The guards allow that.
+    Revision.objects.filter(action__pk=second).update(sealed_payload=record)
     moved = Revision.objects.get(action__pk=second)
     assert moved.unreadable
     assert CANARY not in str(moved.payload)

@@ -114,9 +114,8 @@ def run(home: Path, count: int) -> str:
             dovecot.deliver(ADA, HTML_HEAD + f"<p>Mail <b>{number}</b></p>".encode() * 200)
         harmless = listed(installation)
         for each in harmless[:READERS]:
-            read(
-                each
-            )  # the first call imports modules and starts processes, whatever the mail contains
+            # The first call imports modules and starts processes, whatever the mail contains.
+            read(each)
         with Health(installation.url) as quiet, ThreadPoolExecutor(READERS) as readers:
             list(readers.map(read, harmless))
         for mail in mails(count):

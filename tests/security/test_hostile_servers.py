@@ -139,9 +139,8 @@ def test_hostile_server_delays_the_wizard_only_shortly(alice: User, settings: An
     settings.MAILHUB_WIZARD_REACHES_LOOPBACK = True
     settings.MAILHUB_PROVE_SECONDS = SECONDS
     person = browser(alice)
-    assert (
-        person.get("/mailboxes/connect/imap/").status_code == 200
-    )  # imports of a first page are not measured
+    # Imports of a first page are not measured.
+    assert person.get("/mailboxes/connect/imap/").status_code == 200
     with HostileImap("drip") as imap, Bounded():
         address = f"127.0.0.1:{imap.port}:starttls"
         given = {

@@ -11,6 +11,7 @@ import pytest
 from tests.security.patterns import Recipe, every_pattern, recipes, whole_texts_only
 
 pytestmark = pytest.mark.static
+# The first shows an exponential pattern, the last a quadratic one.
 SIZES = (
     24,
     36,
@@ -20,7 +21,7 @@ SIZES = (
     500,
     2_000,
     8_000,
-)  # the first shows an exponential pattern, the last a quadratic one
+)
 UNNOTICED = 0.003  # seconds
 AT_MOST = 0.040  # seconds for 8,000 characters
 GROWTH = 8.0  # in time, from one size to one four times as large: 4 is linear, 16 is quadratic

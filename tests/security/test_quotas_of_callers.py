@@ -132,9 +132,8 @@ def test_uploads_are_limited_in_number_and_bytes(api: Api, settings: Any) -> Non
     settings.MAILHUB_UPLOADS_PER_DAY = 1000
     codes = [upload(api, 4_000_000).status_code for _ in range(12)]
     assert codes == [201] * 10 + [429] * 2
-    assert (
-        api.tool("send_email", **{**HELLO, "confirm": True}).status_code == 202
-    )  # a small mail still fits
+    # A small mail still fits.
+    assert api.tool("send_email", **{**HELLO, "confirm": True}).status_code == 202
 
 
 def test_too_large_upload_uses_up_no_quota(api: Api, settings: Any) -> None:

@@ -152,9 +152,8 @@ def test_none_of_our_stores_reads_pickles() -> None:
     assert {each["BACKEND"] for each in production.CACHES.values()} == {
         "accounts.infra.cache.JsonDatabaseCache"
     }
-    assert (
-        configured.MESSAGE_STORAGE == "django.contrib.messages.storage.fallback.FallbackStorage"
-    )  # JSON, signed
+    # JSON, signed.
+    assert configured.MESSAGE_STORAGE == "django.contrib.messages.storage.fallback.FallbackStorage"
     formats = (
         "pickle",
         "marshal",

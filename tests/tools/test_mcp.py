@@ -195,9 +195,8 @@ def test_tool_gives_the_same_json_over_rest_and_mcp(
         assert scrubbed(text) == scrubbed(rest.content.decode())
         assert is_error is (rest.status_code >= 400)
         worked += not is_error
-    assert (
-        worked or TOOLS[name].toolset == "gmail"
-    )  # this mailbox is not a Gmail mailbox: both interfaces refuse it in the same words
+    # This mailbox is not a Gmail mailbox: both interfaces refuse it in the same words.
+    assert worked or TOOLS[name].toolset == "gmail"
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -247,9 +246,8 @@ def scrubbed(text: str) -> dict[str, Any]:
         text = re.sub(pattern, "0", text)
     document: dict[str, Any] = json.loads(text)
     document.pop("instance", None)  # the path of a request, of which MCP has one
-    if (
-        "warnings" in document
-    ):  # everything is proposed twice here, so the second has a warning about the first
+    # Everything is proposed twice here, so the second has a warning about the first.
+    if "warnings" in document:
         document["warnings"] = [
             one for one in document["warnings"] if one["code"] != "possible_duplicate"
         ]

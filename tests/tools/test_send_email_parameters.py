@@ -112,9 +112,8 @@ def test_five_hundred_recipients_are_accepted_with_a_warning(api: Api) -> None:
 
 
 def test_international_domain_is_shown_and_used_as_ascii(api: Api) -> None:
-    answer = api.tool(
-        "send_email", **{**HELLO, "to": ["paul@lovel\u03b1ce.example"]}
-    )  # a Greek alpha
+    # A Greek alpha.
+    answer = api.tool("send_email", **{**HELLO, "to": ["paul@lovel\u03b1ce.example"]})
 
     assert answer.json()["preview"]["to"] == ["paul@xn--lovelce-5lf.example"]
 

@@ -50,9 +50,8 @@ DROPPED = frozenset({"output", "o", "debug", "verbose"})
 # A quoted word with a space would be one word here and several for the CLI.
 COMMAND_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 OPTION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-SHELL_CHARACTERS = re.compile(
-    r"[;&|`$<>\n\r\0]"
-)  # refused by the server anywhere in the line, and NUL
+# Refused by the server anywhere in the line, and NUL.
+SHELL_CHARACTERS = re.compile(r"[;&|`$<>\n\r\0]")
 
 MESSAGE_LIST = "outlook message list"
 WINDOW = timedelta(hours=2)

@@ -53,9 +53,8 @@ def decoded(value: object) -> str:
     text = _raw(value)
     if len(text) > TEXT_CHARACTERS:
         text = text[:TEXT_CHARACTERS] + CUT
-    with suppress(
-        HeaderParseError, LookupError, UnicodeError, ValueError, binascii.Error
-    ):  # undecodable text is shown unchanged
+    # Undecodable text is shown unchanged.
+    with suppress(HeaderParseError, LookupError, UnicodeError, ValueError, binascii.Error):
         words = decode_header(text)
         text = str(make_header([(word, _codec(charset)) for word, charset in words]))
     return CONTROL.sub(" ", text).strip()

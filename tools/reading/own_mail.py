@@ -43,9 +43,8 @@ class ProviderForPrograms:
 
     def __init__(self, provider: MailProvider) -> None:
         self._provider = provider
-        self._allowed: set[str] = (
-            set()
-        )  # ids of checked messages: a forward checks once for all its files
+        # Ids of checked messages: a forward checks once for all its files.
+        self._allowed: set[str] = set()
         self._hides_sender: bool | None = None
 
     def __getattr__(self, name: str) -> Any:

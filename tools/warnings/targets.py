@@ -32,9 +32,8 @@ HOST = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 ADDRESS = re.compile(r"[^\s@<>()]{1,64}@(?P<host>[^\s@/<>()]{1,255}\.[^\W\d_]{2,24})")
-FULL_STOP = re.compile(
-    r"(?<=[A-Za-z0-9])[。｡](?=[A-Za-z0-9])"
-)  # browsers read it as a dot; in Chinese it ends a sentence
+# Browsers read it as a dot; in Chinese it ends a sentence.
+FULL_STOP = re.compile(r"(?<=[A-Za-z0-9])[。｡](?=[A-Za-z0-9])")
 DIGITS = re.compile(r"\d")
 A_NUMBER = re.compile(r"\+?[\d\s()./-]{7,30}")
 FILE_ENDINGS = frozenset(

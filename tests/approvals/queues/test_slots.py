@@ -47,9 +47,8 @@ def test_no_more_is_claimed_than_slots_are_free() -> None:
 def test_one_mail_of_a_mailbox_is_in_progress_at_a_time() -> None:
     slots_, first = Slots(4), due()
     second = due(first.mailbox)
-    assert slots_.take([first, second]) == [
-        second
-    ]  # a later lookup has the newest state of this mailbox
+    # A later lookup has the newest state of this mailbox.
+    assert slots_.take([first, second]) == [second]
     assert slots_.take([first]) == []
     slots_.give_back(second)
     assert slots_.take() == [first]
@@ -110,9 +109,8 @@ def test_lookups_do_not_hold_up_the_sweep(
     assert time.monotonic() - began < 10
     assert looking.wait(30)
     assert PendingAction.objects.get(pk=late).status == "expired"
-    maintenance.sweep(
-        resident=True
-    )  # the mailbox is served already: no second reconciliation beside the first
+    # The mailbox is served already: no second reconciliation beside the first.
+    maintenance.sweep(resident=True)
     seen.set()
     for thread in threading.enumerate():
         if thread.name == "looks":

@@ -99,9 +99,8 @@ def test_text_of_callers_and_foreign_mail_is_no_command(
     with suppress(Refused):
         call(provider, evil)
 
-    provider.list_messages(
-        folder="inbox", unread=None, limit=1, page_token=None
-    )  # everything before it has arrived
+    # Everything before it has arrived.
+    provider.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
     for line in tap.lines:
         tag, command = line.split(b" ")[:2]
         assert command in EXPECTED

@@ -18,9 +18,8 @@ PRIORITY = {"high": "1 (Highest)", "low": "5 (Lowest)"}
 # The ids that References and In-Reply-To may hold: the ids of foreign mail are foreign text.
 MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,500}>")
 MAX_REFERENCES = 100
-MAX_TOTAL_BYTES = (
-    25 * 1024 * 1024
-)  # of attachments; nearly every server accepts that size in base64
+# Of attachments; nearly every server accepts that size in base64.
+MAX_TOTAL_BYTES = 25 * 1024 * 1024
 # Possessive: a subject is foreign text, and backtracking over its blanks would take quadratic time.
 REPLY_PREFIX = re.compile(r"^(?:\s*+(?:re|aw|sv|antw)\s*+(?:\[\d++\])?\s*+:\s*+)++", re.IGNORECASE)
 FORWARD_PREFIX = re.compile(r"^(?:\s*+(?:fwd?|wg)\s*+:\s*+)++", re.IGNORECASE)

@@ -242,9 +242,8 @@ class GmailClient:
         except (HttpError, Failed) as error:
             failed = error if isinstance(error, Failed) else Failed(_answer_of(error))
             if carrier.status == 401:
-                self._token(
-                    token
-                )  # renewed for the next call, or NotAuthorized; this call is not repeated
+                # Renewed for the next call, or NotAuthorized; this call is not repeated.
+                self._token(token)
             raise failed from None
         except UNREADABLE:
             if sending and 200 <= carrier.status < 300:
@@ -311,9 +310,8 @@ class _Clients:
 
 
 def _clients() -> _Clients:
-    return _clients_of(
-        os.getpid()
-    )  # two processes on one connection would read each other's answers
+    # Two processes on one connection would read each other's answers.
+    return _clients_of(os.getpid())
 
 
 @functools.cache

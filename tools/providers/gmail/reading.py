@@ -200,9 +200,8 @@ class GmailReading(GmailMailbox):
     ) -> Page:
         """Return a page of a folder, or of the whole mailbox without spam and trash."""
         role = role_of(folder) if folder is not None else None
-        if (
-            role == "drafts" and not labels
-        ):  # drafts.list takes no labels; a search names a draft by its message
+        # Drafts.list takes no labels; a search names a draft by its message.
+        if role == "drafts" and not labels:
             return self._drafts_page(query, limit=limit, page_token=page_token)
         if role == "archive":
             query = f"in:archive {query}".strip()

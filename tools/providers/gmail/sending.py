@@ -349,9 +349,8 @@ def _digest(part: EmailMessage) -> str:
     content = part.get_payload(decode=True)
     assert isinstance(content, bytes)
     if part.get_content_maintype() == "text":
-        content = content.replace(b"\r\n", b"\n").rstrip(
-            b"\n"
-        )  # the transport may change line ends of a text
+        # The transport may change line ends of a text.
+        content = content.replace(b"\r\n", b"\n").rstrip(b"\n")
     return sha256(content).hexdigest()
 
 

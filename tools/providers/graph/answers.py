@@ -12,9 +12,8 @@ from typing import Any
 from approvals.lifecycle.backoff import parse_retry_after
 from tools.providers.errors import NotFound, NotPermitted, ProviderError, Refused, Unavailable
 
-REQUEST_LIMIT = (
-    4 * 1024 * 1024
-)  # of one request: https://learn.microsoft.com/graph/throttling-limits
+# Of one request: https://learn.microsoft.com/graph/throttling-limits.
+REQUEST_LIMIT = 4 * 1024 * 1024
 INVALID_RECIPIENT = {
     "ErrorInvalidRecipients",
     "ErrorInvalidRecipientSubfolder",

@@ -115,9 +115,8 @@ class ImapReading(ImapMailbox):
             )
             if part is None:
                 raise NotFound("There is no such attachment; list_attachments names them.")
-            if (
-                decoded_size(part) * 9 // 10 > limit
-            ):  # an estimate; the exact size is checked after the fetch
+            # An estimate; the exact size is checked after the fetch.
+            if decoded_size(part) * 9 // 10 > limit:
                 raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
             rows = session.client.fetch([place.uid], [f"BODY.PEEK[{part.number}]"])
             if place.uid not in rows:

@@ -28,9 +28,8 @@ COMBINING = frozenset({"OR", "NOT"})
 KEYS = ALONE | FLAGS | WITH_TEXT | WITH_DATE | WITH_NUMBER | COMBINING | {"HEADER"}
 FLAG = re.compile(r"[$A-Za-z0-9_.-]{1,60}")
 HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,60}")
-MONTHS = (
-    "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-)  # strftime would follow the server's language
+# Strftime would follow the server's language.
+MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 MAX_TOKENS = 60
 
 

@@ -112,9 +112,8 @@ def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
 def _refusal(code: int, permanent: str = "") -> Refused | Unavailable:
     """Return the error for the server's number; its text is never used."""
     if 400 <= code < 500:
-        return Unavailable(
-            f"smtp_{code}", pauses=code == 421
-        )  # 421 is about the service, not this message
+        # 421 is about the service, not this message.
+        return Unavailable(f"smtp_{code}", pauses=code == 421)
     if not 500 <= code < 600:
         return Unavailable("smtp_protocol", "The mail server gave an answer that is none.")
     named = "too_large" if code == 552 else permanent or MESSAGE_REFUSED.get(code, "refused")
