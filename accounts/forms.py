@@ -34,7 +34,7 @@ class PasskeyForm(AddWebAuthnForm):
         super().__init__(*args, **kwargs)
         self.fields["name"].label = _("Name, to tell it from others")
         self.fields["name"].widget.attrs["maxlength"] = 100
-        self.fields["passwordless"].label = _("Sign in with it alone")
+        self.fields["passwordless"].label = _("Sign in with only this")
         self.fields["passwordless"].initial = True
         self.fields["passwordless"].help_text = _(
             "It then asks for your finger, face or PIN. Without this it is a second step after a password."

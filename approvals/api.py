@@ -28,7 +28,7 @@ class NewWebhook(BaseModel):
     events: list[Literal[tuple(EVENTS)]] = Field(default=list(EVENTS), min_length=1)  # type: ignore[valid-type]
 
 
-@router.get("/webhooks", summary="The addresses that are told what becomes of actions")
+@router.get("/webhooks", summary="The addresses that get messages about actions")
 def list_webhooks(request: HttpRequest) -> HttpResponse:
     _, token = _caller(request)
     return JsonResponse(

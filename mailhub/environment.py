@@ -51,7 +51,7 @@ class Environment(AgentEnvironment, PeopleEnvironment):
     )
     MAILHUB_QUEUE: Literal["database", "rq", "celery"] = Field(
         "database",
-        description="What rings for a worker: database, rq (needs REDIS_URL) or celery (needs a broker)",
+        description="What notifies a worker: database, rq (needs REDIS_URL) or celery (needs a broker)",
     )
     REDIS_URL: str = Field(
         "", description="redis://… or rediss://…; for rq, and for celery without a broker"
@@ -125,7 +125,7 @@ class Environment(AgentEnvironment, PeopleEnvironment):
         "", description="Application (client) id of the app registration; empty: none"
     )
     MICROSOFT_CLIENT_SECRET: str = Field(
-        "", description="Its secret; not needed for the device code alone"
+        "", description="Its secret; not needed if you only use the device code"
     )
     MICROSOFT_TENANT: str = Field(
         "common", description="Tenant that may sign in: common, organizations, or an id"

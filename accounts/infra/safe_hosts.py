@@ -136,7 +136,7 @@ class Endpoint:
         bracketed = host.startswith("[")
         host = _canonical_host(host[1:-1] if bracketed else host)
         if bracketed and ":" not in host:
-            raise ValueError("Only an IPv6 address stands in brackets.")
+            raise ValueError("Only an IPv6 address is written in brackets.")
         usual: Security = "tls" if port in _TLS_PORTS else "starttls"
         named = next((word for word in get_args(Security) if word == match[3]), None)
         return cls(host=host, port=port, security=named or default_security or usual)

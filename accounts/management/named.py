@@ -8,7 +8,7 @@ from accounts.models import Mailbox, User
 def user_named(email: str) -> User:
     user = User.objects.filter(email=email.strip().lower()).first()
     if user is None:
-        raise CommandError("There is nobody with this address; create_user makes them.")
+        raise CommandError("No user with this address. Run `manage.py create_user`.")
     return user
 
 

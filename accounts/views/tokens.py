@@ -109,7 +109,7 @@ def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
     messages.success(
         request,
         _(
-            "%(name)s is revoked. What it proposed and is approved already comes back to be decided anew."
+            "%(name)s is revoked. Mail that it proposed and that is approved already comes back to be decided again."
         )
         % {"name": token.name},
     )

@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='approvalpolicy',
             name='approver_role',
-            field=models.CharField(choices=[('approver', 'everybody who may approve'), ('manager', 'managers alone')], default='approver', max_length=16),
+            field=models.CharField(choices=[('approver', 'everybody who may approve'), ('manager', 'managers only')], default='approver', max_length=16),
         ),
         migrations.AddField(
             model_name='approvalpolicy',

@@ -21,7 +21,7 @@ class ApprovalPolicy(models.Model):
 
     class Approvers(models.TextChoices):
         APPROVER = Role.APPROVER.value, _("everybody who may approve")
-        MANAGER = Role.MANAGER.value, _("managers alone")
+        MANAGER = Role.MANAGER.value, _("managers only")
 
     mailbox = models.OneToOneField(Mailbox, models.CASCADE, related_name="+")
     approvals_needed = models.PositiveSmallIntegerField(default=1)

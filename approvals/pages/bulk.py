@@ -124,9 +124,7 @@ def _refusal(chosen: list[Chosen]) -> str:
             "Different programs or people asked for them. Choose what one of them asked for."
         )
     if any(warning["severity"] == "risk" for each in chosen for warning in each.warnings):
-        return gettext(
-            "One of them carries a serious warning. Such a mail is decided alone, on its own page."
-        )
+        return gettext("One of them carries a serious warning. Decide such a mail on its own page.")
     if len({frozenset(warning["code"] for warning in each.warnings) for each in chosen}) > 1:
         return gettext("They carry different warnings. Choose mails with the same ones.")
     if any(

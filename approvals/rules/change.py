@@ -32,7 +32,7 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
     keeps only their lengths, since an address is personal.
     """
     if not has_role(person, mailbox, Role.MANAGER):
-        raise Problem("forbidden", "Only who manages the mailbox may change its rules.")
+        raise Problem("forbidden", "Only managers can change the rules of this mailbox.")
     ApprovalPolicy.objects.get_or_create(mailbox=mailbox)
     policy = ApprovalPolicy.objects.select_for_update(no_key=True).get(mailbox=mailbox)
     before = {name: getattr(policy, name) for name in RULES}

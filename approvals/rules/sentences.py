@@ -76,7 +76,7 @@ def _undo(seconds: Any) -> str:
 def _recipients(policy: ApprovalPolicy) -> str:
     allowed = _("Mail may go to anybody")
     if policy.allowed:
-        allowed = _("Mail may go to %(list)s alone") % {"list": ", ".join(policy.allowed)}
+        allowed = _("Mail may only go to %(list)s") % {"list": ", ".join(policy.allowed)}
     if not policy.refused:
         return f"{allowed}."
     return _("%(allowed)s, and never to %(list)s.") % {
@@ -146,7 +146,7 @@ def hindrances(policy: ApprovalPolicy) -> list[str]:
         if stuck:
             found.append(
                 _(
-                    "What %(who)s proposes, in person or through a token, cannot be approved: too few others may."
+                    "Mail that %(who)s proposes, in person or through a token, cannot be approved: too few others can."
                 )
                 % {"who": ", ".join(stuck)}
             )

@@ -90,7 +90,7 @@ def page(request: HttpRequest, webhook_id: UUID) -> HttpResponse:
 @require_POST
 def remove(request: HttpRequest, webhook_id: UUID) -> HttpResponse:
     remove_webhook(caller_of_session(request), _mine(request, webhook_id))
-    messages.success(request, _("It is told nothing more."))
+    messages.success(request, _("It gets no more messages."))
     return redirect("webhooks")
 
 

@@ -27,7 +27,7 @@ for _name in ("httpx", "httpx2", "openai", "anthropic", "langchain", "langgraph"
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 PLAIN = "You are a helpful assistant. You have no tools here and cannot look anything up or send anything."
-WITHOUT_TOOLS = "⚠️ The agent failed; this answer comes from the model alone, without tools.\n\n"
+WITHOUT_TOOLS = "⚠️ The agent failed; this answer comes from the model without tools.\n\n"
 BROKEN = "⚠️ The answer broke off: the model gave an error ({error}). Nothing was sent by it."
 UNREADABLE = (
     "⚠️ This conversation cannot be read: what was stored of it has been changed, or its key is no longer configured. "

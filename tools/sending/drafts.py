@@ -169,7 +169,7 @@ def composed(request: Request) -> OutgoingMessage:
         return new_message(request)
     except ComposeError:
         raise Problem(
-            "invalid_input", "No message that says exactly this can be made of it."
+            "invalid_input", "The message cannot be encoded without changing its content."
         ) from None
 
 

@@ -227,7 +227,7 @@ def _propose(
         message = new_message(composed.request)
     except ComposeError:
         raise Problem(
-            "invalid_input", "No message that says exactly this can be made of it."
+            "invalid_input", "The message cannot be encoded without changing its content."
         ) from None
     preview = previews.of_message(message, _context(mailbox, composed, parameters))
     payload = _payload(message, mailbox, composed)

@@ -125,7 +125,7 @@ def revised(current: Revisable, changes: Changes) -> Proposal:
         message = new_message(request, message_id=payload["message_id"])
     except ComposeError:
         raise Problem(
-            "invalid_input", "No message that says exactly this can be made of it."
+            "invalid_input", "The message cannot be encoded without changing its content."
         ) from None
     preview = previews.of_message(message, surroundings(mailbox, message.recipients))
     domains = {domain_of(address) for address in message.recipients}

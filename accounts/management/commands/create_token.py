@@ -44,7 +44,7 @@ class Command(BaseCommand):
             or not bound
         ):
             raise CommandError(
-                "A token can be bound to mailboxes of its owner alone, and to at least one."
+                "A token needs at least one mailbox, and all must belong to its owner."
             )
         try:
             with transaction.atomic():

@@ -8,7 +8,7 @@ from approvals.pauses import switch
 
 
 class Command(BaseCommand):
-    help = "The kill switch: nothing that is approved leaves until `resume`. What is leaving now is not stopped."
+    help = "The kill switch: no approved mail leaves until `resume`. Mail that is leaving now is not stopped."
     requires_system_checks = []  # a person waits; the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -75,7 +75,7 @@ class Command(BaseCommand):
             lines.append(
                 "sign in   manage.py create_user --email …, then manage.py sign_in_link --user …"
             )
-            lines.append("sandbox   none: it is for a server on loopback alone")
+            lines.append("sandbox   none: it is only for a server on loopback")
         self.stdout.write("\n".join([*lines, "Ctrl-C ends it."]))
         self.stdout.flush()
 
