@@ -29,7 +29,7 @@ check: ## style, types, import rules, language, migrations, settings
 	.venv/bin/ruff format --check .
 	.venv/bin/python -m mypy
 	.venv/bin/lint-imports
-	bin/voice
+	.venv/bin/python bin/voice
 	@# The tests' settings bring keys of their own, so that a fresh clone can be checked.
 	.venv/bin/python manage.py makemigrations --check --dry-run --settings tests.settings
 	.venv/bin/python manage.py check --fail-level WARNING --settings tests.settings
