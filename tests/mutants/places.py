@@ -22,6 +22,8 @@ def replace(source: str, old: str, new: str) -> str:
     if len(places) != 1:
         raise ValueError(f"{len(places)} times: {old}")
     ((begin, end),) = places
+    if old not in source:  # the place was found without the space around the old code
+        new = new.strip()
     return source[:begin] + new + source[end:]
 
 
