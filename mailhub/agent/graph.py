@@ -35,7 +35,7 @@ from mailhub.agent.history import BUDGET, RESULT_CHARS, compacted, cut, fitted, 
 from mailhub.agent.models import Thread
 from mailhub.agent.policy import Mode, blocked, proposes
 from tools.catalog.calls import call_tool, tools_for
-from tools.catalog.entries import TOOLS, Effect, Tool
+from tools.catalog.entries import TOOLS, Tool
 from tools.catalog.tool_schema import published_parameters
 from tools.mail.text.redaction import redacted
 
@@ -98,7 +98,7 @@ def offered_tools(turn: Turn) -> list[Tool]:
         tool
         for tool in tools_for(turn.caller)
         if not blocked(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
-        and (tool.effect is not Effect.COMMAND or _commands_run_here(turn.caller, tool))
+        and (tool.effect != "command" or _commands_run_here(turn.caller, tool))
     ]
 
 
@@ -111,7 +111,7 @@ def superstep_limit() -> int:
 
 
 def system_message(turn: Turn, offered: list[Tool]) -> str:
-    commands = any(tool.effect is Effect.COMMAND for tool in offered)
+    commands = any(tool.effect == "command" for tool in offered)
     return SYSTEM.format(
         person=turn.caller.user.email,
         today=timezone.localtime().strftime("%A, %Y-%m-%d %H:%M %Z"),
@@ -222,7 +222,7 @@ def called(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Outcome:
     action = answer.proposal
     if action is not None:
         turn.held.append(answer.result["action"]["review_url"])
-    said = answer.result.get("output") if tool.effect is Effect.COMMAND else None
+    said = answer.result.get("output") if tool.effect == "command" else None
     text = redacted(said if isinstance(said, str) else _dumped(answer.result))
     return Outcome(
         text=cut(text, RESULT_CHARS), action_id=UUID(action.action_id) if action else None

@@ -6,12 +6,10 @@ In every mode, nothing is sent without a person's approval.
 from collections.abc import Collection
 from typing import Literal, get_args
 
-from tools.catalog.entries import Effect, Tool
+from tools.catalog.entries import Tool
 
 Mode = Literal["readOnly", "default", "safeWrite"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-# An effect describes what a token may do. This tool reads, but it also changes something.
-CHANGES_SOMETHING = frozenset({"cancel_action"})
 
 
 def blocked(tool: Tool, mode: Mode, *, allowed: Collection[str]) -> str:
@@ -19,13 +17,13 @@ def blocked(tool: Tool, mode: Mode, *, allowed: Collection[str]) -> str:
 
     A command is allowed here, because only its text shows if it reads; see `proposes`.
     """
-    if mode == "safeWrite" or tool.effect is Effect.COMMAND:
+    if mode == "safeWrite" or tool.effect == "command":
         return ""
-    if tool.effect is Effect.READ and tool.name not in CHANGES_SOMETHING:
+    if tool.read_only and tool.effect == "read":
         return ""
-    if mode == "default" and (tool.effect is Effect.DRAFT or tool.name in allowed):
+    if mode == "default" and (tool.effect == "draft" or tool.name in allowed):
         return ""
-    what = "writes drafts" if tool.effect is Effect.DRAFT else "proposes or changes something"
+    what = "writes drafts" if tool.effect == "draft" else "proposes or changes something"
     return f"{tool.name} {what}, which the mode {mode} does not allow. Tell the person; do not try another way."
 
 

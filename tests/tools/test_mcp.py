@@ -19,7 +19,7 @@ from mailhub.asgi import application
 from tests.conformance.served import ERAS, Door, served
 from tests.conftest import HELLO, Api, make_api
 from tests.processes import request
-from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Effect
+from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -424,7 +424,7 @@ def test_annotations_name_only_differences_from_defaults(door: Door) -> None:
     # It withdraws a proposal for good.
     assert hints["cancel_action"] == {"idempotentHint": True, "openWorldHint": False}
     for name, tool in TOOLS.items():
-        if tool.effect is not Effect.READ and name in hints and name != "list_drafts":
+        if tool.effect != "read" and name in hints and name != "list_drafts":
             assert "readOnlyHint" not in hints[name]
 
 

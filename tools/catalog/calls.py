@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from accounts.access import rate_limits, request_log, roles
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem, invalid
-from tools.catalog.entries import TOOLS, Effect, Tool
+from tools.catalog.entries import TOOLS, Tool
 from tools.schemas import IDEMPOTENCY_KEY
 from tools.sending.proposals import Proposed
 
@@ -50,7 +50,7 @@ def call_tool(
     try:
         tool = _tool(caller, name)
         parameters = _parameters(tool, arguments, idempotency_key)
-        if tool.effect is Effect.SEND and parameters.confirm:
+        if tool.effect == "send" and parameters.confirm:
             rate_limits.count_proposal(caller)
         if tool.need is None:
             result = tool.run(caller, parameters)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from tools.catalog.entries import Effect, Tool
+from tools.catalog.entries import Tool
 from tools.schemas import Parameters
 
 # Keywords that help to fill in a parameter. The others (titles, lengths, additionalProperties) are
@@ -33,26 +33,6 @@ SYNONYMS = frozenset({"user_id", "uid"})
 FAR_AWAY = 1000  # a limit that nobody reaches by accident
 MANY_CHOICES = 6  # from this number on, only the answer to a wrong one lists them
 
-PROTOCOL_DEFAULTS = {
-    "readOnlyHint": False,
-    "destructiveHint": True,
-    "idempotentHint": False,
-    "openWorldHint": True,
-}
-# A proposal only adds a row for a person, and only that person can release the mail, so it is not
-# destructive. It is idempotent only with an idempotency key, so the hint is not set. It stays in
-# the open world, because an approved mail leaves. Drafts, commands and future effects get no hint:
-# the protocol assumes the worst.
-HINTS = {Effect.READ: {"readOnlyHint": True}, Effect.SEND: {"destructiveHint": False}}
-# Corrections for tools whose effect, which is about a token's rights, does not match the hint.
-HINTS_OF_TOOL = {
-    "cancel_action": {"readOnlyHint": False, "idempotentHint": True},
-    "create_draft": {"destructiveHint": False},
-    "draft_reply": {"destructiveHint": False},
-    "list_drafts": {"readOnlyHint": True},
-    "delete_draft": {"idempotentHint": True},
-}
-
 
 @cache
 def published_parameters(parameters: type[Parameters]) -> Mapping[str, Any]:
@@ -74,11 +54,19 @@ def published_parameters(parameters: type[Parameters]) -> Mapping[str, Any]:
 
 
 def published_hints(tool: Tool) -> dict[str, bool]:
-    """Return the annotations that differ from the protocol's defaults."""
-    true = {**HINTS.get(tool.effect, {}), **HINTS_OF_TOOL.get(tool.name, {})}
-    if tool.effect is Effect.READ and tool.need is None:
-        true["openWorldHint"] = False  # no mailbox, so nothing outside our own database
-    return {hint: value for hint, value in true.items() if PROTOCOL_DEFAULTS[hint] != value}
+    """Return the annotations that differ from the protocol's defaults.
+
+    The protocol assumes the worst: not read-only, destructive, not idempotent, in an open world.
+    """
+    if tool.read_only:
+        hints = {"readOnlyHint": True}
+    else:
+        hints = {} if tool.destructive else {"destructiveHint": False}
+        if tool.idempotent:
+            hints["idempotentHint"] = True
+    if not tool.open_world:
+        hints["openWorldHint"] = False
+    return hints
 
 
 def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def list_tools(request: HttpRequest) -> HttpResponse:
                 {
                     "name": tool.name,
                     "description": tool.description,
-                    "effect": tool.effect.value,
+                    "effect": tool.effect,
                     "scope": tool.scope,
                     "parameters": tool.parameters.model_json_schema(),
                 }
@@ -159,7 +159,7 @@ def reference(request: HttpRequest) -> HttpResponse:
     tools = [
         {
             "tool": tool,
-            "effect": tool.effect.value,
+            "effect": tool.effect,
             "required": tool.parameters.model_json_schema().get("required", []),
             "parameters": [
                 (name, _type_of(schema), schema)

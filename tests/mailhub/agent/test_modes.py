@@ -17,15 +17,15 @@ from tests.m365 import M365
 from tests.mailhub.agent.conftest import Chat
 from tests.model_server import ModelServer, Says
 from tests.work import work
-from tools.catalog.entries import TOOLS, Effect
+from tools.catalog.entries import TOOLS
 from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(90)]
 SEND = {**HELLO, "confirm": True}
 DRAFT = {"to": ["mira@northwind.example"], "subject": "Draft", "body": "Hello"}
-READS = {tool.name for tool in TOOLS.values() if tool.effect is Effect.READ} - {"cancel_action"}
-DRAFTS = {tool.name for tool in TOOLS.values() if tool.effect is Effect.DRAFT}
-SENDS = {tool.name for tool in TOOLS.values() if tool.effect is Effect.SEND}
+READS = {tool.name for tool in TOOLS.values() if tool.effect == "read"} - {"cancel_action"}
+DRAFTS = {tool.name for tool in TOOLS.values() if tool.effect == "draft"}
+SENDS = {tool.name for tool in TOOLS.values() if tool.effect == "send"}
 EVENT = "m365 outlook event add --subject Talk --attendees bob@lovelace.example"
 
 

@@ -31,4 +31,4 @@ def _row(tool: Tool) -> str:
         if name != "mailbox"
     ]
     parameters = ", ".join(names) or "none"
-    return f"| `{tool.name}` | {tool.effect.value} | `{tool.scope}` | {parameters} | {tool.description} |"
+    return f"| `{tool.name}` | {tool.effect} | `{tool.scope}` | {parameters} | {tool.description} |"
