@@ -37,7 +37,7 @@ SAID: list[tuple[dict[str, Any], str]] = [
     ({"action_hours": 3}, "A proposal waits 3 hours."),
     ({"approval_minutes": 15}, "An approval is good for 15 minutes."),
     ({"undo_seconds": 30}, "An approval can be undone for 30 seconds."),
-    ({"allowed": "northwind.example"}, "Mail may go to northwind.example alone."),
+    ({"allowed": "northwind.example"}, "Mail may only go to northwind.example."),
     ({"refused": "*.evil.example\n@rival.example"}, "and never to evil.example, rival.example."),
     ({"daily_cap": 1}, "At most 1 mail leaves within 24 hours; the others wait."),
     (
@@ -344,7 +344,7 @@ def test_domain_rule_covers_subdomains_but_address_rule_does_not(
 
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"approvals_needed": 2}, "2 different people must approve, and only 1 may"),
-    ({"self_approval": "False"}, "What Alice proposes"),
+    ({"self_approval": "False"}, "Mail that Alice proposes"),
     ({"allowed": "a.example", "refused": "a.example"}, "nothing can be sent"),
     ({"open_days": ["1"], "approval_minutes": 5}, "An approval may run out"),
 ]
