@@ -56,11 +56,11 @@ VOIDED = ("undone", "edited", "changes_requested", "noticed", "returned", "appro
 # answer.
 EXPECTED = (
     *("action_one_leaving_a_mailbox", "idempotency_key_once", "pause_once_a_mailbox"),
-    *("approvals_auditchain_pkey", "approvals_rest_pkey"),
+    *("approvals_auditchain_pkey", "approvals_rest_pkey", "approvals_instance_pkey"),
 )
 # The same on SQLite, whose log has room only for the beginning of the statement.
 EXPECTED_STATEMENTS = re.compile(
-    r"\[(UPDATE \"approvals_pendingaction\"|INSERT INTO \"approvals_(idempotencyrecord|auditchain|rest|pause)\")"
+    r"\[(UPDATE \"approvals_pendingaction\"|INSERT INTO \"approvals_(idempotencyrecord|auditchain|rest|pause|instance)\")"
 )
 # https://sqlite.org/rescode.html: the lowest byte of a code is its kind.
 SQLITE_REFUSES = (11, 19, 26)  # a corrupt database, a constraint, a file that is no database

@@ -440,6 +440,7 @@ REFUSED = (
         ("11 database corruption at line 71034 of [df5c253c0b]", True),
         ('2067 abort at 31 in [UPDATE "approvals_pendingaction" SET "status" = ?', False),
         ('2067 abort at 19 in [INSERT INTO "approvals_idempotencyrecord" ("mailbox_id"', False),
+        ('1555 abort at 11 in [INSERT INTO "approvals_instance" ("id", "identity")', False),
         ("5 statement aborts at 5: [BEGIN IMMEDIATE] database is locked", False),
     ],
 )
