@@ -59,8 +59,9 @@ EXPECTED = (
     *("approvals_auditchain_pkey", "approvals_rest_pkey", "approvals_instance_pkey"),
 )
 # The same on SQLite, whose log has room only for the beginning of the statement.
+RACED_TABLES = "idempotencyrecord|auditchain|rest|pause|instance"
 EXPECTED_STATEMENTS = re.compile(
-    r"\[(UPDATE \"approvals_pendingaction\"|INSERT INTO \"approvals_(idempotencyrecord|auditchain|rest|pause|instance)\")"
+    rf"\[(UPDATE \"approvals_pendingaction\"|INSERT INTO \"approvals_({RACED_TABLES})\")"
 )
 # https://sqlite.org/rescode.html: the lowest byte of a code is its kind.
 SQLITE_REFUSES = (11, 19, 26)  # a corrupt database, a constraint, a file that is no database
