@@ -40,12 +40,12 @@ ACTIONS = """
 INSERT INTO approvals_pendingaction
   (id, kind, tool, mailbox_id, proposer_id, proposer_name, status, revision, digest, message_id, fingerprint,
    approval_round, approvals_needed, approvals_given, rules_version, created_at, expires_at, finished_at, receipt,
-   fence, probes, settle_tries)
+   fence, probes, settle_tries, order_seal)
 SELECT md5(n::text)::uuid, 'mail.send', 'send_email', (%(mailboxes)s::uuid[])[1 + n %% 5], %(person)s, 'agent',
   CASE WHEN n %% 2 = 0 THEN 'pending' ELSE 'succeeded' END, 1, md5(n::text) || md5(n::text), '<' || n || '@x', n::text,
   1, 1, n %% 2, 0, now() - n * interval '1 second', now() + interval '1 day',
   CASE WHEN n %% 2 = 1 THEN now() - n * interval '1 second' END,
-  CASE WHEN n %% 2 = 1 THEN '{"recipient_count": 1}'::jsonb END, 0, 0, 0
+  CASE WHEN n %% 2 = 1 THEN '{"recipient_count": 1}'::jsonb END, 0, 0, 0, ''
 FROM generate_series(%(first)s::int, %(last)s::int) AS n
 """
 REVISIONS = """
