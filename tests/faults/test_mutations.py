@@ -79,7 +79,9 @@ MUTATIONS = {
     "the wire is not said to have started": Mutation(
         edits=((EXECUTION, '{"phase": Attempt.Phase.WIRE_STARTED, ', "{"),),
         plan=KILLED_ON_THE_WIRE,
-        finds=frozenset({"database_refused"}),
+        # If a worker is killed during the first mail, the send journal pauses everything before the
+        # database has anything to refuse.
+        finds=frozenset({"database_refused", "was_sent_and_not_said"}),
     ),
     "the wire starts when the answer is there": Mutation(
         edits=(
