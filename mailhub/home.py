@@ -8,8 +8,6 @@ import stat
 import sys
 from pathlib import Path
 
-from mailhub.endpoints import mail_settings as mail_settings
-
 KEY_BYTES = 32  # AES-256
 
 

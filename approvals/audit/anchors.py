@@ -140,10 +140,8 @@ class Reader:
             # Not its inode: a file that replaces a deleted one may have the same.
             beginning = file.readline()
             size = os.fstat(file.fileno()).st_size
-            if (self._read.path, self._read.beginning) != (
-                path,
-                beginning,
-            ) or size < self._read.offset:
+            is_same = (self._read.path, self._read.beginning) == (path, beginning)
+            if not is_same or size < self._read.offset:
                 self._read = _Read(path=path, beginning=beginning)
             file.seek(self._read.offset)
             whole, _, _ = file.read().rpartition(b"\n")
